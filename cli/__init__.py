@@ -1,0 +1,1 @@
+"""The `redelivery` command, a thin layer over the packages below."""

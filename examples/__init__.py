@@ -1,0 +1,1 @@
+"""Programs to read and run: what a user of this project writes."""

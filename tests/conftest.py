@@ -1,0 +1,34 @@
+"""What holds for every test of this repository."""
+
+import os
+
+import pytest
+
+_SKIPPED: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Notes each test that was skipped, whichever way it was asked for."""
+    if report.skipped and not hasattr(report, "wasxfail"):
+        _SKIPPED.append(report.nodeid)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Notes each module that was skipped as a whole while it was collected."""
+    if report.skipped:
+        _SKIPPED.append(report.nodeid)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails the session in CI if a test was skipped: there, what is not run is not tested."""
+    if _SKIPPED and os.environ.get("CI") and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says why a session without a failed test failed."""
+    if _SKIPPED and os.environ.get("CI"):
+        terminalreporter.write_line(f"{len(_SKIPPED)} skipped, and CI is set: a skipped test is a failure there", red=True)
+        for nodeid in _SKIPPED:
+            terminalreporter.write_line(f"  {nodeid}", red=True)
