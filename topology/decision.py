@@ -1,0 +1,205 @@
+"""The one decision about a record: what happens after a delivery, as a value.
+
+Worker, Spark job and test kit call :func:`decide`; it is a function of its arguments alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import assert_never
+
+from topology.backoff import LONG_MAX, redelivery_delay
+from topology.lineage import Lineage
+from topology.policy import DeadLetterKind, PolicyEntry
+
+
+class FailureKind(StrEnum):
+    """Why a delivery did not end in success."""
+
+    RAISED = "raised"
+    """The handler raised: a rollback."""
+
+    REDELIVER = "redeliver"
+    """The handler asked for a redelivery: a recover."""
+
+    DEADLINE = "deadline"
+    """The handler did not return in time: a client time-out."""
+
+    CLOSED = "closed"
+    """The worker died or closed before the commit."""
+
+    EXPIRED = "expired"
+    """``JMSExpiration`` had passed before the delivery."""
+
+    UNDECODABLE = "undecodable"
+    """The codec could not read the record: poison before any handler saw it."""
+
+    REJECTED = "rejected"
+    """Not retryable, by the handler's word or by the class of its exception."""
+
+    EXHAUSTED = "exhausted"
+    """The record had its last delivery already when it arrived."""
+
+    CRITICAL = "critical"
+    """Not the record's fault and not survivable: out of memory, no free slot, a refused write."""
+
+
+class AckType(IntEnum):
+    """ActiveMQ's acknowledgement types; they label decisions and metrics.
+
+    Source: the constants of ``org.apache.activemq.command.MessageAck``.
+    """
+
+    DELIVERED = 0
+    POISON = 1
+    STANDARD = 2
+    REDELIVERED = 3
+    INDIVIDUAL = 4
+    UNMATCHED = 5
+    EXPIRED = 6
+
+
+class Reason(StrEnum):
+    """The machine-readable reason code of a dead letter or a discarded record."""
+
+    REDELIVERIES_EXCEEDED = "redeliveries_exceeded"
+    REJECTED = "rejected"
+    UNDECODABLE = "undecodable"
+    EXPIRED = "expired"
+    UNRELEASABLE = "unreleasable"
+    """The scheduler could not release it: its partition is gone, it is too large."""
+
+    BAD_HEADERS = "bad_headers"
+    """A retry or ready record whose own headers cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed delivery.
+
+    ``exception`` is a class name, ``message`` its text, ``after_ms`` the delay that the handler asked
+    for (``None`` = the policy's).
+    """
+
+    kind: FailureKind
+    exception: str = ""
+    message: str = ""
+    after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """Done: commit past it."""
+
+    ack_type: AckType = AckType.STANDARD
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Deliver again ``delay_ms`` (0 or more) from now, at ``due_ms`` (epoch ms)."""
+
+    delay_ms: int
+    due_ms: int
+    ack_type: AckType = AckType.REDELIVERED
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Move to the dead-letter topic; ``expiration_ms`` (epoch ms, 0 = never) goes with it."""
+
+    reason: Reason
+    failure: Failure
+    expiration_ms: int = 0
+    ack_type: AckType = AckType.POISON
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Drop it, counted under ``reason``."""
+
+    reason: Reason
+    failure: Failure
+    ack_type: AckType = AckType.POISON
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Stop; nothing is committed past the record."""
+
+    failure: Failure
+
+
+Decision = Ack | Retry | DeadLetter | Discard | Halt
+
+
+def decide(
+    failure: Failure | None,
+    lineage: Lineage,
+    policy: PolicyEntry,
+    now_ms: int,
+    jitter: Iterable[float] = (),
+) -> Decision:
+    """Decide about a record whose delivery just ended.
+
+    Args:
+        failure: what went wrong, ``None`` for success.
+        lineage: where the record comes from; ``lineage.deliveries`` counts the delivery that just ended.
+        policy: what is configured for its destination.
+        now_ms: epoch ms by the deciding worker's clock; due times and expirations count from it.
+        jitter: draws from [-1, 1) for a randomised policy, at least ``lineage.deliveries`` of them.
+
+    Returns:
+        exactly one decision; never raises for any failure kind.
+    """
+    if failure is None:
+        return Ack()
+    match failure.kind:
+        case FailureKind.RAISED | FailureKind.DEADLINE | FailureKind.REDELIVER:
+            return _retry_or_bury(failure, lineage, policy, now_ms, jitter)
+        case FailureKind.CLOSED:
+            if policy.redelivery_policy.exceeded(lineage.deliveries):
+                return _bury(Reason.REDELIVERIES_EXCEEDED, failure, policy, now_ms)
+            return Retry(0, now_ms)
+        case FailureKind.EXHAUSTED:
+            return _bury(Reason.REDELIVERIES_EXCEEDED, failure, policy, now_ms)
+        case FailureKind.UNDECODABLE:
+            return _bury(Reason.UNDECODABLE, failure, policy, now_ms)
+        case FailureKind.REJECTED:
+            return _bury(Reason.REJECTED, failure, policy, now_ms)
+        case FailureKind.EXPIRED:
+            return _expire(failure, policy, now_ms)
+        case FailureKind.CRITICAL:
+            return Halt(failure)
+        case _:
+            assert_never(failure.kind)
+
+
+def _retry_or_bury(
+    failure: Failure, lineage: Lineage, policy: PolicyEntry, now_ms: int, jitter: Iterable[float]
+) -> Decision:
+    if policy.redelivery_policy.exceeded(lineage.deliveries):
+        return _bury(Reason.REDELIVERIES_EXCEEDED, failure, policy, now_ms)
+    longest = policy.maximum_handler_delay
+    if failure.after_ms is not None and longest is not None:
+        delay = min(max(0, failure.after_ms), longest)
+    else:
+        delay = redelivery_delay(policy.redelivery_policy, lineage.deliveries, jitter)
+    return Retry(delay, min(now_ms + delay, LONG_MAX))
+
+
+def _bury(reason: Reason, failure: Failure, policy: PolicyEntry, now_ms: int) -> DeadLetter | Discard:
+    strategy = policy.dead_letter_strategy
+    if strategy.kind is DeadLetterKind.DISCARDING:
+        return Discard(reason, failure)
+    expiration = now_ms + strategy.expiration if strategy.expiration > 0 else 0
+    return DeadLetter(reason, failure, expiration)
+
+
+def _expire(failure: Failure, policy: PolicyEntry, now_ms: int) -> DeadLetter | Discard:
+    strategy = policy.dead_letter_strategy
+    if not strategy.process_expired or strategy.kind is DeadLetterKind.DISCARDING:
+        return Discard(Reason.EXPIRED, failure, AckType.EXPIRED)
+    expiration = now_ms + strategy.expiration if strategy.expiration > 0 else 0
+    return DeadLetter(Reason.EXPIRED, failure, expiration, AckType.EXPIRED)

@@ -1,0 +1,35 @@
+"""What the pure core raises. Retryability is a class, never a text."""
+
+from __future__ import annotations
+
+
+class TopologyError(Exception):
+    """Root of everything this package raises."""
+
+
+class HeaderError(TopologyError):
+    """A header of the wire contract is missing or malformed.
+
+    Raised when a retry, ready or dead-letter record is read; the reader dead-letters the record.
+    """
+
+    def __init__(self, header: str, problem: str) -> None:
+        super().__init__(f"header {header} {problem}")
+        self.header = header
+        self.problem = problem
+
+
+class ProgressError(TopologyError):
+    """Progress could not be read back or no longer fits into the commit metadata.
+
+    Read back: the offset was committed by something else; mend with ``redelivery topology check``.
+    """
+
+
+class TopicNameError(TopologyError):
+    """A topic name is illegal, too long or ambiguous. Raised when the configuration is planned."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"topic name {name!r} {problem}")
+        self.name = name
+        self.problem = problem

@@ -1,0 +1,111 @@
+"""Which retry tiers a group needs, and where a waiting record goes next."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+from topology.backoff import delays
+from topology.policy import NO_MAXIMUM, PolicyEntry, RedeliveryPolicy
+
+SMALLEST_RUNG_MS = 1000
+"""The ladder's smallest tier; what has less left waits in the mixed topic."""
+
+LONGEST_RUNG_MS = 86_400_000
+"""The ladder's largest tier: a longer delay takes it more than once."""
+
+MOST_EXACT_TIERS = 16
+"""A policy with more distinct delays gets the ladder instead of a topic for each."""
+
+_HORIZON = 200
+"""How far an endless chain of delays is followed to find its distinct ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierSet:
+    """The tiers a group has: ``delays_ms`` ascending and positive, and whether there is a mixed topic."""
+
+    delays_ms: tuple[int, ...]
+    mixed: bool
+
+    def place(self, remaining_ms: int) -> int | None:
+        """The tier (by its delay) for a record with so much left; ``None`` = the mixed topic.
+
+        With a mixed topic, the largest tier not above what remains: the rest is waited for further
+        down, as in a hierarchical timing wheel. Without one a tier of exactly this delay exists
+        unless the policy has changed since; then the next longer tier, which the record leaves when
+        it is due, else the longest.
+
+        Raises:
+            ValueError: nothing remains, so the record belongs into the ready topic.
+        """
+        if remaining_ms <= 0:
+            msg = f"nothing remains to be waited for: {remaining_ms} ms"
+            raise ValueError(msg)
+        if self.mixed:
+            index = bisect_right(self.delays_ms, remaining_ms)
+            return self.delays_ms[index - 1] if index else None
+        index = bisect_left(self.delays_ms, remaining_ms)
+        return self.delays_ms[min(index, len(self.delays_ms) - 1)]
+
+
+def tier_set(entries: Iterable[PolicyEntry]) -> TierSet:
+    """The tiers that the policies of a group need.
+
+    A policy whose delays are few and known gets a tier for each of them. Where delays between tiers
+    can occur (collision avoidance, a handler's own delays, too many distinct ones), a ladder of tiers
+    with ratio 2 up to the longest delay and the mixed topic are added.
+    """
+    exact: set[int] = set()
+    longest = 0
+    for entry in entries:
+        found = exact_delays(entry.redelivery_policy)
+        if found is None:
+            longest = max(longest, longest_delay(entry.redelivery_policy))
+        else:
+            exact |= found
+        if entry.maximum_handler_delay is not None:
+            longest = max(longest, entry.maximum_handler_delay)
+    if len(exact) > MOST_EXACT_TIERS:
+        longest = max(longest, *exact)
+        exact = set()
+    if longest == 0:
+        return TierSet(tuple(sorted(exact)), mixed=False)
+    return TierSet(tuple(sorted(exact | set(_ladder(longest)))), mixed=True)
+
+
+def exact_delays(policy: RedeliveryPolicy) -> set[int] | None:
+    """The distinct positive delays of a policy, ``None`` if they are random or too many."""
+    if policy.randomised:
+        return None
+    redeliveries = policy.maximum_redeliveries
+    horizon = _HORIZON if redeliveries == NO_MAXIMUM else max(0, redeliveries)
+    found: set[int] = set()
+    previous: int | None = None
+    for delay in islice(delays(policy, ()), horizon):
+        if delay == previous:
+            break
+        previous = delay
+        if delay > 0:
+            found.add(delay)
+        if len(found) > MOST_EXACT_TIERS:
+            return None
+    return found
+
+
+def longest_delay(policy: RedeliveryPolicy) -> int:
+    """An upper bound of a policy's delays in ms, at most :data:`LONGEST_RUNG_MS`."""
+    redeliveries = policy.maximum_redeliveries
+    horizon = _HORIZON if redeliveries == NO_MAXIMUM else min(max(0, redeliveries), _HORIZON)
+    draw = 1.0 if policy.collision_avoidance_factor >= 0 else -1.0
+    chain = islice(delays(policy, (draw for _ in range(horizon))), horizon)
+    return min(LONGEST_RUNG_MS, max((0, *chain)))
+
+
+def _ladder(longest_ms: int) -> Iterable[int]:
+    rung = SMALLEST_RUNG_MS
+    while rung <= longest_ms and rung <= LONGEST_RUNG_MS:
+        yield rung
+        rung *= 2
