@@ -1,0 +1,170 @@
+"""Every delay that the real ActiveMQ Classic gave is the delay that we give (see data/README.md)."""
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice, pairwise, repeat
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from topology.backoff import delays
+from topology.policy import RedeliveryPolicy
+from topology.settings import RedeliveryPolicySection
+
+Case = dict[str, Any]
+"""One recorded case as it stands in the file."""
+
+RECORDINGS: dict[str, tuple[str, dict[str, str]]] = {
+    "5.18.6": ("classic_delays.json", {}),
+    "5.8.0": ("classic_delays_5_8.json", {"algorithm": "activemq-5.8"}),
+}
+"""Version of the broker -> what it answered, and what a user writes to get its algorithm."""
+
+LOWEST, HIGHEST = -0.999999, 0.999999
+"""The extreme draws. Classic draws a sign and a share below 1, so it never quite reaches -1 or 1."""
+
+STANDARD_ERRORS = 4.0
+"""How far two samples of the same thing may lie apart. Draws are seeded: the outcome is always the same."""
+
+NOT_OURS = {"preDispatchCheck"}
+"""Properties that say nothing about delays."""
+
+
+def recorded(section: str) -> pytest.MarkDecorator:
+    """Runs a test once for each recorded case, with its policy as a user writes it into the configuration."""
+    cases = []
+    for version, (name, algorithm) in RECORDINGS.items():
+        recording = json.loads((Path(__file__).parent / "data" / name).read_text())
+        for case in recording[section]:
+            written = {**case.get("policy", case.get("set")), **algorithm}
+            policy = RedeliveryPolicySection.model_validate(written).value()
+            cases.append(pytest.param(policy, case, id=f"{version}-{case['id']}"))
+    return pytest.mark.parametrize(("policy", "case"), cases)
+
+
+def chain(policy: RedeliveryPolicy, length: int, jitter: Iterable[float]) -> list[int]:
+    """The first delays, in order."""
+    return list(islice(delays(policy, jitter), length))
+
+
+def following(policy: RedeliveryPolicy, case: Case, jitter: Iterable[float]) -> list[int]:
+    """What follows the recorded previous delay, once for each draw: the second delay of a chain that starts there."""
+    start = replace(policy, initial_redelivery_delay=case["previous_delay_ms"])
+    return [chain(start, 2, [draw])[1] for draw in jitter]
+
+
+def draws_behind(policy: RedeliveryPolicy, seen: list[int]) -> list[float]:
+    """The draws that a recorded chain must have come from; 0 where they made no difference.
+
+    One case is random with 5.8 alone, which keeps the previous delay: its recording is one chain of many.
+    """
+    fixed = replace(policy, use_collision_avoidance=False)
+    draws = []
+    for previous, delay in pairwise(seen):
+        usual = chain(replace(fixed, initial_redelivery_delay=previous), 2, ())[1]
+        # Half a millisecond more, because what was drawn was then cut to a whole one.
+        draws.append(((delay + 0.5) / usual - 1) / policy.collision_avoidance_factor if usual else 0.0)
+    return draws
+
+
+def uniform_draws(case: Case, count: int) -> list[float]:
+    """Draws that are the same in every run, and different for every case."""
+    source = Random(case["id"])  # noqa: S311 - a sample, not a secret
+    return [source.uniform(-1, 1) for _ in range(count)]
+
+
+def deviation(sample: list[int]) -> float:
+    """The standard deviation."""
+    mean = fmean(sample)
+    return math.sqrt(fmean((value - mean) ** 2 for value in sample))
+
+
+def tolerance(sample: list[int], draws: int) -> float:
+    """How far the mean of ``draws`` recorded values may lie from the sample's; 0.01 is how they were rounded."""
+    return STANDARD_ERRORS * deviation(sample) * math.sqrt(1 / len(sample) + 1 / draws) + 0.01
+
+
+@recorded("cases")
+def test_the_chain_of_delays(policy: RedeliveryPolicy, case: Case) -> None:
+    """The chain is the recorded one, millisecond for millisecond."""
+    seen = case["delays_ms"]
+    draws = draws_behind(policy, seen) if policy.randomised else []
+    assert all(-1 < draw < 1 for draw in draws)
+    assert chain(policy, len(seen), draws) == seen
+
+
+@recorded("collision_avoidance_single")
+def test_one_step_without_avoidance(policy: RedeliveryPolicy, case: Case) -> None:
+    """The delay that is then randomised is the recorded one."""
+    assert following(replace(policy, use_collision_avoidance=False), case, [HIGHEST]) == [
+        case["delay_without_avoidance_ms"]
+    ]
+
+
+@recorded("collision_avoidance_single")
+def test_the_bounds_of_one_step(policy: RedeliveryPolicy, case: Case) -> None:
+    """The extreme draws give the least and the greatest delay that was ever seen."""
+    assert following(policy, case, [LOWEST, HIGHEST]) == [case["min_ms"], case["max_ms"]]
+
+
+@recorded("collision_avoidance_single")
+def test_the_spread_of_one_step(policy: RedeliveryPolicy, case: Case) -> None:
+    """Uniform draws give the recorded mean and standard deviation, within what chance allows."""
+    sample = following(policy, case, uniform_draws(case, 10_000))
+    error = tolerance(sample, case["draws"])
+    assert fmean(sample) == pytest.approx(case["mean_ms"], abs=error)
+    assert deviation(sample) == pytest.approx(case["stddev_ms"], abs=error)
+
+
+@recorded("collision_avoidance_sequence")
+def test_the_bounds_of_a_chain(policy: RedeliveryPolicy, case: Case) -> None:
+    """Nothing was seen outside what the extreme draws give; the second delay reaches both ends."""
+    least = chain(policy, 6, repeat(LOWEST))
+    greatest = chain(policy, 6, repeat(HIGHEST))
+    assert all(low <= seen for low, seen in zip(least, case["min_ms"], strict=True))
+    assert all(high >= seen for high, seen in zip(greatest, case["max_ms"], strict=True))
+    assert (least[1], greatest[1]) == (case["min_ms"][1], case["max_ms"][1])
+
+
+@recorded("collision_avoidance_sequence")
+def test_the_first_delay_of_a_chain_is_never_randomised(policy: RedeliveryPolicy, case: Case) -> None:
+    """Whatever is drawn, the first redelivery waits the initial delay, as it always did in the recording."""
+    assert chain(policy, 1, repeat(LOWEST)) == chain(policy, 1, repeat(HIGHEST)) == case["min_ms"][:1]
+    assert case["min_ms"][0] == case["max_ms"][0]
+
+
+@recorded("collision_avoidance_sequence")
+def test_the_spread_of_a_chain(policy: RedeliveryPolicy, case: Case) -> None:
+    """Randomness compounds from delay to delay as it did in the recording."""
+    draws = iter(uniform_draws(case, 5 * 5000))
+    chains = [chain(policy, 6, islice(draws, 5)) for _ in range(5000)]
+    for sample, mean in zip(zip(*chains, strict=True), case["mean_ms"], strict=True):
+        assert fmean(sample) == pytest.approx(mean, abs=tolerance(list(sample), case["draws"]))
+
+
+@recorded("setters")
+def test_what_is_set_is_what_the_getters_answer(policy: RedeliveryPolicy, case: Case) -> None:
+    """A property that is set has Classic's value, down to the last bit of the factor; all others keep its default."""
+    ours = {
+        "maximumRedeliveries": policy.maximum_redeliveries,
+        "initialRedeliveryDelay": policy.initial_redelivery_delay,
+        "redeliveryDelay": policy.redelivery_delay,
+        "maximumRedeliveryDelay": policy.maximum_redelivery_delay,
+        "useExponentialBackOff": policy.use_exponential_back_off,
+        "backOffMultiplier": policy.back_off_multiplier,
+        "useCollisionAvoidance": policy.use_collision_avoidance,
+        "collisionAvoidancePercent": policy.collision_avoidance_percent,
+        "collisionAvoidanceFactor": policy.collision_avoidance_factor,
+    }
+    answers = case.get("read_back") or {
+        "collisionAvoidanceFactor": case["collisionAvoidanceFactor"],
+        "collisionAvoidancePercent": case["getCollisionAvoidancePercent"],
+    }
+    assert {name: ours[name] for name in answers if name not in NOT_OURS} == {
+        name: value for name, value in answers.items() if name not in NOT_OURS
+    }
