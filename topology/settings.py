@@ -10,10 +10,11 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 
 from topology.durations import format_duration, parse_duration
+from topology.naming import Naming
 from topology.policy import (
     BackOffAlgorithm,
     DeadLetterKind,
@@ -31,10 +32,22 @@ Duration = Annotated[
 """``250ms``, ``1s``, ``90s``, ``5m``, ``1h``, ``7d``."""
 
 
+_NUMBERS = (int, float, int | None, float | None)
+
+
 class Section(BaseModel):
     """Base of every part of the file: camelCase names, unknown names refused, values frozen."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_truth_as_number(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse ``slots: yes``: pydantic would read it as 1."""
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation in _NUMBERS:
+            msg = "must be a number, not true or false"
+            raise ValueError(msg)
+        return value
 
 
 class Mode(StrEnum):
@@ -136,7 +149,7 @@ class SerdeSection(Section):
     schemas: dict[int, str] = Field({}, description="Avro: schema id -> .avsc file")
     reader: str | None = Field(None, description="Avro: read every version as this .avsc")
     write_id: int | None = Field(None, description="Avro: the schema id that outputs are written with")
-    registry: dict[str, str] = Field({}, description="Avro: registry client settings, by their own names")
+    registry: dict[str, str] = Field({}, repr=False, description="Avro: registry client settings, by their own names")
     subject: str | None = Field(None, description="Avro: the registry subject outputs are written under")
 
 
@@ -205,7 +218,7 @@ class Settings(Section):
     instance: str | None = Field(
         None, pattern=r"^[A-Za-z0-9._-]+$", description="stable and unique name of this process"
     )
-    kafka: dict[str, str | int | float | bool] = Field(description="client settings, by Kafka's own names")
+    kafka: dict[str, str | int | float | bool] = Field(repr=False, description="client settings, by Kafka's own names")
     sources: tuple[SourceSection, ...] = Field(min_length=1)
     outputs: tuple[OutputSection, ...] = ()
     handler: HandlerSection | None = Field(None, description="absent = scheduler and tools only")
@@ -230,6 +243,13 @@ class Settings(Section):
     def entries(self) -> dict[str, PolicyEntry]:
         """What is configured for every source topic."""
         return {source.topic: self.entry(source.topic) for source in self.sources}
+
+    def naming(self) -> Naming:
+        """The names of the group's topics."""
+        topics = self.topics
+        return Naming(
+            group=self.group, retry=topics.retry, mixed=topics.mixed, ready=topics.ready, journal=topics.journal
+        )
 
 
 def json_schema() -> dict[str, Any]:

@@ -1,0 +1,81 @@
+"""All rules that need more than one field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import timedelta
+
+from topology.backoff import LONG_MAX, LONG_MIN
+from topology.client_rules import client_rules, timing_rules
+from topology.faults import Path
+from topology.made_names import policy_entries
+from topology.name_rules import name_rules
+from topology.serde_rules import serde_rules
+from topology.settings import Mode, RedeliveryPolicySection, Settings
+from topology.violations import Violation
+
+
+def violations(settings: Settings) -> Iterator[Violation]:
+    """Every rule that a configuration of the right shape breaks."""
+    yield from client_rules(settings)
+    for path, entry in policy_entries(settings):
+        yield from _policy((*path, "redeliveryPolicy"), entry.redelivery_policy)
+    yield from name_rules(settings)
+    yield from serde_rules(settings)
+    yield from _handler(settings)
+    yield from _limits(settings)
+    yield from timing_rules(settings)
+
+
+def _policy(path: Path, policy: RedeliveryPolicySection) -> Iterator[Violation]:
+    if {"collision_avoidance_factor", "collision_avoidance_percent"} <= policy.model_fields_set:
+        yield Violation(
+            (*path, "collisionAvoidancePercent"),
+            "is given beside collisionAvoidanceFactor, and both set the same thing",
+            "keep one of the two",
+            ((*path, "collisionAvoidanceFactor"),),
+        )
+    for name, number in (
+        ("backOffMultiplier", policy.back_off_multiplier),
+        ("collisionAvoidanceFactor", policy.collision_avoidance_factor),
+    ):
+        if number is not None and not math.isfinite(number):
+            yield Violation((*path, name), "is not a finite number", "write a number, as in 1.5")
+    for name, delay in (
+        ("initialRedeliveryDelay", policy.initial_redelivery_delay),
+        ("redeliveryDelay", policy.redelivery_delay),
+        ("maximumRedeliveryDelay", policy.maximum_redelivery_delay),
+    ):
+        if not LONG_MIN <= delay <= LONG_MAX:
+            yield Violation((*path, name), "does not fit into 64 bits", "write a smaller number of milliseconds")
+
+
+def _handler(settings: Settings) -> Iterator[Violation]:
+    handler = settings.handler
+    if handler is None:
+        return
+    if handler.deadline is not None and handler.deadline <= timedelta(0):
+        problem = "is zero: every record would fail before its handler starts"
+        yield Violation(("handler", "deadline"), problem, "write a longer one, or remove it to have none")
+    if handler.slots > settings.limits.buffer_records:
+        yield Violation(
+            ("handler", "slots"),
+            f"is {handler.slots}, but limits.bufferRecords lets only {settings.limits.buffer_records} records in",
+            "lower it, or raise limits.bufferRecords",
+            (("limits", "bufferRecords"),),
+        )
+
+
+def _limits(settings: Settings) -> Iterator[Violation]:
+    limits = settings.limits
+    if limits.buffer_records < limits.batch:
+        yield Violation(
+            ("limits", "bufferRecords"),
+            f"is {limits.buffer_records}, less than limits.batch ({limits.batch}): a batch could never be full",
+            "make it at least as large, or lower limits.batch",
+            (("limits", "batch"),),
+        )
+    if settings.journal and settings.mode is Mode.AUTO:
+        problem = "is on, but in mode: auto there is no transaction to write it in"
+        yield Violation(("journal",), problem, "use mode: transacted, or turn it off", (("mode",),))
