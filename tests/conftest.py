@@ -1,8 +1,12 @@
-"""What holds for every test of this repository."""
+"""What holds for every test of this repository, and the broker that tests share."""
 
 import os
+import uuid
+from collections.abc import Iterator
 
 import pytest
+
+from transport.embedded import EmbeddedKafka
 
 _SKIPPED: list[str] = []
 
@@ -33,3 +37,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{len(_SKIPPED)} skipped: with CI set a skipped test is a failure", red=True)
         for nodeid in _SKIPPED:
             terminalreporter.write_line(f"  {nodeid}", red=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs the broker by what it asks for, so that nobody has to remember the mark."""
+    for item in items:
+        if "kafka" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.kafka)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[EmbeddedKafka]:
+    """One running broker for the whole session; tests keep apart by ``unique`` names."""
+    with EmbeddedKafka() as broker:
+        yield broker
+
+
+@pytest.fixture
+def unique() -> str:
+    """A prefix for the names of topics, groups and transactional ids that no other test has."""
+    return f"t{uuid.uuid4().hex[:10]}"

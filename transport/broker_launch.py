@@ -1,12 +1,13 @@
 """Launches one Kafka node in a directory: settings, storage format, start, and the wait until it answers."""
 
 import base64
-import os
+import contextlib
+import fcntl
 import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -75,6 +76,14 @@ class BrokerStartError(TransportError):
         self.tail = tail
 
 
+class DataInUseError(TransportError):
+    """Another embedded broker runs on the same data directory. Two on one directory would destroy its data."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(f"an embedded Kafka already runs in {home}; stop that one, or choose another directory")
+        self.home = home
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """What is to be launched.
@@ -93,7 +102,7 @@ class Launch:
 
     @property
     def log(self) -> Path:
-        """The file with the warnings and errors of every node launched in this directory."""
+        """The file with the warnings and errors of the node launched last."""
         return self.home / "broker.log"
 
     def server_properties(self) -> str:
@@ -114,29 +123,28 @@ def launch(what: Launch) -> Guarded:
 
     Raises:
         BrokerStartError: it ended or did not answer within ``START_SECONDS``. Nothing of it is left running.
+        DataInUseError: another one runs there.
         JavaNotFoundError, JarMismatchError, JarUnavailableError: what it runs on is missing.
     """
     java, jars = find_java(), kafka_jars()
     data, tmp = what.home / "data", what.home / "tmp"
     for directory in (data, tmp):
         directory.mkdir(parents=True, exist_ok=True)
-    settings = what.home / "server.properties"
-    settings.write_text(what.server_properties(), encoding="utf-8")
     command: list[str | Path] = [java, *_JVM_FLAGS, f"-Djava.io.tmpdir={tmp}", "-cp", ":".join(map(str, jars))]
-    # Appended to, since another node may run in that directory: then this one finds it locked and ends.
-    with what.log.open("ab") as output:
-        output.seek(0, os.SEEK_END)
-        log = _Log(what.log, output.tell())
+    with _locked(what.home) as lock, what.log.open("wb") as output:
+        settings = what.home / "server.properties"
+        settings.write_text(what.server_properties(), encoding="utf-8")
         if not (data / "meta.properties").exists():
-            _format([*command, *_FORMAT_FLAGS], settings, log, output.fileno())
+            _format([*command, *_FORMAT_FLAGS], settings, what.log, output.fileno())
         node = Guarded(
             [*command, *_BROKER_FLAGS, f"-Xmx{what.heap_mb}m", "kafka.Kafka", settings],
             remove=what.home if what.temporary else None,
+            hold=[lock],
             stdout=output,
             stderr=output,
         )
     try:
-        _await_ready(node, what.port, log)
+        _await_ready(node, what.port, what.log)
     except BaseException:
         node.kill()
         node.wait()
@@ -144,22 +152,19 @@ def launch(what: Launch) -> Guarded:
     return node
 
 
-@dataclass(frozen=True, slots=True)
-class _Log:
-    """What one start wrote to the log file: everything after the first ``begun`` bytes."""
-
-    path: Path
-    begun: int
-
-    def tail(self) -> str:
-        """The last lines, without the frames of stack traces, which would push out what they explain."""
-        with self.path.open("rb") as content:
-            content.seek(self.begun)
-            lines = content.read().decode(errors="replace").splitlines()
-        return "\n".join([line for line in lines if not line.startswith("\tat ")][-_TAIL_LINES:])
+@contextlib.contextmanager
+def _locked(home: Path) -> Iterator[int]:
+    # Kafka has a lock of its own, but takes it only after it has written to the metadata log. Ours is on an open file
+    # that the guard of the node holds too, so it lasts as long as the node.
+    with (home / ".lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataInUseError(home) from None
+        yield lock.fileno()
 
 
-def _format(java: list[str | Path], settings: Path, log: _Log, output: int) -> None:
+def _format(java: list[str | Path], settings: Path, log: Path, output: int) -> None:
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "--config", settings]
     try:
@@ -167,10 +172,10 @@ def _format(java: list[str | Path], settings: Path, log: _Log, output: int) -> N
     except subprocess.SubprocessError as error:
         code = error.returncode if isinstance(error, subprocess.CalledProcessError) else None
         problem = "could not format its data directory"
-        raise BrokerStartError(problem, exit_code=code, log=log.path, tail=log.tail()) from error
+        raise BrokerStartError(problem, exit_code=code, log=log, tail=_tail(log)) from error
 
 
-def _await_ready(node: Guarded, port: int, log: _Log) -> None:
+def _await_ready(node: Guarded, port: int, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     # The client complains about each refused connection, so it is asked only when somebody listens.
     while not _listens(port):
@@ -181,14 +186,12 @@ def _await_ready(node: Guarded, port: int, log: _Log) -> None:
         _check_alive(node, log, deadline)
 
 
-def _check_alive(node: Guarded, log: _Log, deadline: float) -> None:
+def _check_alive(node: Guarded, log: Path, deadline: float) -> None:
     code = node.poll()
     if code is not None:
-        raise BrokerStartError(f"ended with exit code {code}", exit_code=code, log=log.path, tail=log.tail())
+        raise BrokerStartError(f"ended with exit code {code}", exit_code=code, log=log, tail=_tail(log))
     if time.monotonic() > deadline:
-        raise BrokerStartError(
-            f"was not ready after {START_SECONDS:g} s", exit_code=None, log=log.path, tail=log.tail()
-        )
+        raise BrokerStartError(f"was not ready after {START_SECONDS:g} s", exit_code=None, log=log, tail=_tail(log))
 
 
 def _listens(port: int) -> bool:
@@ -202,3 +205,9 @@ def _answers(client: AdminClient) -> bool:
     except KafkaException:
         return False
     return cluster.controller_id >= 0 and bool(cluster.brokers)
+
+
+def _tail(log: Path) -> str:
+    # Without the frames of stack traces, which would push out what they explain.
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join([line for line in lines if not line.startswith("\tat ")][-_TAIL_LINES:])

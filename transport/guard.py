@@ -39,11 +39,13 @@ class Guarded:
         command: the program and its arguments.
         grace_seconds: how long the child has between SIGTERM and SIGKILL once this process is gone.
         remove: a directory that the guard deletes after the child has ended, whoever ended it.
+        hold: file descriptors that the guard keeps open until the child has ended, for locks that must last as long.
         env, cwd, stdout, stderr: as for ``subprocess.Popen``.
 
     Attributes:
         pid: the child's own process id.
         guard_pid: the process id of the guard between.
+        stdout: the read end of the child's output if ``stdout`` was ``subprocess.PIPE``.
 
     Raises:
         OSError: the command cannot be started.
@@ -55,6 +57,7 @@ class Guarded:
         *,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
         remove: Path | None = None,
+        hold: Sequence[int] = (),
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         stdout: int | IO[bytes] | None = None,
@@ -72,7 +75,7 @@ class Guarded:
                 stderr=stderr,
                 env=env,
                 cwd=cwd,
-                pass_fds=[tell],
+                pass_fds=[tell, *hold],
                 start_new_session=True,
             )
         except BaseException:
@@ -81,6 +84,7 @@ class Guarded:
         finally:
             os.close(tell)
         self.guard_pid: Final = self._guard.pid
+        self.stdout: Final = self._guard.stdout
         with os.fdopen(report, encoding="utf-8") as answer:
             said = answer.read()
         if not said.isdecimal():
