@@ -8,6 +8,8 @@ import pytest
 
 from transport.embedded import EmbeddedKafka
 
+pytest_plugins = ["pytester"]
+
 _SKIPPED: list[str] = []
 
 
