@@ -42,6 +42,12 @@ class FailureKind(StrEnum):
     EXHAUSTED = "exhausted"
     """The record had its last delivery already when it arrived."""
 
+    BAD_HEADERS = "bad_headers"
+    """A ready record whose own headers cannot be read."""
+
+    UNDELIVERABLE = "undeliverable"
+    """The broker refuses a copy of it for good: too large, no such partition."""
+
     CRITICAL = "critical"
     """Not the record's fault and not survivable: out of memory, no free slot, a refused write."""
 
@@ -68,8 +74,8 @@ class Reason(StrEnum):
     REJECTED = "rejected"
     UNDECODABLE = "undecodable"
     EXPIRED = "expired"
-    UNRELEASABLE = "unreleasable"
-    """The scheduler could not release it: its partition is gone, it is too large."""
+    UNDELIVERABLE = "undeliverable"
+    """It could not be written to where it had to wait or be ready: too large, no such partition."""
 
     BAD_HEADERS = "bad_headers"
     """A retry or ready record whose own headers cannot be read."""
@@ -134,6 +140,16 @@ class Halt:
 Decision = Ack | Retry | DeadLetter | Discard | Halt
 
 
+_AT_ONCE = {
+    FailureKind.EXHAUSTED: Reason.REDELIVERIES_EXCEEDED,
+    FailureKind.UNDECODABLE: Reason.UNDECODABLE,
+    FailureKind.REJECTED: Reason.REJECTED,
+    FailureKind.BAD_HEADERS: Reason.BAD_HEADERS,
+    FailureKind.UNDELIVERABLE: Reason.UNDELIVERABLE,
+}
+"""Failures that no redelivery could mend."""
+
+
 def decide(
     failure: Failure | None,
     lineage: Lineage,
@@ -162,12 +178,14 @@ def decide(
             if policy.redelivery_policy.exceeded(lineage.deliveries):
                 return _bury(Reason.REDELIVERIES_EXCEEDED, failure, policy, now_ms)
             return Retry(0, now_ms)
-        case FailureKind.EXHAUSTED:
-            return _bury(Reason.REDELIVERIES_EXCEEDED, failure, policy, now_ms)
-        case FailureKind.UNDECODABLE:
-            return _bury(Reason.UNDECODABLE, failure, policy, now_ms)
-        case FailureKind.REJECTED:
-            return _bury(Reason.REJECTED, failure, policy, now_ms)
+        case (
+            FailureKind.EXHAUSTED
+            | FailureKind.UNDECODABLE
+            | FailureKind.REJECTED
+            | FailureKind.BAD_HEADERS
+            | FailureKind.UNDELIVERABLE
+        ):
+            return _bury(_AT_ONCE[failure.kind], failure, policy, now_ms)
         case FailureKind.EXPIRED:
             return _expire(failure, policy, now_ms)
         case FailureKind.CRITICAL:

@@ -41,13 +41,15 @@ OURS = frozenset(
         FAILURE_CAUSE,
     }
 )
-_RETRY_ONLY = frozenset({SCHEDULED_DELAY, SCHEDULED_DELIVERY})
 
 CAUSE_LIMIT = 800
 """Most bytes of ``dlqDeliveryFailureCause``; the exception's message is cut to fit."""
 
 _CLASS_LIMIT = 200
+_DIGITS = 19
+"""Of a 64-bit number."""
 
+HeaderList = list[tuple[str, bytes | None]]
 Headers = Sequence[tuple[str, bytes | None]]
 """Kafka headers in order; names may repeat, values may be null."""
 
@@ -81,6 +83,14 @@ def dead_letter_headers(
     return headers
 
 
+def ready_headers(retry: Headers) -> HeaderList:
+    """Headers of the ready copy, from those of the retry copy: all but the delay.
+
+    The due time stays, so that the worker that handles the record again knows how late it is.
+    """
+    return [pair for pair in retry if pair[0] != SCHEDULED_DELAY]
+
+
 def users_own(headers: Headers) -> list[tuple[str, bytes | None]]:
     """The headers that are not ours, in their order."""
     return [pair for pair in headers if pair[0] not in OURS]
@@ -100,9 +110,9 @@ def failure_cause(reason: str, failure: Failure) -> bytes:
         if excess <= 0:
             return encoded
         if message:
-            message = message[: max(0, len(message) - (excess + 3) // 4)]
+            message = message[: max(0, len(message) - (excess + 5) // 6)]
         else:
-            exception = exception[: max(0, len(exception) - (excess + 3) // 4)]
+            exception = exception[: max(0, len(exception) - (excess + 5) // 6)]
 
 
 def read_lineage(headers: Headers) -> Lineage:
@@ -117,7 +127,7 @@ def read_lineage(headers: Headers) -> Lineage:
         address, partition, offset = parse_message_id(text)
     except ValueError as error:
         raise HeaderError(ORIG_MESSAGE_ID, str(error)) from None
-    expiration = _number(values, EXPIRATION) if values.get(EXPIRATION) else 0
+    expiration = read_expiration(headers)  # may be the user's own text on a retry copy too
     return Lineage(
         address,
         partition,
@@ -128,13 +138,16 @@ def read_lineage(headers: Headers) -> Lineage:
     )
 
 
-def read_due(headers: Headers) -> int:
-    """The due time (epoch ms) of a retry copy.
+def read_due(headers: Headers) -> int | None:
+    """When the copy is or was due (epoch ms), ``None`` if it does not say so readably.
 
-    Raises:
-        HeaderError: it is missing or not a number.
+    On a retry copy that means a fault: the reader takes the copy's age instead. On a ready copy it
+    tells how late the release was; one that was redriven has none.
     """
-    return _number(_values(headers), SCHEDULED_DELIVERY)
+    for name, value in headers:
+        if name == SCHEDULED_DELIVERY:
+            return int(value) if value is not None and value.isdigit() and len(value) <= _DIGITS else None
+    return None
 
 
 def read_expiration(headers: Headers) -> int:
@@ -143,7 +156,7 @@ def read_expiration(headers: Headers) -> int:
     On a source record this header is somebody else's text: what cannot be read cannot expire a record.
     """
     for name, value in headers:
-        if name == EXPIRATION and value is not None and value.isdigit() and len(value) <= 19:  # noqa: PLR2004 - 64 bits
+        if name == EXPIRATION and value is not None and value.isdigit() and len(value) <= _DIGITS:
             return int(value)
     return 0
 
@@ -175,6 +188,6 @@ def _text(values: dict[str, bytes | None], name: str) -> str:
 def _number(values: dict[str, bytes | None], name: str) -> int:
     text = _text(values, name)
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 19):  # noqa: PLR2004 - 64 bits
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS):
         raise HeaderError(name, f"is not a number: {text[:50]!r}")
     return int(text)

@@ -126,11 +126,12 @@ class Progress:
             ProgressError: the metadata would exceed :data:`METADATA_LIMIT`; see :meth:`fits`.
         """
         watermark = self.watermark
-        # A restored offset that the reader has passed without seeing was compacted or deleted: forget it.
+        # What was restored and the reader has passed without seeing was compacted or deleted: forget it.
         above = self._finished | {offset for offset in self._restored if offset >= self.next_offset}
-        if not above and not self.waiting:
+        waiting = {offset: record for offset, record in self.waiting.items() if offset >= watermark}
+        if not above and not waiting:
             return Checkpoint(watermark, "")
-        metadata = _encode(watermark, above, self.waiting)
+        metadata = _encode(watermark, above, waiting)
         if len(metadata) > METADATA_LIMIT:
             msg = f"progress above offset {watermark} needs {len(metadata)} bytes of commit metadata"
             raise ProgressError(msg)

@@ -1,5 +1,62 @@
-"""The root of what this package raises; each module defines its own kinds beside the code that raises them."""
+"""What talking to Kafka can end in. Retryability is a class, never a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 
 class TransportError(Exception):
     """Root of everything this package raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A copy that the broker refuses for good: its index in the batch, and the broker's reason."""
+
+    index: int
+    reason: str
+
+
+class WriteRefusedError(TransportError):
+    """The broker refuses some copies for good (too large, not authorised, no such partition).
+
+    Nothing was committed. The caller decides about each refused record and writes the rest again.
+    """
+
+    def __init__(self, refusals: Sequence[Refusal]) -> None:
+        super().__init__(f"{len(refusals)} copies refused, the first: {refusals[0].reason}")
+        self.refusals = tuple(refusals)
+
+
+class WriteUndoneError(TransportError):
+    """A write was aborted, or its outcome was unknown and has been settled by a new producer.
+
+    The caller reads the committed offsets back and goes on from them, whatever they are.
+    """
+
+
+class WriterFencedError(TransportError):
+    """Another producer with this ``transactional.id`` has taken over.
+
+    Two processes share an instance name: give each its own. The caller stops without committing.
+    """
+
+
+class ReaderError(TransportError):
+    """The consumer cannot go on: not authorised, topic gone, fatal client error. The caller stops."""
+
+
+class MissingOffsetError(ReaderError):
+    """An internal partition has no committed offset, or one that no longer exists.
+
+    Starting anywhere else could lose or repeat what waits there. Mend: ``redelivery topology check``.
+    """
+
+
+class BrokerUnavailableError(TransportError):
+    """No broker answered in time."""
+
+    def __init__(self, servers: str, detail: str = "") -> None:
+        super().__init__(f"no Kafka broker answers at {servers}" + (f" ({detail})" if detail else ""))
+        self.servers = servers

@@ -1,0 +1,149 @@
+"""The partitions a worker owns, and where each of them stands."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from consumers.processor import fresh_lineage
+from consumers.routes import Route
+from consumers.unit import Assigned
+from topology.errors import HeaderError
+from topology.headers import read_lineage
+from topology.lineage import Lineage
+from topology.progress import Checkpoint, Progress
+from transport.errors import MissingOffsetError
+from transport.protocols import Message, Partition, Source
+
+_log = logging.getLogger(__name__)
+
+
+class Assignment:
+    """Owned by the polling thread."""
+
+    def __init__(self, routes: Sequence[Route], source_start: str, reader: Source) -> None:
+        """Nothing is assigned yet.
+
+        Args:
+            routes: one for each source.
+            reader: asked for commits and bounds.
+            source_start: ``earliest`` or ``latest``, where a source without a committed offset begins.
+        """
+        self._routes = {route.source: (route, False) for route in routes}
+        self._routes |= {route.ready: (route, True) for route in routes}
+        self._from_start = source_start == "earliest"
+        self._owned: dict[Partition, Assigned] = {}
+        self._halted: set[Partition] = set()
+        self._mean_bytes = 0.0
+        self._reader = reader
+
+    @property
+    def topics(self) -> list[str]:
+        """Everything to subscribe to: the sources and their ready topics."""
+        return list(self._routes)
+
+    @property
+    def halted(self) -> frozenset[Partition]:
+        """Those that are not read until a restart."""
+        return frozenset(self._halted)
+
+    def all(self) -> list[Assigned]:
+        """Every partition owned."""
+        return list(self._owned.values())
+
+    def active(self, without: Collection[Partition] = ()) -> list[Partition]:
+        """Every partition that is read, without some."""
+        return [place for place in self._owned if place not in self._halted and place not in without]
+
+    def find(self, partitions: Iterable[Partition]) -> list[Assigned]:
+        """Those of them that are owned."""
+        return [self._owned[partition] for partition in partitions if partition in self._owned]
+
+    def dirty(self) -> list[Assigned]:
+        """Partitions with a position that is not committed, whatever else happens in them."""
+        return [assigned for assigned in self._owned.values() if assigned.dirty]
+
+    def open(self, partitions: Iterable[Partition]) -> list[Assigned]:
+        """Take partitions over, each where its commit says.
+
+        Raises:
+            MissingOffsetError: an internal partition has no offset.
+            ProgressError: a commit carries metadata that is not ours.
+        """
+        places = list(partitions)
+        committed = self._reader.committed(places)
+        opened = [self._open(place, committed[place]) for place in places]
+        self._owned |= {assigned.partition: assigned for assigned in opened}
+        return opened
+
+    def reopen(self, leaving: Collection[Partition] = ()) -> list[Assigned]:
+        """Everything that is owned, anew, as it is committed; without what is about to leave."""
+        places = [place for place in self._owned if place not in leaving]
+        for assigned in self._owned.values():
+            assigned.closed = True
+        self._owned = {}
+        return self.open(places)
+
+    def close(self, assigned: Assigned) -> None:
+        """Own it no more."""
+        assigned.closed = True
+        self._owned.pop(assigned.partition, None)
+        self._halted.discard(assigned.partition)
+
+    def halt(self, partitions: Iterable[Partition]) -> None:
+        """Read these no more."""
+        self._halted.update(partitions)
+
+    def take(self, messages: Sequence[Message]) -> Iterator[tuple[Assigned, list[Message]]]:
+        """Those of the fetched records that are to be handled, by partition, in order."""
+        if not messages:
+            return
+        self._mean_bytes = sum(map(len, messages)) / len(messages)
+        by_place: dict[tuple[str, int], list[Message]] = {}
+        for message in messages:
+            place = message.topic(), message.partition()
+            found = by_place.get(place)
+            if found is None:
+                by_place[place] = [message]
+            else:
+                found.append(message)
+        for (topic, number), records in by_place.items():
+            partition = Partition(topic, number)
+            assigned = self._owned.get(partition)
+            if assigned is None or partition in self._halted:
+                continue
+            progress = assigned.progress
+            fresh = [
+                record
+                for record in records
+                if (offset := record.offset()) >= progress.next_offset and progress.see(offset)
+            ]
+            yield assigned, fresh
+
+    def bytes_held(self, records: int) -> float:
+        """About how many bytes so many records take."""
+        return records * self._mean_bytes
+
+    def lineage(self, assigned: Assigned, message: Message) -> Lineage:
+        """The lineage of a record outside any unit."""
+        if assigned.redelivered:
+            try:
+                return read_lineage(message.headers() or ())
+            except HeaderError:
+                pass
+        return fresh_lineage(message)
+
+    def _open(self, partition: Partition, committed: Checkpoint | None) -> Assigned:
+        route, redelivered = self._routes[partition.topic]
+        if committed is not None:
+            progress = Progress.restore(committed.offset, committed.metadata)
+            return Assigned(partition, route, redelivered, progress)
+        if redelivered:
+            raise MissingOffsetError(
+                f"{partition.topic}-{partition.number} has no committed offset for this group, so what waits "
+                "there could be lost or repeated; see `redelivery topology check`, mend with `topology apply`"
+            )
+        low, high = self._reader.bounds(partition)
+        start = low if self._from_start else high
+        _log.info("%s-%d is read for the first time, from offset %d", partition.topic, partition.number, start)
+        return Assigned(partition, route, redelivered, Progress(start), dirty=True)

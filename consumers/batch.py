@@ -1,0 +1,226 @@
+"""What one write consists of: the outcomes of units, turned by the decision into copies and offsets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from consumers.journal import Journal
+from consumers.observer import Committed, OutcomeLabel
+from consumers.processor import fresh_lineage
+from consumers.routes import Waiting
+from consumers.unit import Assigned, Unit
+from topology.decision import (
+    Ack,
+    AckType,
+    DeadLetter,
+    Decision,
+    Discard,
+    Failure,
+    FailureKind,
+    Halt,
+    Retry,
+    decide,
+)
+from topology.headers import dead_letter_headers, retry_headers
+from topology.lineage import Lineage
+from topology.progress import Checkpoint
+from transport.protocols import Copy, Message, Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose copy it is: asked when the broker refuses it."""
+
+    assigned: Assigned
+    offset: int
+    role: str
+    """``output``, ``retry``, ``dead letter`` or ``journal``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What every batch of a worker needs and none changes."""
+
+    group: str
+    waiting: Waiting
+    clock: Callable[[], int]
+    jitter: Callable[[], Iterator[float]]
+    verdicts: dict[tuple[Partition, int], Failure]
+    """Records whose copy the broker refused: how to decide about them when they come again."""
+
+    journal: str | None = None
+    """The journal's topic, ``None`` if it is off."""
+
+
+class Batch:
+    """One write in the making. Used by the polling thread; thrown away if the write is undone."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self.copies: list[Copy] = []
+        self.owners: list[Owner | None] = []
+        self.halts: list[tuple[Assigned, int, Failure]] = []
+        self.size = 0
+        """How many records have their outcome in it."""
+
+        self._touched: dict[Partition, Assigned] = {}
+        self._outcomes: Counter[OutcomeLabel] = Counter()
+        self._redeliveries: Counter[tuple[str, int]] = Counter()
+        self._dead_letters: Counter[tuple[str, str]] = Counter()
+        self._lateness: list[int] = []
+        self._seconds: list[float] = []
+        self._journal = None if shared.journal is None else Journal(shared.group, shared.journal, shared.waiting)
+
+    def add(self, unit: Unit) -> None:
+        """Take over everything a unit has an outcome for."""
+        assigned = unit.lane.assigned
+        done = unit.messages[: unit.position]
+        unsuccessful = self._settle_failures(unit)
+        for index, outputs in unit.outputs:
+            self._append(outputs, Owner(assigned, unit.messages[index].offset(), "output"))
+        halted = {index for index, decision in unsuccessful.items() if isinstance(decision, Halt)}
+        offsets = [message.offset() for message in done]
+        if halted:
+            offsets = [offset for index, offset in enumerate(offsets) if index not in halted]
+        assigned.progress.finish(offsets)
+        self._touch(assigned)
+        self.size += len(done)
+        self._seconds += unit.seconds
+        successes = len(done) - len(unsuccessful)
+        if successes:
+            self._outcomes[OutcomeLabel(assigned.route.source, _success(unit), AckType.STANDARD)] += successes
+        if assigned.redelivered:
+            self._note_redelivered(unit, unsuccessful)
+        elif self._journal is not None:
+            place = assigned.partition
+            acked = [m.offset() for index, m in enumerate(done) if index not in unsuccessful]
+            if acked:
+                self._journal.note(place.topic, place.number, "acked", acked)
+
+    def settle(self, assigned: Assigned, message: Message, lineage: Lineage, failure: Failure) -> None:
+        """Decide about one record outside any unit."""
+        if not isinstance(self._decide(assigned, message, lineage, failure), Halt):
+            assigned.progress.finish((message.offset(),))
+        self._touch(assigned)
+        self.size += 1
+
+    def touch(self, assigned: Assigned) -> None:
+        """Commit this partition's position with the batch, though nothing of it ended."""
+        self._touch(assigned)
+
+    def checkpoints(self) -> dict[Partition, Checkpoint]:
+        """The offsets that the batch commits."""
+        return {
+            place: assigned.progress.checkpoint() for place, assigned in self._touched.items() if not assigned.closed
+        }
+
+    def close(self) -> None:
+        """Add what can only be written once everything is in: the journal."""
+        if self._journal is not None:
+            for copy in self._journal.copies():
+                self.copies.append(copy)
+                self.owners.append(None)
+
+    def committed(self, seconds: float) -> Committed:
+        """The batch as told to the observer."""
+        for assigned in self._touched.values():
+            assigned.dirty = False
+        return Committed(seconds, self._outcomes, self._redeliveries, self._dead_letters, self._lateness, self._seconds)
+
+    def _touch(self, assigned: Assigned) -> None:
+        assigned.dirty = True
+        self._touched[assigned.partition] = assigned
+
+    def _settle_failures(self, unit: Unit) -> dict[int, Decision]:
+        assigned = unit.lane.assigned
+        decisions = {}
+        for index, failure in unit.failures:
+            message = unit.messages[index]
+            lineage = unit.lineages[index] if assigned.redelivered else fresh_lineage(message)
+            decisions[index] = self._decide(assigned, message, lineage, failure)
+        return decisions
+
+    def _decide(self, assigned: Assigned, message: Message, lineage: Lineage, failure: Failure) -> Decision:
+        shared = self._shared
+        if failure.kind not in _NOT_DELIVERED:
+            lineage = lineage.delivered(lineage.deliveries + 1)
+        now = shared.clock()
+        decision = decide(failure, lineage, assigned.route.entry, now, shared.jitter())
+        self._dispatch(assigned, message, lineage, decision, now)
+        return decision
+
+    def _dispatch(
+        self,
+        assigned: Assigned,
+        message: Message,
+        lineage: Lineage,
+        decision: Decision,
+        now_ms: int,
+    ) -> None:
+        route, offset = assigned.route, message.offset()
+        match decision:
+            case Ack():
+                outcome = "acked"
+            case Retry(delay_ms=delay):
+                outcome = "retried"
+                topic = self._shared.waiting.place(delay) if delay > 0 else route.ready
+                headers = retry_headers(lineage, self._shared.group, message.headers() or (), decision)
+                self._append([self._copy(message, topic, lineage, headers)], Owner(assigned, offset, "retry"))
+                self._redeliveries[route.source, lineage.deliveries] += 1
+            case DeadLetter(reason=reason):
+                outcome = "dead_lettered"
+                headers = dead_letter_headers(lineage, self._shared.group, message.headers() or (), decision, now_ms)
+                copy = self._copy(message, route.dead_letter, lineage, headers)
+                self._append([copy], Owner(assigned, offset, "dead letter"))
+                self._dead_letters[route.source, str(reason)] += 1
+            case Discard():
+                outcome = "discarded"
+            case Halt(failure=failure):
+                self.halts.append((assigned, offset, failure))
+                return
+            case _:
+                assert_never(decision)
+        self._outcomes[OutcomeLabel(route.source, outcome, decision.ack_type)] += 1
+        if self._journal is not None:
+            self._journal.note(lineage.address, lineage.partition, outcome, (lineage.offset,))
+
+    def _copy(self, message: Message, topic: str, lineage: Lineage, headers: list[tuple[str, bytes | None]]) -> Copy:
+        """The record unchanged but for its headers, in the partition of its origin."""
+        partition = self._shared.waiting.partition(topic, lineage.partition)
+        return Copy(topic, partition, message.key(), message.value(), headers)
+
+    def _append(self, copies: list[Copy], owner: Owner) -> None:
+        self.copies += copies
+        self.owners += [owner] * len(copies)
+
+    def _note_redelivered(self, unit: Unit, unsuccessful: Container[int]) -> None:
+        """How late each redelivery was handed out, and the journal of those that succeeded."""
+        self._lateness += [late for _, late in unit.lateness]
+        journal = self._journal
+        if journal is None:
+            return
+        for index, late in unit.lateness:
+            lineage = unit.lineages[index]
+            journal.late(lineage.address, lineage.partition, late)
+        for index, lineage in enumerate(unit.lineages[: unit.position]):
+            if index not in unsuccessful:
+                journal.note(lineage.address, lineage.partition, "recovered", (lineage.offset,))
+
+
+def _success(unit: Unit) -> str:
+    return "recovered" if unit.lane.assigned.redelivered else "acked"
+
+
+_NOT_DELIVERED = frozenset(
+    {
+        FailureKind.EXPIRED,
+        FailureKind.EXHAUSTED,
+        FailureKind.UNDECODABLE,
+        FailureKind.BAD_HEADERS,
+        FailureKind.UNDELIVERABLE,
+    }
+)
+"""Failures found before a handler was called: no delivery to count."""

@@ -1,0 +1,135 @@
+"""The user's function: found, understood once at start, and called the same way ever after."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any, cast
+
+from consumers.errors import HandlerLoadError
+from consumers.record import Context, Record, Redeliver, Reject
+from topology.decision import Failure, FailureKind
+
+_OURS = frozenset({"cli", "consumers", "pipeline", "serdes", "topology", "transport"})
+_TWO = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A user's function, ready to be called with one or two arguments.
+
+    ``takes_context`` tells whether it wants the :class:`Context`; ``asynchronous`` whether calling it
+    gives an awaitable.
+    """
+
+    call: Callable[..., Any]
+    takes_context: bool
+    asynchronous: bool
+    not_retryable: tuple[type[BaseException], ...] = ()
+
+    def failure(self, error: BaseException) -> Failure:
+        """What an exception out of the handler means."""
+        name, message = type(error).__qualname__, _message(error)
+        if isinstance(error, Redeliver):
+            after = None if error.after is None else round(error.after.total_seconds() * 1000)
+            return Failure(FailureKind.REDELIVER, name, message, after)
+        if isinstance(error, Reject) or (self.not_retryable and isinstance(error, self.not_retryable)):
+            return Failure(FailureKind.REJECTED, name, message)
+        if isinstance(error, MemoryError) or not isinstance(error, Exception):
+            return Failure(FailureKind.CRITICAL, name, message)
+        return Failure(FailureKind.RAISED, name, message)
+
+
+def load_handler(target: str, not_retryable: Sequence[str], stack: ExitStack) -> Handler:
+    """Load ``package.module:function``.
+
+    A class is instantiated without arguments; if what comes out is a context manager it is entered now
+    and left when ``stack`` is closed, so that a handler can open and close what it needs.
+
+    Raises:
+        HandlerLoadError: it is not there, not callable, or takes neither (record) nor (record, context).
+    """
+    found = _find(target)
+    if inspect.isclass(found):
+        try:
+            found = found()
+            if isinstance(found, AbstractContextManager):
+                found = stack.enter_context(found)
+        except Exception as error:
+            raise HandlerLoadError(target, f"cannot be started: {type(error).__name__}: {error}") from error
+    exceptions = tuple(_exception(name) for name in not_retryable)
+    return as_handler(found, exceptions, target=target)
+
+
+def as_handler(
+    function: object, not_retryable: tuple[type[BaseException], ...] = (), *, target: str = "given"
+) -> Handler:
+    """Understand a callable.
+
+    Raises:
+        HandlerLoadError: it takes neither (record) nor (record, context).
+    """
+    if not callable(function):
+        raise HandlerLoadError(target, "is not callable")
+    body = function if inspect.isroutine(function) else type(function).__call__
+    asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(body)
+    return Handler(
+        cast("Callable[[Record, Context], Awaitable[None] | None]", function),
+        _takes_context(function, target),
+        asynchronous,
+        not_retryable,
+    )
+
+
+def _takes_context(function: Callable[..., object], target: str) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    for arguments in (_TWO, 1):
+        try:
+            signature.bind(*([None] * arguments))
+        except TypeError:
+            continue
+        return arguments == _TWO
+    raise HandlerLoadError(target, f"must take (record) or (record, context), it takes {signature}")
+
+
+def _find(target: str) -> Any:  # noqa: ANN401 - whatever the user's module holds
+    module_name, _, attribute = target.partition(":")
+    top = module_name.partition(".")[0]
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        hint = f"; '{top}' is a package of kafka-redelivery itself, name yours differently" if top in _OURS else ""
+        raise HandlerLoadError(
+            target,
+            f"cannot be imported: {type(error).__name__}: {error} (searched: {', '.join(sys.path[:3])}, ...){hint}",
+        ) from error
+    found: Any = module
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            raise HandlerLoadError(target, f"module {module_name} has no {attribute}")
+    return found
+
+
+def _exception(target: str) -> type[BaseException]:
+    if ":" not in target:
+        target = f"builtins:{target}"
+    found = _find(target)
+    if not (inspect.isclass(found) and issubclass(found, BaseException)):
+        raise HandlerLoadError(target, "notRetryable must name exception classes")
+    return found
+
+
+def _message(error: BaseException) -> str:
+    """The exception's text, also when its own ``__str__`` fails."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a broken exception must not turn one failed record into a dead worker
+        return "<no message: its __str__ failed>"

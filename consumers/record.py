@@ -1,0 +1,120 @@
+"""What a handler sees and says: the record, its context, and the two exceptions that mean something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from topology.headers import Headers
+from topology.lineage import Lineage
+
+
+class Reject(Exception):  # noqa: N818 - raised as a verdict, not as an error
+    """Raise it where no later delivery could succeed: the record is dead-lettered at once."""
+
+
+class Redeliver(Exception):  # noqa: N818 - raised as a wish, not as an error
+    """Raise it to have the record delivered again, after a delay of your own if you name one.
+
+    It counts as a delivery. Your own delay needs ``maximumHandlerDelay`` in the configuration and is
+    cut to it; without it the policy's delay applies.
+    """
+
+    def __init__(self, reason: str = "", *, after: timedelta | None = None) -> None:
+        """Ask for a redelivery.
+
+        Args:
+            reason: for people; it ends up in the dead letter if this was the last delivery.
+            after: how long from now; ``None`` = as the policy says.
+        """
+        super().__init__(reason)
+        self.after = after
+
+
+@dataclass(slots=True)
+class Record:
+    """One delivered record.
+
+    ``topic``, ``partition`` and ``offset`` are those of its *first* delivery, so they are the same at
+    every attempt. ``key`` and ``value`` are decoded; ``raw_key`` and ``raw_value`` are the bytes.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: Any
+    value: Any
+    raw_key: bytes | None
+    raw_value: bytes | None
+    raw_headers: Headers
+    timestamp_ms: int
+
+    @property
+    def headers(self) -> Mapping[str, bytes | None]:
+        """The record's headers; of a name given twice, the last."""
+        return dict(self.raw_headers)
+
+    @property
+    def timestamp(self) -> datetime:
+        """The source record's own timestamp, in UTC."""
+        return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+
+    @property
+    def message_id(self) -> str:
+        """``topic-partition@offset`` of the first delivery."""
+        return f"{self.topic}-{self.partition}@{self.offset}"
+
+
+@dataclass(slots=True)
+class Output:
+    """A record that a handler emits; written only if the handler succeeds."""
+
+    topic: str
+    value: Any
+    key: Any = None
+    headers: Headers = ()
+    partition: int | None = None
+
+
+@dataclass(slots=True)
+class Context:
+    """One delivery of a record: how often it was tried, and what the handler emits.
+
+    ``attempt`` counts from 1.
+    """
+
+    lineage: Lineage
+    outputs: list[Output]
+
+    @property
+    def attempt(self) -> int:
+        """The number of this delivery, from 1."""
+        return self.lineage.deliveries + 1
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether the record was delivered before (``JMSRedelivered``)."""
+        return self.lineage.deliveries > 0
+
+    def send(
+        self,
+        topic: str,
+        value: Any,  # noqa: ANN401 - whatever the topic's codec encodes
+        *,
+        key: Any = None,  # noqa: ANN401 - as the value
+        headers: Mapping[str, bytes | None] | Headers = (),
+        partition: int | None = None,
+    ) -> None:
+        """Emit a record, in the same transaction that acknowledges this one; dropped if the handler fails.
+
+        Args:
+            topic: where to.
+            value: encoded with the codec configured for that topic; without one it must be bytes.
+            key: the same.
+            headers: in order.
+            partition: ``None`` = by the key, as Java clients do.
+        """
+        pairs = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
+        self.outputs.append(Output(topic, value, key, pairs, partition))

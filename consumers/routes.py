@@ -1,0 +1,50 @@
+"""Where the records of one source go, settled once at start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from serdes.codec import Codec
+from topology.naming import Naming
+from topology.policy import PolicyEntry
+from topology.settings import Settings
+from topology.tiers import TierSet
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One source topic: what is read with it, and what happens to its failures."""
+
+    source: str
+    ready: str
+    dead_letter: str
+    entry: PolicyEntry
+    key: Codec
+    value: Codec
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Where records wait: the tiers, how many partitions each topic has, and the topics' names."""
+
+    naming: Naming
+    tiers: TierSet
+    partitions: Mapping[str, int]
+
+    def place(self, remaining_ms: int) -> str:
+        """The topic where a record with so much left waits next."""
+        tier = self.tiers.place(remaining_ms)
+        return self.naming.mixed_topic() if tier is None else self.naming.tier_topic(tier)
+
+    def partition(self, topic: str, origin: int) -> int:
+        """The partition of ``topic`` for a record from partition ``origin`` of its source: never left to a hash."""
+        return origin % self.partitions[topic]
+
+
+def naming_of(settings: Settings) -> Naming:
+    """The names that a configuration gives its topics."""
+    topics = settings.topics
+    return Naming(
+        group=settings.group, retry=topics.retry, mixed=topics.mixed, ready=topics.ready, journal=topics.journal
+    )

@@ -1,0 +1,238 @@
+"""The delay scheduler: releases what is due. Kafka is its only store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from consumers.clock import Clock, monotonic_s
+from consumers.errors import HaltedError
+from consumers.observer import Observer, Released, TierBacklog
+from consumers.release import Release, Releaser
+from consumers.routes import naming_of
+from consumers.tier import Tier
+from topology.progress import Checkpoint, Progress
+from topology.settings import Settings
+from topology.tiers import SMALLEST_RUNG_MS, TierSet
+from transport.errors import MissingOffsetError, WriteRefusedError, WriteUndoneError
+from transport.protocols import Message, Partition, Source, Writer
+
+_log = logging.getLogger(__name__)
+
+_LONGEST_WAIT_S = 0.2
+_EVERY_S = 1.0
+_REFRESH_S = 30.0
+_TRIES = 10
+
+
+class Scheduler:
+    """Releases due records of the tiers that the consumer group gives it. One thread.
+
+    A record leaves a tier when its append time there plus the tier's delay is reached, or when it is
+    due, if that is sooner. It goes into its ready topic if nothing remains, else into a lower tier.
+    """
+
+    def __init__(self, settings: Settings, reader: Source, writer: Writer, observer: Observer, clock: Clock) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._observer = observer
+        self._clock = clock
+        self._settings = settings
+        self._naming = naming_of(settings)
+        self._delays: dict[str, int] = {}
+        self._tiers: dict[Partition, Tier] = {}
+        self._full: set[Partition] = set()
+        self._refusals: dict[tuple[Partition, int], str] = {}
+        self._stopping = False
+        self._undone = 0
+        self._told_s = self._refreshed_s = 0.0
+        self._releaser: Releaser
+
+    def stop(self) -> None:
+        """Ask for an orderly end. Safe in a signal handler and from any thread."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """Release until :meth:`stop` is called.
+
+        Raises:
+            HaltedError: writes are refused or undone again and again.
+            TransportError: Kafka is gone for good, or this scheduler has been replaced.
+        """
+        try:
+            self._refresh()
+            while not self._stopping:
+                self._turn()
+        finally:
+            try:
+                self._reader.close()
+            finally:
+                self._writer.close()
+
+    def _turn(self) -> None:
+        released = self._release_due()
+        self._take(self._reader.fetch(self._settings.limits.batch, 0.0 if released else self._wait_s()))
+        self._keep_room()
+        now = monotonic_s()
+        if now - self._told_s >= _EVERY_S:
+            self._told_s = now
+            self._observer.backlog(self._backlog())
+        if now - self._refreshed_s >= _REFRESH_S:
+            self._refresh()
+
+    def _wait_s(self) -> float:
+        """Until the earliest record of any partition leaves; a new one wakes us sooner."""
+        leaving = [at for tier in self._tiers.values() if (at := tier.next_ms) is not None]
+        if not leaving:
+            return _LONGEST_WAIT_S
+        return min(_LONGEST_WAIT_S, max(0, min(leaving) - self._clock()) / 1000)
+
+    def _refresh(self) -> None:
+        """Read every tier of the group that exists, configured or not: what waits there must come out."""
+        self._refreshed_s = monotonic_s()
+        partitions = self._reader.partition_counts()
+        delays = self._naming.tiers_among(partitions)
+        tiers = TierSet(tuple(sorted(delays.values())), mixed=self._naming.mixed_topic() in partitions)
+        if tiers.mixed:
+            delays[self._naming.mixed_topic()] = SMALLEST_RUNG_MS
+        self._releaser = Releaser(self._settings, tiers, partitions)
+        if delays != self._delays:
+            self._delays = delays
+            self._reader.subscribe(sorted(delays), self)
+
+    def _take(self, messages: list[Message]) -> None:
+        if not messages:
+            return
+        now = self._clock()
+        for message in messages:
+            tier = self._tiers.get(Partition(message.topic(), message.partition()))
+            if tier is not None:
+                tier.add(message, now)
+
+    def _keep_room(self) -> None:
+        """Pause what is full; resume it early, since the first records take a fetch to come again."""
+        most = max(1, self._settings.limits.buffer_records // max(1, len(self._tiers)))
+        full = {
+            place
+            for place, tier in self._tiers.items()
+            if len(tier) >= (most // 2 if place in self._full else most) or not tier.progress.fits(most)
+        }
+        if full != self._full:
+            self._reader.pause(full - self._full)
+            self._reader.resume(place for place in self._full - full if place in self._tiers)
+            self._full = full
+
+    def _release_due(self) -> bool:
+        """Release what leaves now, in one write. Returns whether there was anything."""
+        now = self._clock()
+        room = self._settings.limits.batch
+        release = Release()
+        touched: dict[Partition, Tier] = {}
+        for place, tier in self._tiers.items():
+            taken = tier.take(now, room)
+            if taken:
+                for held in taken:
+                    self._releaser.add(release, place, held, now, self._refusals.get((place, held.offset)))
+                tier.progress.finish([held.offset for held in taken])
+                touched[place] = tier
+                room -= len(taken)
+                if room <= 0:
+                    break
+        if not touched:
+            return False
+        self._write(release, {place: tier.progress.checkpoint() for place, tier in touched.items()})
+        return True
+
+    def _write(self, release: Release, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        started = monotonic_s()
+        try:
+            self._writer.write(release.copies, checkpoints)
+        except WriteRefusedError as error:
+            for refusal in error.refusals:
+                owner = release.owners[refusal.index]
+                if owner in self._refusals:
+                    raise HaltedError(
+                        f"even the dead letter of {owner[0].topic}-{owner[0].number}@{owner[1]} is refused: "
+                        f"{refusal.reason}"
+                    ) from error
+                self._refusals[owner] = refusal.reason
+            self._undo(str(error))
+        except WriteUndoneError as error:
+            self._undo(str(error))
+        else:
+            self._undone = 0
+            self._refusals.clear()
+            faults = 0
+            for tier in self._tiers.values():
+                faults, tier.clock_faults = faults + tier.clock_faults, 0
+            now = self._clock()
+            self._observer.released(
+                Released(
+                    seconds=monotonic_s() - started,
+                    lateness_ms=[now - due for due in release.due_ms],
+                    moved=release.moved,
+                    clock_faults=faults,
+                    undeliverable=release.undeliverable,
+                )
+            )
+
+    def _undo(self, cause: str) -> None:
+        """Go back to what is committed, whatever that is."""
+        self._undone += 1
+        if self._undone > _TRIES:
+            raise HaltedError(f"{_TRIES} writes in a row were undone, the last: {cause}")
+        _log.warning("going back to the committed offsets: %s", cause)
+        self._observer.undone(cause)
+        places = list(self._tiers)
+        for place, start in self._open(places).items():
+            self._reader.seek(place, start)
+
+    def _backlog(self) -> list[TierBacklog]:
+        found: dict[str, TierBacklog] = {}
+        for place, tier in self._tiers.items():
+            pending = len(tier) + self._reader.ahead(place, tier.progress.next_offset)
+            oldest = tier.oldest_ms
+            before = found.get(place.topic)
+            if before is not None:
+                pending += before.pending
+                oldest = min((age for age in (oldest, before.oldest_ms) if age is not None), default=None)
+            found[place.topic] = TierBacklog(place.topic, pending, oldest)
+        return list(found.values())
+
+    # The assignment changes: called from within fetch() and close() of the reader. Between two turns
+    # nothing is in flight, so there is nothing to finish.
+
+    def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
+        """See :class:`transport.protocols.Listener`."""
+        self._observer.rebalanced("assigned")
+        return self._open(partitions)
+
+    def revoked(self, partitions: Iterable[Partition]) -> None:
+        """See :class:`transport.protocols.Listener`."""
+        self._forget(partitions)
+        self._observer.rebalanced("revoked")
+
+    def lost(self, partitions: Iterable[Partition]) -> None:
+        """See :class:`transport.protocols.Listener`."""
+        self._forget(partitions)
+        self._observer.rebalanced("lost")
+
+    def _forget(self, partitions: Iterable[Partition]) -> None:
+        for place in partitions:
+            self._tiers.pop(place, None)
+            self._full.discard(place)
+
+    def _open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        starts = {}
+        for place, committed in self._reader.committed(partitions).items():
+            if committed is None:
+                raise MissingOffsetError(
+                    f"{place.topic}-{place.number} has no committed offset for {self._settings.group}.scheduler, so "
+                    "what waits there could be lost or repeated; see `redelivery topology check`, mend with "
+                    "`redelivery topology apply`"
+                )
+            progress = Progress.restore(committed.offset, committed.metadata)
+            ordered = place.topic != self._naming.mixed_topic()
+            self._tiers[place] = Tier(place.topic, self._delays[place.topic], progress, ordered=ordered)
+            starts[place] = committed.offset
+        return starts

@@ -1,0 +1,96 @@
+"""The pieces of work between the polling thread and the slots."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from threading import Lock
+
+from consumers.routes import Route
+from topology.decision import Failure, FailureKind
+from topology.lineage import Lineage
+from topology.progress import Progress
+from transport.protocols import Copy, Message, Partition
+
+
+@dataclass(slots=True, eq=False)
+class Assigned:
+    """One partition that this worker owns. Touched by the polling thread only."""
+
+    partition: Partition
+    route: Route
+    redelivered: bool
+    """Whether it is a ready partition: its records carry a lineage in their headers."""
+
+    progress: Progress
+    lanes: list[Lane] = field(default_factory=list)
+    dirty: bool = False
+    """Whether there is progress that no commit has told of yet."""
+
+    closed: bool = False
+    """Revoked, lost or rewound: results that still come for it are void."""
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """Records of one partition that wait for a slot; an exclusive lane has one unit under way at most."""
+
+    assigned: Assigned
+    exclusive: bool
+    queue: deque[Message] = field(default_factory=deque)
+    under_way: int = 0
+    listed: bool = False
+    """Whether it stands in the line for a slot."""
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """A run of records of one lane, handled one after the other in one slot.
+
+    The slot fills in the outcome of each record and moves ``position`` past it; it may come back
+    before the end (asked to ``stop``, or its time slice is over), and the rest goes back to the lane.
+    """
+
+    lane: Lane
+    messages: list[Message]
+    position: int = 0
+    """How many records have their outcome."""
+
+    failures: list[tuple[int, Failure]] = field(default_factory=list)
+    outputs: list[tuple[int, list[Copy]]] = field(default_factory=list)
+    lineages: list[Lineage] = field(default_factory=list)
+    """One for each record handled, of a ready partition; empty for a source."""
+
+    lateness: list[tuple[int, int]] = field(default_factory=list)
+    """For each redelivery handed to the handler: its index, and how many ms after it was due."""
+
+    seconds: list[float] = field(default_factory=list)
+    """How long each handler call took."""
+
+    stop: bool = False
+    abandoned: bool = False
+    """Given up by the polling thread: whatever the slot still finds out is void."""
+
+    started_s: float = 0.0
+    """When the record at ``position`` was begun (monotonic); 0 = the unit waits for its slot."""
+
+    lock: Lock = field(default_factory=Lock)
+    """Held while an outcome is noted and while the unit is abandoned, so that only one of both happens."""
+
+    @property
+    def critical(self) -> bool:
+        """Whether the last failure is one that the process should not survive."""
+        return bool(self.failures) and self.failures[-1][1].kind is FailureKind.CRITICAL
+
+    def fork(self) -> Unit:
+        """The same with everything found out so far, for a unit whose slot is not waited for."""
+        return Unit(
+            self.lane,
+            self.messages,
+            self.position,
+            list(self.failures),
+            list(self.outputs),
+            list(self.lineages),
+            list(self.lateness),
+            list(self.seconds),
+        )

@@ -1,0 +1,193 @@
+"""Puts workers and schedulers together from a configuration, and runs them until they are told to stop."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from types import FrameType
+
+from consumers.assignment import Assignment
+from consumers.batch import Shared
+from consumers.clock import wall_clock_ms
+from consumers.codecs import codecs
+from consumers.committer import Committer
+from consumers.errors import HandlerLoadError
+from consumers.handler import Handler, load_handler
+from consumers.jitter import draws
+from consumers.lanes import Lanes
+from consumers.metrics import serve_metrics
+from consumers.observer import Observer
+from consumers.processor import Processor
+from consumers.routes import Route, Waiting, naming_of
+from consumers.scheduler import Scheduler
+from consumers.slots import AsyncSlots, Slots, ThreadSlots
+from consumers.unit import Unit
+from consumers.worker import Parts, Worker
+from serdes.codec import Codec
+from topology.decision import Failure
+from topology.settings import HandlerSection, Mode, Settings
+from topology.tiers import tier_set
+from transport.client_config import consumer_config, producer_config, source_start
+from transport.preflight import verify
+from transport.protocols import Group, Partition, Writer
+from transport.reader import Reader
+from transport.writer import AutoWriter, TransactedWriter
+
+_log = logging.getLogger(__name__)
+
+
+def run_worker(settings: Settings, base: Path) -> None:
+    """Run a worker until SIGTERM or SIGINT.
+
+    Args:
+        settings: the configuration.
+        base: the folder of the configuration file; schemas and the handler's module are found from there.
+
+    Raises:
+        HandlerLoadError, SerdeError: the handler or a schema cannot be had.
+        TopologyRefusedError: the topics would lose data.
+        HaltedError, TransportError: it could not go on.
+    """
+    section = settings.handler
+    if section is None:
+        raise HandlerLoadError("(none)", "the configuration has no 'handler' section, which a worker needs")
+    with ExitStack() as stack:
+        # At the end of the path: a package of the user's must not hide one of ours or of the installation.
+        sys.path.append(str(base))
+        handler = load_handler(section.callable, section.not_retryable, stack)
+        routes = _routes(settings, base)
+        outputs = {output.topic: codecs(output, base) for output in settings.outputs}
+        verify(settings)
+        instance = _Instance.of(settings)
+        observer = stack.enter_context(serve_metrics(settings, "worker", instance.name))
+        reader = _reader(settings, settings.group, instance)
+        worker = _worker(settings, section, handler, routes, outputs, reader, instance, observer, stack.pop_all())
+        with _until_signalled(worker.stop):
+            worker.run()
+
+
+def run_scheduler(settings: Settings) -> None:
+    """Run a delay scheduler until SIGTERM or SIGINT.
+
+    Raises:
+        TopologyRefusedError: the topics would lose data.
+        TransportError: it could not go on.
+    """
+    verify(settings)
+    instance = _Instance.of(settings)
+    with serve_metrics(settings, "scheduler", instance.name) as observer:
+        reader = _reader(settings, f"{settings.group}.scheduler", instance)
+        writer = _writer(settings, "scheduler", instance, reader)
+        scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms)
+        with _until_signalled(scheduler.stop):
+            scheduler.run()
+
+
+def _routes(settings: Settings, base: Path) -> list[Route]:
+    naming = naming_of(settings)
+    routes = []
+    for source in settings.sources:
+        entry = settings.entry(source.topic)
+        key, value = codecs(source, base)
+        dead_letter = naming.dead_letter_topic(entry.dead_letter_strategy.topic, source.topic)
+        routes.append(Route(source.topic, naming.ready_topic(source.topic), dead_letter, entry, key, value))
+    return routes
+
+
+def _worker(  # noqa: PLR0913, PLR0917 - the one place where everything meets
+    settings: Settings,
+    section: HandlerSection,
+    handler: Handler,
+    routes: list[Route],
+    outputs: Mapping[str, tuple[Codec, Codec]],
+    reader: Reader,
+    instance: _Instance,
+    observer: Observer,
+    stack: ExitStack,
+) -> Worker:
+    naming = naming_of(settings)
+    done: SimpleQueue[Unit] = SimpleQueue()
+    verdicts: dict[tuple[Partition, int], Failure] = {}
+    shared = Shared(
+        group=settings.group,
+        waiting=Waiting(naming, tier_set(settings.entries().values()), reader.partition_counts()),
+        clock=wall_clock_ms,
+        jitter=draws,
+        verdicts=verdicts,
+        journal=naming.journal_topic() if settings.journal else None,
+    )
+    processor = Processor(handler, outputs, wall_clock_ms, section.deadline)
+    slots: Slots = (AsyncSlots if handler.asynchronous else ThreadSlots)(section.slots, processor, done)
+    writer = _writer(settings, "worker", instance, reader)
+    return Worker(
+        Parts(
+            reader=reader,
+            committer=Committer(shared, writer, observer, settings.limits.batch),
+            assignment=Assignment(routes, source_start(settings.kafka), reader),
+            lanes=Lanes(section.ordering, section.slots),
+            slots=slots,
+            done=done,
+            verdicts=verdicts,
+            limits=settings.limits,
+            handler=section,
+            observer=observer,
+            stack=stack,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Instance:
+    """This process's name, and whether it survives a restart."""
+
+    name: str
+    stable: bool
+
+    @classmethod
+    def of(cls, settings: Settings) -> _Instance:
+        if settings.instance is not None:
+            return cls(settings.instance, stable=True)
+        name = f"random-{secrets.token_hex(4)}"
+        _log.warning(
+            "no stable instance name is configured, this process calls itself %s: if it is killed, what it was "
+            "writing holds everybody up until the broker gives it up (session time-out + transaction time-out + up "
+            "to 10 s); set 'instance' (or REDELIVERY_INSTANCE) to a name that is unique and survives a restart",
+            name,
+        )
+        return cls(name, stable=False)
+
+
+def _reader(settings: Settings, group: str, instance: _Instance) -> Reader:
+    static = f"{group}.{instance.name}" if instance.stable else None
+    return Reader(consumer_config(settings.kafka, group=group, instance=static))
+
+
+def _writer(settings: Settings, role: str, instance: _Instance, group: Group) -> Writer:
+    if settings.mode is Mode.AUTO:
+        return AutoWriter(producer_config(settings.kafka, transactional_id=None), group)
+    identity = f"{settings.group}.{role}.{instance.name}"
+    return TransactedWriter(producer_config(settings.kafka, transactional_id=identity), group)
+
+
+@contextmanager
+def _until_signalled(stop: Callable[[], None]) -> Iterator[None]:
+    """The first SIGTERM or SIGINT asks for an orderly end, the second ends the process."""
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        _log.info("%s: stopping", signal.Signals(number).name)
+        signal.signal(number, signal.SIG_DFL)
+        stop()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

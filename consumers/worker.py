@@ -1,0 +1,312 @@
+"""The worker: polls, hands out, decides, writes, commits. One polling thread; it never runs a handler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+from consumers.assignment import Assignment
+from consumers.clock import monotonic_s
+from consumers.committer import LINGER_S, Committer
+from consumers.errors import HaltedError
+from consumers.lanes import Lanes
+from consumers.observer import Observer, WorkerState
+from consumers.processor import deadline_passed
+from consumers.slots import Slots
+from consumers.unit import Assigned, Unit
+from topology.decision import Failure
+from topology.settings import HandlerSection, LimitsSection, Ordering
+from transport.protocols import Message, Partition, Source
+
+_IDLE_S = 0.2
+_BUSY_S = 0.002
+_EVERY_S = 1.0
+"""How often the state is told, and at most how long the client goes without being polled."""
+
+_CLOSING_S = 3.0
+"""What the last steps of a shutdown need of its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a worker is made of; put together in :mod:`consumers.wiring`."""
+
+    reader: Source
+    committer: Committer
+    assignment: Assignment
+    lanes: Lanes
+    slots: Slots
+    done: SimpleQueue[Unit]
+    verdicts: Mapping[tuple[Partition, int], Failure]
+    limits: LimitsSection
+    handler: HandlerSection
+    observer: Observer
+    stack: ExitStack
+    """Closed last: the user's handler, the metrics endpoint."""
+
+
+class Worker:
+    """Every method runs on the polling thread, except :meth:`stop`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._reader = parts.reader
+        self._committer = parts.committer
+        self._assignment = parts.assignment
+        self._lanes = parts.lanes
+        self._slots = parts.slots
+        self._limits = parts.limits
+        self._observer = parts.observer
+        self._under_way: set[Unit] = set()
+        self._stuck: set[Unit] = set()
+        self._paused = False
+        self._crowded: set[Partition] = set()
+        self._leaving: frozenset[Partition] = frozenset()
+        self._stopping = False
+        self._polled_s = self._told_s = 0.0
+        deadline = parts.handler.deadline
+        self._deadline_s = None if deadline is None else deadline.total_seconds()
+
+    def stop(self) -> None:
+        """Ask for an orderly end. Safe in a signal handler and from any thread."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """Work until :meth:`stop` is called.
+
+        Raises:
+            HaltedError: going on would lose a record, or no slot is free for good.
+            TransportError: Kafka is gone for good, or this worker has been replaced.
+        """
+        try:
+            self._reader.subscribe(self._assignment.topics, self)
+            while not self._stopping:
+                self._turn()
+        finally:
+            self._shut_down()
+
+    # One turn: fetch, hand out, collect, write.
+
+    def _turn(self) -> None:
+        self._take(self._fetch())
+        self._hand_out()
+        self._collect(_BUSY_S if self._under_way else 0.0)
+        more = bool(self._under_way or self._lanes.waiting)
+        first_position = not self._committer.batch.size and self._assignment.dirty()
+        if first_position or self._committer.ripe(more_to_come=more):
+            self._write()
+        self._watch_deadlines()
+        self._tell_state()
+
+    def _fetch(self) -> list[Message]:
+        """Fetch what there is room for. Waits for records only when nothing else could happen."""
+        held = self._lanes.waiting + sum(len(unit.messages) - unit.position for unit in self._under_way)
+        room = self._limits.buffer_records - held
+        if self._assignment.bytes_held(held) >= self._limits.buffer_bytes:
+            room = 0
+        now = monotonic_s()
+        if room <= 0:
+            # Pausing throws away what the client has fetched ahead; so first just do not ask for a while.
+            if now - self._polled_s < _EVERY_S:
+                return []
+            if not self._paused:
+                self._paused = True
+                self._reader.pause(self._assignment.active())
+        elif self._paused:
+            self._paused = False
+            self._reader.resume(self._assignment.active(self._crowded))
+        self._polled_s = now
+        busy = self._under_way or self._committer.batch.size or self._lanes.waiting
+        return self._reader.fetch(max(1, min(room, self._limits.batch)), 0.0 if busy else _IDLE_S)
+
+    def _take(self, messages: list[Message]) -> None:
+        verdicts = self._parts.verdicts
+        for assigned, records in self._assignment.take(messages):
+            if verdicts:
+                judged = [record for record in records if (assigned.partition, record.offset()) in verdicts]
+                for record in judged:
+                    failure = verdicts[assigned.partition, record.offset()]
+                    self._committer.batch.settle(assigned, record, self._assignment.lineage(assigned, record), failure)
+                self._lanes.add(assigned, [record for record in records if record not in judged])
+            else:
+                self._lanes.add(assigned, records)
+        if self._parts.handler.ordering is not Ordering.PARTITION:
+            self._keep_within_metadata()
+
+    def _keep_within_metadata(self) -> None:
+        """A partition whose finished records could not be noted any more takes no new ones for now."""
+        most = self._limits.batch
+        crowded = {a.partition for a in self._assignment.all() if not a.progress.fits(most)}
+        if crowded != self._crowded:
+            self._reader.pause(crowded - self._crowded)
+            if not self._paused:
+                self._reader.resume(set(self._assignment.active(crowded)) & self._crowded)
+            self._crowded = crowded
+
+    def _hand_out(self) -> None:
+        """Keep every slot busy, and as many units again in line, for the time of a write."""
+        usable = self._slots.capacity - len(self._stuck)
+        while len(self._under_way) < 2 * usable:
+            unit = self._lanes.next_unit()
+            if unit is None:
+                return
+            self._under_way.add(unit)
+            self._slots.submit(unit)
+
+    def _collect(self, timeout_s: float) -> None:
+        """Take over what the slots have finished, up to one batch."""
+        done = self._parts.done
+        try:
+            unit = done.get(timeout=timeout_s) if timeout_s else done.get_nowait()
+            while True:
+                self._take_back(unit)
+                if self._committer.full:
+                    return
+                unit = done.get_nowait()
+        except Empty:
+            return
+
+    def _take_back(self, unit: Unit) -> None:
+        if unit in self._stuck:
+            self._stuck.discard(unit)  # it came back after its deadline: only the slot is free again
+            return
+        self._under_way.discard(unit)
+        if not unit.lane.assigned.closed and unit.position:
+            self._committer.batch.add(unit)
+        self._lanes.put_back(unit)
+
+    def _write(self) -> None:
+        refused = self._committer.write(self._assignment.dirty())
+        if refused is not None:
+            self._assignment.halt(assigned.partition for assigned in refused)
+            self._rewind()
+
+    def _rewind(self) -> None:
+        """Go back to what is committed, whatever that is."""
+        self._committer.discard()
+        for assigned in self._assignment.all():
+            self._lanes.close(assigned)
+        for assigned in self._assignment.reopen(leaving=self._leaving):
+            self._lanes.open(assigned)
+            self._reader.seek(assigned.partition, assigned.progress.next_offset)
+        self._reader.pause(self._assignment.halted)
+
+    # Deadlines and state.
+
+    def _watch_deadlines(self) -> None:
+        """Give up calls that take too long; an asynchronous one cancels itself before."""
+        if self._deadline_s is None:
+            return
+        limit = monotonic_s() - self._deadline_s - LINGER_S
+        for unit in [unit for unit in self._under_way if 0.0 < unit.started_s < limit]:
+            with unit.lock:
+                if unit.started_s >= limit or unit.position >= len(unit.messages):
+                    continue
+                unit.abandoned = True
+            self._give_up(unit)
+
+    def _give_up(self, unit: Unit) -> None:
+        """Take back an abandoned unit without its slot, which stays taken until the handler returns."""
+        self._under_way.discard(unit)
+        self._stuck.add(unit)
+        late = unit.fork()
+        assigned = unit.lane.assigned
+        if not assigned.closed:
+            late.failures.append((late.position, deadline_passed(self._deadline_s)))
+            late.position += 1
+            self._committer.batch.add(late)
+        self._lanes.put_back(late)
+        if len(self._stuck) >= self._slots.capacity:
+            self._write()
+            raise HaltedError(
+                f"all {self._slots.capacity} slots hold handlers that did not return within {self._deadline_s} s"
+            )
+
+    def _tell_state(self) -> None:
+        now = monotonic_s()
+        if now < self._told_s + _EVERY_S:
+            return
+        self._told_s = now
+        lag: dict[str, int] = {}
+        for assigned in self._assignment.all():
+            topic = assigned.partition.topic
+            ahead = self._reader.ahead(assigned.partition, assigned.progress.next_offset)
+            lag[topic] = lag.get(topic, 0) + ahead + assigned.progress.outstanding
+        self._observer.state(
+            WorkerState(
+                assigned=len(self._assignment.all()),
+                in_flight=sum(len(unit.messages) for unit in self._under_way),
+                halted=len(self._assignment.halted),
+                lag=lag,
+            )
+        )
+
+    # The assignment changes: called from within fetch() and close() of the reader.
+
+    def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
+        """See :class:`transport.protocols.Listener`."""
+        starts = {}
+        for assigned in self._assignment.open(partitions):
+            self._lanes.open(assigned)
+            starts[assigned.partition] = assigned.progress.next_offset
+        self._observer.rebalanced("assigned")
+        return starts
+
+    def revoked(self, partitions: Iterable[Partition]) -> None:
+        """Finish or abandon what is being handled of these, commit, forget them."""
+        self._leaving = frozenset(partitions)
+        try:
+            self._finish(self._assignment.find(self._leaving), self._limits.rebalance_timeout.total_seconds())
+            self._write()
+        finally:
+            self._forget(self._leaving)
+            self._leaving = frozenset()
+        self._observer.rebalanced("revoked")
+
+    def lost(self, partitions: Iterable[Partition]) -> None:
+        """Forget these; whatever is still being handled of them is void."""
+        self._forget(partitions)
+        self._observer.rebalanced("lost")
+
+    def _finish(self, leaving: list[Assigned], timeout_s: float) -> None:
+        """Start nothing more of these, and wait for what is under way."""
+        end = monotonic_s() + timeout_s
+        while True:
+            for assigned in leaving:
+                self._lanes.close(assigned)  # what comes back unhandled waits no more, either
+            waited_for = [unit for unit in self._under_way if unit.lane.assigned in leaving]
+            for unit in waited_for:
+                unit.stop = True
+            left = end - monotonic_s()
+            if not waited_for or left <= 0:
+                return
+            self._collect(min(left, _BUSY_S))
+            if self._committer.full:
+                self._write()
+            self._watch_deadlines()
+
+    def _forget(self, leaving: Iterable[Partition]) -> None:
+        for assigned in self._assignment.find(leaving):
+            self._lanes.close(assigned)
+            self._assignment.close(assigned)
+            self._crowded.discard(assigned.partition)
+
+    # The end.
+
+    def _shut_down(self) -> None:
+        """A step that fails does not keep the later ones from being tried. They run from last to first."""
+        timeout_s = self._limits.shutdown_timeout.total_seconds()
+        with ExitStack() as steps:
+            steps.callback(self._parts.stack.close)  # 5. the handler's own resources, the metrics endpoint
+            steps.callback(self._committer.close)  # 4. the producer
+            steps.callback(self._slots.close, 1.0)  # 3. the slots; what still runs is left behind
+            steps.callback(self._reader.close)  # 2. give the partitions back, leave the group
+            steps.callback(self._finish_all, max(0.0, timeout_s - _CLOSING_S))  # 1. finish or abandon, commit
+
+    def _finish_all(self, timeout_s: float) -> None:
+        owned = self._assignment.all()
+        self._finish(owned, timeout_s)
+        self._write()
+        self._forget([assigned.partition for assigned in owned])

@@ -1,0 +1,91 @@
+"""The client settings we start from, and how the user's own are laid over them.
+
+Settings of the ``kafka`` section pass through by their own names; ``producer.``, ``consumer.`` and
+``admin.`` in front of a name give it to that client alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Value = str | int | float | bool
+Config = dict[str, Value]
+
+_CLIENTS = ("producer.", "consumer.", "admin.")
+
+_CONSUMER_DEFAULTS: Config = {
+    "partition.assignment.strategy": "cooperative-sticky",
+    # An idle fetch must not keep a resumed or sought partition waiting (half a second by default).
+    "fetch.wait.max.ms": 20,
+    # A prefetch of 64 MiB a partition would outlive any bound of ours on memory.
+    "queued.max.messages.kbytes": 16_384,
+    "queued.min.messages": 10_000,
+}
+_CONSUMER_OURS: Config = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+    # Start offsets are always given explicitly: an offset out of range is a fault, never a silent reset.
+    "auto.offset.reset": "error",
+}
+_PRODUCER_DEFAULTS: Config = {
+    "acks": "all",
+    "linger.ms": 2,
+    # The first write after a commit meets CONCURRENT_TRANSACTIONS and is tried again after this long:
+    # with the default of 100 ms it is most of a transaction's time.
+    "retry.backoff.ms": 5,
+    "retry.backoff.max.ms": 100,
+    "queue.buffering.max.messages": 1_000_000,
+    # Java's: a key goes to the partition where every other producer of the house sends it.
+    "partitioner": "murmur2_random",
+    "compression.type": "lz4",
+}
+_PRODUCER_OURS: Config = {
+    "enable.idempotence": True,
+    "delivery.report.only.error": True,
+}
+_TRANSACTION_TIMEOUT_MS = 15_000
+
+
+def consumer_config(kafka: Mapping[str, Value], *, group: str, instance: str | None) -> Config:
+    """Settings of a consumer of ``group``; a stable instance name makes its membership static."""
+    config = _for_client("consumer.", kafka, _CONSUMER_DEFAULTS) | _CONSUMER_OURS
+    if config.get("group.protocol") == "consumer":
+        config.pop("partition.assignment.strategy", None)
+    config["group.id"] = group
+    if instance is not None:
+        config["group.instance.id"] = instance
+    return config
+
+
+def producer_config(kafka: Mapping[str, Value], *, transactional_id: str | None) -> Config:
+    """Settings of a producer; with a ``transactional_id`` it is transactional."""
+    config = _for_client("producer.", kafka, _PRODUCER_DEFAULTS) | _PRODUCER_OURS
+    if transactional_id is not None:
+        config["transactional.id"] = transactional_id
+        config.setdefault("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)
+    return config
+
+
+def admin_config(kafka: Mapping[str, Value]) -> Config:
+    """Settings of an admin client."""
+    return _for_client("admin.", kafka, {})
+
+
+def source_start(kafka: Mapping[str, Value]) -> str:
+    """Where a source without a committed offset is read from: ``earliest`` (default) or ``latest``."""
+    value = str(kafka.get("consumer.auto.offset.reset", kafka.get("auto.offset.reset", "earliest")))
+    return "latest" if value in {"latest", "largest", "end"} else "earliest"
+
+
+def is_cooperative(config: Mapping[str, Value]) -> bool:
+    """Whether the consumer's assignment changes step by step instead of whole."""
+    strategy = str(config.get("partition.assignment.strategy", ""))
+    return config.get("group.protocol") == "consumer" or "cooperative" in strategy
+
+
+def _for_client(client: str, kafka: Mapping[str, Value], defaults: Config) -> Config:
+    shared = {name: value for name, value in kafka.items() if not name.startswith(_CLIENTS)}
+    own = {name.removeprefix(client): value for name, value in kafka.items() if name.startswith(client)}
+    return {**defaults, **shared, **own}

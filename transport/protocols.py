@@ -1,0 +1,156 @@
+"""What transport hands to the layers above: narrow protocols and values, no client classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from topology.headers import HeaderList, Headers
+from topology.progress import Checkpoint
+
+
+class Partition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    number: int
+
+
+class Message(Protocol):
+    """A fetched record, as the client gives it: every attribute is a call."""
+
+    def topic(self) -> str:
+        """Its topic."""
+        ...
+
+    def partition(self) -> int:
+        """Its partition."""
+        ...
+
+    def offset(self) -> int:
+        """Its offset."""
+        ...
+
+    def key(self) -> bytes | None:
+        """Its raw key."""
+        ...
+
+    def value(self) -> bytes | None:
+        """Its raw value; ``None`` is a tombstone."""
+        ...
+
+    def headers(self) -> Headers | None:
+        """Its headers, ``None`` without any."""
+        ...
+
+    def __len__(self) -> int:
+        """Bytes of its value."""
+        ...
+
+    def timestamp(self) -> tuple[int, int]:
+        """Type and epoch ms."""
+        ...
+
+
+class Copy(NamedTuple):
+    """A record to be written. ``partition`` ``None`` leaves the choice to the partitioner (outputs only)."""
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: HeaderList | None = None
+
+
+class Group(Protocol):
+    """What a writer needs of the consumer whose offsets it commits."""
+
+    def group_metadata(self) -> object:
+        """The membership, taken now: a commit with an outdated one is refused by the broker."""
+        ...
+
+    def commit(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """Commit offsets with their metadata outside a transaction, and wait for it."""
+        ...
+
+
+class Listener(Protocol):
+    """Told of every change of the assignment, on the polling thread."""
+
+    def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
+        """These are ours now. Returns where to start reading each."""
+        ...
+
+    def revoked(self, partitions: Iterable[Partition]) -> None:
+        """These go to somebody else; they are ours until this returns: finish and commit."""
+        ...
+
+    def lost(self, partitions: Iterable[Partition]) -> None:
+        """These are somebody else's already: commit nothing."""
+        ...
+
+
+class Source(Protocol):
+    """What a worker or scheduler needs of its reader; contracts in :class:`transport.reader.Reader`."""
+
+    def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
+        """Records that are there."""
+        ...
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        """Fetch no more of these."""
+        ...
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        """The opposite."""
+        ...
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """Read on from there."""
+        ...
+
+    def committed(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
+        """What is committed for each."""
+        ...
+
+    def bounds(self, partition: Partition) -> tuple[int, int]:
+        """First offset and one past the last."""
+        ...
+
+    def ahead(self, partition: Partition, next_offset: int) -> int:
+        """About how many records there are from ``next_offset`` on."""
+        ...
+
+    def partition_counts(self) -> Mapping[str, int]:
+        """Every topic of the cluster and how many partitions it has."""
+        ...
+
+    def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
+        """Join the group, or change what is wanted from it."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
+        ...
+
+
+class Writer(Protocol):
+    """Writes copies and commits offsets, both or neither as far as its mode can."""
+
+    def write(self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """Write all copies, then commit.
+
+        Offsets are the next ones to be read: last finished + 1. Returns only when everything is
+        confirmed by the broker.
+
+        Raises:
+            WriteRefusedError: the broker refuses some of the copies for good; nothing was committed.
+            WriteUndoneError: nothing of it may be taken as done; read the committed offsets back and
+                go on from there.
+            WriterFencedError: another process has taken this one's identity; stop.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the client; nothing is in flight between two writes."""
+        ...

@@ -1,0 +1,225 @@
+"""The consuming side: one consumer, its assignment, its positions. Used by one thread only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+
+from topology.progress import Checkpoint
+from transport.client_config import Config, is_cooperative
+from transport.errors import MissingOffsetError, ReaderError
+from transport.protocols import Listener, Message, Partition
+
+_log = logging.getLogger(__name__)
+
+_CALL_TIMEOUT_S = 30.0
+_PASSING = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - the client's own names
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001 - the assignment is lost; the listener is told
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # metadata may lag behind the creation of a topic
+    }
+)
+
+
+class Reader:
+    """A consumer whose start positions are always explicit.
+
+    Not thread-safe. The listener is called from within :meth:`fetch` and :meth:`close`.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._listener: Listener
+        self._cooperative = is_cooperative(config)
+        self._ends: dict[Partition, int] = {}
+        self._failure: Exception | None = None
+        self._consumer = Consumer(config)
+
+    def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
+        """Join the group, or change what is wanted from it."""
+        self._listener = listener
+        self._consumer.subscribe(
+            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
+        """Up to ``maximum`` records: waits for the first, takes what is there of the rest.
+
+        ``consume(n, timeout)`` would wait for all n; at low rates that adds its time-out to every delay.
+
+        Raises:
+            ReaderError: the consumer cannot go on.
+            MissingOffsetError: an internal partition has no offset to start at.
+        """
+        first = self._consumer.poll(timeout_s)
+        self._raise_failure()
+        if first is None:
+            return []
+        messages = [first]
+        if maximum > 1:
+            messages += self._consumer.consume(maximum - 1, 0)
+            self._raise_failure()
+        good = [message for message in messages if message.error() is None]
+        if len(good) != len(messages):
+            for message in messages:
+                error = message.error()
+                if error is not None:
+                    place = Partition(message.topic() or "", message.partition() or 0)
+                    self._on_error(error, place, message.offset() or 0)
+        return cast("list[Message]", good)
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        """Fetch no more of these; what was fetched ahead of :meth:`fetch` is fetched again later."""
+        self._consumer.pause([TopicPartition(*partition) for partition in partitions])
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        """The opposite."""
+        self._consumer.resume([TopicPartition(*partition) for partition in partitions])
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """Read on from ``offset``."""
+        self._ends.pop(partition, None)
+        self._consumer.seek(TopicPartition(*partition, offset))
+
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint | None]:
+        """What is committed for each; waits for transactions of others that are not finished yet.
+
+        Raises:
+            ReaderError: the broker does not tell.
+        """
+        asked = [TopicPartition(*partition) for partition in partitions]
+        if not asked:
+            return {}
+        try:
+            answer = self._consumer.committed(asked, _CALL_TIMEOUT_S)
+        except KafkaException as exception:
+            raise ReaderError(f"the committed offsets cannot be read: {exception.args[0].str()}") from exception
+        found: dict[Partition, Checkpoint | None] = {}
+        for entry in answer:
+            if entry.error is not None:
+                raise ReaderError(
+                    f"the committed offset of {entry.topic}-{entry.partition} cannot be read: {entry.error}"
+                )
+            place = Partition(entry.topic, entry.partition)
+            found[place] = None if entry.offset < 0 else Checkpoint(entry.offset, entry.metadata or "")
+        return found
+
+    def bounds(self, partition: Partition) -> tuple[int, int]:
+        """First offset and one past the last, asked of the broker.
+
+        Raises:
+            ReaderError: the broker does not tell.
+        """
+        try:
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), _CALL_TIMEOUT_S)
+        except (KafkaException, TypeError) as exception:
+            raise ReaderError(
+                f"the offsets of {partition.topic}-{partition.number} cannot be read: {exception}"
+            ) from exception
+        return low, high
+
+    def ahead(self, partition: Partition, next_offset: int) -> int:
+        """About how many records there are from ``next_offset`` on, without asking the broker.
+
+        Exactly 0 once the end was reached: transaction markers take up offsets, so a difference of
+        offsets alone never gets there.
+        """
+        try:
+            _, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
+        except (KafkaException, TypeError):
+            return 0
+        return max(0, high - max(next_offset, self._ends.get(partition, 0)))
+
+    def partition_counts(self) -> dict[str, int]:
+        """Every topic of the cluster and how many partitions it has.
+
+        Raises:
+            ReaderError: the broker does not tell.
+        """
+        try:
+            topics = self._consumer.list_topics(timeout=_CALL_TIMEOUT_S).topics
+        except KafkaException as exception:
+            raise ReaderError(f"the topics cannot be listed: {exception.args[0].str()}") from exception
+        return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
+
+    def group_metadata(self) -> object:
+        """See :class:`transport.protocols.Group`."""
+        return self._consumer.consumer_group_metadata()
+
+    def commit(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """See :class:`transport.protocols.Group`."""
+        offsets = [
+            TopicPartition(place.topic, place.number, point.offset, metadata=point.metadata)
+            for place, point in checkpoints.items()
+        ]
+        if offsets:
+            for entry in self._consumer.commit(offsets=offsets, asynchronous=False) or ():
+                if entry.error is not None:
+                    raise KafkaException(entry.error)
+
+    def close(self) -> None:
+        """Give the assignment back (the listener is told) and leave the group, unless membership is static."""
+        self._consumer.close()
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        places = [Partition(entry.topic, entry.partition) for entry in partitions]
+        try:
+            starts = self._listener.assigned(places)
+        except Exception as exception:  # noqa: BLE001 - must not travel through the client's C code; raised by fetch()
+            self._failure = exception
+            starts = {}
+        offsets = [TopicPartition(*place, starts.get(place, OFFSET_INVALID)) for place in places]
+        if self._failure is not None:
+            for entry in offsets:
+                entry.offset = OFFSET_BEGINNING  # any valid one: nothing is fetched before fetch() raises
+        if self._cooperative:
+            consumer.incremental_assign(offsets)
+        else:
+            consumer.assign(offsets)
+
+    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._tell(self._listener.revoked, partitions)
+
+    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._tell(self._listener.lost, partitions)
+
+    def _tell(self, listener: object, partitions: list[TopicPartition]) -> None:
+        places = [Partition(entry.topic, entry.partition) for entry in partitions]
+        for place in places:
+            self._ends.pop(place, None)
+        try:
+            listener(places)  # type: ignore[operator]
+        except Exception as exception:  # noqa: BLE001 - as in _on_assign
+            self._failure = exception
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _on_error(self, error: KafkaError, partition: Partition, offset: int) -> None:
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
+            self._ends[partition] = offset
+        elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
+            raise MissingOffsetError(
+                f"{partition.topic}-{partition.number}: the offset to read is no longer there ({error.str()}); "
+                "records were deleted before they were processed; see `redelivery topology check`"
+            )
+        elif error.fatal() or (code not in _PASSING and not error.retriable()):
+            raise ReaderError(f"the consumer cannot go on: {error.str()}")
+        else:
+            _log.warning("consumer: %s", error.str())
