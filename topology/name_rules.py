@@ -113,7 +113,9 @@ def _bad_names(names: Mapping[str, MadeName]) -> Iterator[Violation]:
         name = names[role]
         if name.path not in told:
             told.add(name.path)
-            yield Violation(name.path, f"makes {role} {error.name!r}, which {problem}", _mend(problem), name.involves)
+            yield Violation(
+                name.path, f"makes the name {error.name!r} ({role}), which {problem}", _mend(problem), name.involves
+            )
 
 
 def _mend(problem: str) -> str:

@@ -1,0 +1,137 @@
+"""What of a cluster would lose records, and how to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from topology.facts import MIN_INSYNC, ClusterFacts, TopicFacts
+from topology.offset_check import internal_offsets, source_offsets
+from topology.plan import PlannedTopic, Role, TopologyPlan, scheduler_group
+from topology.property_check import keeping, properties
+from topology.topology_fault import Severity, TopologyFault
+
+__all__ = ["Severity", "TopologyFault", "check"]
+
+_APPLY = "run: redelivery topology apply"
+_PURPOSE: Mapping[Role, str] = {
+    Role.RETRY: "records that wait for their redelivery",
+    Role.MIXED: "records that wait for their redelivery",
+    Role.READY: "records that are due again",
+    Role.DEAD_LETTER: "dead letters",
+    Role.JOURNAL: "the proof of what became of each record",
+}
+
+
+def check(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFault, ...]:
+    """Every fault of a cluster, those that refuse a start first.
+
+    A cluster without a fault of severity ``refuse`` loses no record by its topology.
+    """
+    faults = list(_found(plan, cluster))
+    return tuple(sorted(faults, key=lambda fault: fault.severity is not Severity.REFUSE))
+
+
+def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
+    for name in plan.missing_sources:
+        yield TopologyFault(
+            Severity.REFUSE,
+            name,
+            "the source topic does not exist",
+            "there is nothing to read, and nothing to tell how many partitions the other topics need",
+            f"create {name} (we never do), or correct its name under sources",
+        )
+    yield from source_offsets(plan, cluster)
+    for topic in plan.topics:
+        yield from _replication_of_plan(plan, topic)
+        actual = cluster.topics.get(topic.name)
+        if actual is None:
+            yield _missing(topic, cluster)
+            continue
+        yield from _partitions(topic, actual)
+        yield from _replication(plan, topic, actual)
+        yield from properties(plan, topic, actual)
+    yield from internal_offsets(plan, cluster)
+    yield from _retired(plan, cluster)
+    for name in plan.outputs:
+        if name not in cluster.topics and name not in plan.sources:
+            yield TopologyFault(
+                Severity.WARN,
+                name,
+                "the output topic does not exist",
+                "a record that emits to it cannot be committed",
+                f"create {name} before its first output",
+            )
+
+
+def _missing(topic: PlannedTopic, cluster: ClusterFacts) -> TopologyFault:
+    loss = f"{_PURPOSE[topic.role]} have nowhere to go"
+    if cluster.creates_topics:
+        loss += "; the brokers create it when it is written to, with one partition and a retention that deletes"
+    return TopologyFault(Severity.REFUSE, topic.name, "does not exist", loss, _APPLY)
+
+
+def _partitions(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:
+    if actual.partitions < topic.partitions:
+        yield TopologyFault(
+            Severity.REFUSE,
+            topic.name,
+            f"has {actual.partitions} partitions, needs {topic.partitions}",
+            f"{_PURPOSE[topic.role]} of partition {actual.partitions} and above would mix with those of others",
+            _APPLY,
+        )
+    elif actual.partitions > topic.partitions and topic.role in {Role.READY, Role.DEAD_LETTER}:
+        yield TopologyFault(
+            Severity.WARN,
+            topic.name,
+            f"has {actual.partitions} partitions, its source {topic.partitions}",
+            "nothing: the partitions beyond stay empty",
+            f"give the source as many, or leave it ({', '.join(topic.sources)})",
+        )
+
+
+def _replication_of_plan(plan: TopologyPlan, topic: PlannedTopic) -> Iterator[TopologyFault]:
+    source = max((plan.sources[name] for name in topic.sources), key=lambda facts: facts.replication_factor)
+    if topic.replication_factor < source.replication_factor:
+        yield TopologyFault(
+            Severity.REFUSE,
+            topic.name,
+            f"is planned with replication factor {topic.replication_factor}, its source {source.name} has "
+            f"{source.replication_factor}",
+            f"{_PURPOSE[topic.role]} are lost with brokers that the source survives",
+            f"set topics.replicationFactor: {source.replication_factor}, or remove it",
+        )
+
+
+def _replication(plan: TopologyPlan, topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:
+    source = max((plan.sources[name] for name in topic.sources), key=lambda facts: facts.replication_factor)
+    if actual.replication_factor < source.replication_factor:
+        yield TopologyFault(
+            Severity.REFUSE,
+            topic.name,
+            f"has replication factor {actual.replication_factor}, its source {source.name} has "
+            f"{source.replication_factor}",
+            f"{_PURPOSE[topic.role]} are lost with brokers that the source survives",
+            f"reassign it to {source.replication_factor} replicas with kafka-reassign-partitions.sh",
+        )
+    in_sync = max(actual.number(MIN_INSYNC), int(topic.configs[MIN_INSYNC]))
+    if in_sync > actual.replication_factor:
+        yield TopologyFault(
+            Severity.REFUSE,
+            topic.name,
+            f"needs {in_sync} replicas in sync ({MIN_INSYNC}), but has {actual.replication_factor}",
+            "no write to it can ever be confirmed, so every failed record halts its partition",
+            f"reassign it to {in_sync} replicas or more with kafka-reassign-partitions.sh",
+        )
+
+
+def _retired(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
+    for topic in plan.retired(cluster.topics):
+        if topic.name in cluster.holding:
+            yield TopologyFault(
+                Severity.WARN,
+                topic.name,
+                "is no longer configured, but records wait in it",
+                f"they are lost if it is deleted before {scheduler_group(plan.group)} has released them",
+                "keep it and a scheduler running until it is empty, then it may be deleted",
+            )
+            yield from keeping(topic, cluster.topics[topic.name])
