@@ -13,13 +13,13 @@ from consumers.processor import fresh_lineage
 from consumers.routes import Waiting
 from consumers.unit import Assigned, Unit
 from topology.decision import (
+    NOT_DELIVERED,
     Ack,
     AckType,
     DeadLetter,
     Decision,
     Discard,
     Failure,
-    FailureKind,
     Halt,
     Retry,
     decide,
@@ -145,7 +145,7 @@ class Batch:
 
     def _decide(self, assigned: Assigned, message: Message, lineage: Lineage, failure: Failure) -> Decision:
         shared = self._shared
-        if failure.kind not in _NOT_DELIVERED:
+        if failure.kind not in NOT_DELIVERED:
             lineage = lineage.delivered(lineage.deliveries + 1)
         now = shared.clock()
         decision = decide(failure, lineage, assigned.route.entry, now, shared.jitter())
@@ -212,15 +212,3 @@ class Batch:
 
 def _success(unit: Unit) -> str:
     return "recovered" if unit.lane.assigned.redelivered else "acked"
-
-
-_NOT_DELIVERED = frozenset(
-    {
-        FailureKind.EXPIRED,
-        FailureKind.EXHAUSTED,
-        FailureKind.UNDECODABLE,
-        FailureKind.BAD_HEADERS,
-        FailureKind.UNDELIVERABLE,
-    }
-)
-"""Failures found before a handler was called: no delivery to count."""

@@ -10,8 +10,13 @@ Clock = Callable[[], int]
 
 
 def wall_clock_ms() -> int:
-    """Epoch ms."""
+    """Epoch ms, rounded down: what is due at a time is not due a fraction of a ms before it."""
     return time.time_ns() // 1_000_000
+
+
+def failure_clock_ms() -> int:
+    """Epoch ms rounded up: what is due so long after a failure is never due a fraction of a ms early."""
+    return -(-time.time_ns() // 1_000_000)
 
 
 def monotonic_s() -> float:

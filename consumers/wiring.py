@@ -15,7 +15,7 @@ from types import FrameType
 
 from consumers.assignment import Assignment
 from consumers.batch import Shared
-from consumers.clock import wall_clock_ms
+from consumers.clock import failure_clock_ms, wall_clock_ms
 from consumers.codecs import codecs
 from consumers.committer import Committer
 from consumers.errors import HandlerLoadError
@@ -118,7 +118,7 @@ def _worker(  # noqa: PLR0913, PLR0917 - the one place where everything meets
     shared = Shared(
         group=settings.group,
         waiting=Waiting(naming, tier_set(settings.entries().values()), reader.partition_counts()),
-        clock=wall_clock_ms,
+        clock=failure_clock_ms,
         jitter=draws,
         verdicts=verdicts,
         journal=naming.journal_topic() if settings.journal else None,

@@ -52,6 +52,18 @@ class FailureKind(StrEnum):
     """Not the record's fault and not survivable: out of memory, no free slot, a refused write."""
 
 
+NOT_DELIVERED = frozenset(
+    {
+        FailureKind.EXPIRED,
+        FailureKind.EXHAUSTED,
+        FailureKind.UNDECODABLE,
+        FailureKind.BAD_HEADERS,
+        FailureKind.UNDELIVERABLE,
+    }
+)
+"""Found before a handler was called: there is no delivery to count."""
+
+
 class AckType(IntEnum):
     """ActiveMQ's acknowledgement types; they label decisions and metrics.
 

@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 
 from topology.progress import Checkpoint
-from transport.client_config import Config, is_cooperative
+from transport.client_config import Config, client_log, is_cooperative
 from transport.errors import MissingOffsetError, ReaderError
 from transport.protocols import Listener, Message, Partition
 
@@ -46,7 +46,7 @@ class Reader:
         self._cooperative = is_cooperative(config)
         self._ends: dict[Partition, int] = {}
         self._failure: Exception | None = None
-        self._consumer = Consumer(config)
+        self._consumer = Consumer(config, logger=client_log)
 
     def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
         """Join the group, or change what is wanted from it."""

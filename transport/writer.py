@@ -19,7 +19,7 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from topology.progress import Checkpoint
-from transport.client_config import Config
+from transport.client_config import Config, client_log
 from transport.errors import Refusal, TransportError, WriteRefusedError, WriterFencedError, WriteUndoneError
 from transport.protocols import Copy, Group, Partition
 
@@ -59,7 +59,7 @@ class AutoWriter:
     """At least once: copies are confirmed first, then the offsets are committed."""
 
     def __init__(self, config: Config, group: Group) -> None:
-        self._producer = Producer(config)
+        self._producer = Producer(config, logger=client_log)
         self._group = group
 
     def write(self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint]) -> None:
@@ -150,7 +150,7 @@ class TransactedWriter:
         del self._producer
 
     def _take_over(self) -> Producer:
-        producer = Producer(self._config)
+        producer = Producer(self._config, logger=client_log)
         try:
             producer.init_transactions(_INIT_TIMEOUT_S)
         except KafkaException as exception:
