@@ -38,6 +38,7 @@ from transport.client_config import consumer_config, producer_config, source_sta
 from transport.preflight import verify
 from transport.protocols import Group, Partition, Writer
 from transport.reader import Reader
+from transport.trim import trimming
 from transport.writer import AutoWriter, TransactedWriter
 
 _log = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ def run_scheduler(settings: Settings) -> None:
     """
     verify(settings)
     instance = _Instance.of(settings)
-    with serve_metrics(settings, "scheduler", instance.name) as observer:
+    with serve_metrics(settings, "scheduler", instance.name) as observer, trimming(settings, wall_clock_ms):
         reader = _reader(settings, f"{settings.group}.scheduler", instance)
         writer = _writer(settings, "scheduler", instance, reader)
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms)

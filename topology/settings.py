@@ -201,7 +201,7 @@ class TopicsSection(Section):
     ready: str = "{group}.ready.{topic}"
     journal: str = "{group}.journal"
     replication_factor: int | None = Field(None, ge=1, description="absent = as the source")
-    audit_horizon: Duration = Field(timedelta(hours=1), description="what is done is kept so long")
+    audit_horizon: Duration = Field(timedelta(days=7), description="what is done is kept so long in internal topics")
 
 
 class MetricsSection(Section):
