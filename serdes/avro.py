@@ -1,0 +1,211 @@
+"""Avro in the wire format of the schema registries: a zero byte, four bytes of schema id, the value in binary."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, cast
+
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.types import Schema
+
+from serdes.avro_schema import AvroSchema, JsonSchema
+from serdes.avro_shape import Shape
+from serdes.avro_walks import ShapeError
+from serdes.errors import DecodeCode, DecodeError, EncodeCode, EncodeError, SchemaError, UnknownSchemaError
+from serdes.schemas import SchemaSource
+
+_MAGIC = 0
+_HEADER = struct.Struct(">BI")
+_REASON_CHARS = 300
+"""fastavro quotes whole schemas in its errors; a dead letter's cause has no room for them."""
+
+
+class AvroCodec:
+    """Records in Avro, each with the id of the schema it was written with.
+
+    Values are what fastavro makes of Avro: a dict for a record, ``datetime`` and ``Decimal`` for the logical types.
+    A value to write has exactly the fields of the write schema; only those with a default may be left out.
+    """
+
+    name = "avro"
+
+    def __init__(
+        self,
+        source: SchemaSource,
+        *,
+        reader: AvroSchema | None = None,
+        write_id: int | None = None,
+        subject: str | None = None,
+    ) -> None:
+        """Build the codec; the source is asked when a record needs it.
+
+        Args:
+            source: where the schemas of the ids come from.
+            reader: the application's own schema, into which decoded values are resolved; None leaves them as written.
+                A field only this schema has gets its default as it stands in the schema's JSON.
+            write_id: encode with the schema of this id.
+            subject: encode with ``reader`` under the id it has in this subject; used if there is no ``write_id``.
+                With neither, the codec only decodes.
+        """
+        self._source = source
+        self._reader = reader
+        self._write_id = write_id
+        self._subject = subject
+        self._reading: dict[int, _Reading] = {}
+        self._writing: _Writing | None = None
+
+    def decode(self, data: bytes | None) -> Any:  # noqa: ANN401 - the schema tells the type
+        """Return the value, resolved into the reader schema if there is one.
+
+        Raises:
+            DecodeError: no record of the wire format, no usable schema under its id, or no value of that schema.
+            SchemaSourceUnavailable: the schema could not be had.
+        """
+        if data is None:
+            return None
+        if len(data) < _HEADER.size or data[0] != _MAGIC:
+            raise self._bad_header(data)
+        schema_id: int = _HEADER.unpack_from(data)[1]
+        reading = self._reading.get(schema_id)
+        if reading is None:
+            reading = self._reading[schema_id] = self._prepare_reading(schema_id)
+        try:
+            reading.shape.check(data, _HEADER.size)
+            return reading.value_in(data)
+        except ShapeError as error:
+            raise DecodeError(self.name, error.code, error.reason, schema_id) from error
+        except UnicodeDecodeError as error:
+            raise DecodeError(self.name, DecodeCode.NOT_UTF8, _reason(error), schema_id) from error
+        except MemoryError:
+            # The shape bounds what the bytes can ask for, so memory is short on its own account: no fault of theirs.
+            raise
+        except Exception as error:  # a logical type's own checks and the resolution into the reader raise anything
+            raise DecodeError(self.name, DecodeCode.AVRO_MISMATCH, _reason(error), schema_id) from error
+
+    def encode(self, value: object) -> bytes | None:
+        """Return the record of the value.
+
+        Raises:
+            EncodeError: the value does not fit the write schema, or there is no usable one.
+            SchemaSourceUnavailable: the write schema or its id could not be had.
+        """
+        if value is None:
+            return None
+        writing = self._writing
+        if writing is None:
+            writing = self._writing = self._prepare_writing()
+        try:
+            return writing.record_of(value)
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever the value's own class does, besides all that fastavro raises
+            raise EncodeError(self.name, EncodeCode.AVRO_MISMATCH, _reason(error), writing.schema_id) from error
+
+    def _bad_header(self, data: bytes) -> DecodeError:
+        if data and data[0] != _MAGIC:
+            return DecodeError(self.name, DecodeCode.BAD_MAGIC, f"starts with the byte {data[0]}, not with {_MAGIC}")
+        return DecodeError(self.name, DecodeCode.TRUNCATED, f"{len(data)} bytes, {_HEADER.size} are the header alone")
+
+    def _prepare_reading(self, schema_id: int) -> _Reading:
+        try:
+            writer = self._source.by_id(schema_id)
+        except UnknownSchemaError as error:
+            raise DecodeError(self.name, DecodeCode.UNKNOWN_SCHEMA, str(error), schema_id) from error
+        except SchemaError as error:
+            raise DecodeError(self.name, DecodeCode.BAD_SCHEMA, _reason(error), schema_id) from error
+        if self._reader is None or self._reader.definition == writer.definition:
+            return _Reading(writer.shape, _parsed(writer), None, shares_defaults=False)
+        shares_defaults = _has_container_default(self._reader.definition)
+        return _Reading(writer.shape, _parsed(writer), _parsed(self._reader), shares_defaults)
+
+    def _prepare_writing(self) -> _Writing:
+        try:
+            if self._write_id is not None:
+                return _writing(self._write_id, self._source.by_id(self._write_id))
+            if self._subject is not None and self._reader is not None:
+                return _writing(self._source.id_for(self._subject, self._reader), self._reader)
+        except UnknownSchemaError as error:
+            raise EncodeError(self.name, EncodeCode.UNKNOWN_SCHEMA, str(error), self._write_id) from error
+        except SchemaError as error:
+            raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, _reason(error), self._write_id) from error
+        raise EncodeError(self.name, EncodeCode.NO_WRITE_SCHEMA, "no write_id, and no subject with a reader schema")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is needed to decode the records of one schema id."""
+
+    shape: Shape
+    writer: Schema
+    reader: Schema | None
+    shares_defaults: bool
+    """fastavro hands out a default of the reader as the very object in the schema, for the next record to find."""
+
+    def value_in(self, data: bytes) -> Any:  # noqa: ANN401 - the schema tells the type
+        stream = BytesIO(data)  # shares the bytes, and seeking spares the copy that slicing would make
+        stream.seek(_HEADER.size)
+        value = schemaless_reader(stream, self.writer, self.reader)
+        return deepcopy(value) if self.shares_defaults else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """What is needed to encode with one schema."""
+
+    schema_id: int
+    header: bytes
+    schema: Schema
+    shape: Shape
+
+    def record_of(self, value: object) -> bytes:
+        if self.shape.recursive:
+            _must_end(value)
+        stream = BytesIO()
+        stream.write(self.header)
+        schemaless_writer(stream, self.schema, cast("Any", value), strict_allow_default=True)
+        data = stream.getvalue()
+        # fastavro writes an int of 40 bits without a word; what is written here can also be read.
+        self.shape.check(data, len(self.header))
+        return data
+
+
+def _writing(schema_id: int, schema: AvroSchema) -> _Writing:
+    return _Writing(schema_id, _HEADER.pack(_MAGIC, schema_id), _parsed(schema), schema.shape)
+
+
+def _parsed(schema: AvroSchema) -> Schema:
+    return parse_schema(deepcopy(schema.definition))
+
+
+def _reason(error: Exception) -> str:
+    text = f"{type(error).__name__}: {error}"
+    return text if len(text) <= _REASON_CHARS else f"{text[: _REASON_CHARS - 3]}..."
+
+
+def _has_container_default(schema: JsonSchema | None) -> bool:
+    if isinstance(schema, list):
+        return any(_has_container_default(branch) for branch in schema)
+    if not isinstance(schema, dict):
+        return False
+    return (
+        any(
+            isinstance(field.get("default"), list | dict) or _has_container_default(field["type"])
+            for field in schema.get("fields", ())
+        )
+        or _has_container_default(schema.get("items"))
+        or _has_container_default(schema.get("values"))
+    )
+
+
+def _must_end(value: object) -> None:
+    """Raise ``RecursionError`` for a value nested without end, before fastavro overflows the C stack over it."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            _must_end(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _must_end(inner)

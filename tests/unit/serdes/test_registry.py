@@ -1,0 +1,242 @@
+"""The adapter and the real client against a registry that speaks HTTP on loopback."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from serdes.avro import AvroCodec
+from serdes.avro_schema import schema_of
+from serdes.errors import (
+    DecodeCode,
+    DecodeError,
+    EncodeCode,
+    EncodeError,
+    SchemaError,
+    SchemaSourceUnavailable,
+    SerdeSettingsError,
+    UnknownSchemaError,
+)
+from serdes.registry import RegistrySchemas, RegistryValue
+
+if TYPE_CHECKING:
+    from tests.unit.serdes.conftest import Registry
+
+FLIGHT = {"type": "record", "name": "Flight", "fields": [{"name": "carrier", "type": "string"}]}
+UNITED = b"\x00\x00\x00\x00\x07\x04UA"
+
+
+def source(registry: Registry, **config: RegistryValue) -> RegistrySchemas:
+    """A source that gives up at once."""
+    return RegistrySchemas({"url": registry.url, "max.retries": 0, **config})
+
+
+def test_a_schema_is_fetched_once_and_kept(registry: Registry) -> None:
+    """The registry is asked for the first record of an id, and for no other."""
+    registry.add(7, FLIGHT)
+    codec = AvroCodec(source(registry), write_id=7)
+    for _ in range(3):
+        assert codec.decode(UNITED) == {"carrier": "UA"}
+        assert codec.encode({"carrier": "UA"}) == UNITED
+    assert registry.requests == ["GET /schemas/ids/7"]
+
+
+def test_nothing_is_asked_before_it_is_needed(registry: Registry) -> None:
+    """A worker starts without its registry; the first record is what needs it."""
+    AvroCodec(source(registry), write_id=7)
+    assert registry.requests == []
+
+
+def test_a_written_schema_has_the_id_of_its_subject(registry: Registry) -> None:
+    """The application's schema is looked up in the subject, once, and is never registered."""
+    registry.add(6, {**FLIGHT, "name": "Other"}, version=1)
+    registry.add(7, FLIGHT, version=2)
+    codec = AvroCodec(source(registry), reader=schema_of(FLIGHT, "reader"), subject="flights-value")
+    assert codec.encode({"carrier": "UA"}) == UNITED
+    assert codec.encode({"carrier": "AA"}) is not None
+    assert registry.requests == ["POST /subjects/flights-value"]
+
+
+@pytest.mark.parametrize("subject", ["flights-value", "a subject/with signs"])
+def test_a_schema_that_is_not_registered_cannot_be_written(registry: Registry, subject: str) -> None:
+    """Neither in a subject without it, nor in no subject."""
+    registry.add(7, {**FLIGHT, "name": "Other"})
+    codec = AvroCodec(source(registry), reader=schema_of(FLIGHT, "reader"), subject=subject)
+    with pytest.raises(EncodeError, match="Flight in subject") as caught:
+        codec.encode({"carrier": "UA"})
+    assert caught.value.code == EncodeCode.UNKNOWN_SCHEMA
+
+
+def test_referenced_schemas_are_fetched_too(registry: Registry) -> None:
+    """References are followed through several subjects; each is fetched once."""
+    code = {"type": "enum", "name": "geo.Code", "symbols": ["EWR", "JFK"]}
+    airport = {"type": "record", "name": "geo.Airport", "fields": [{"name": "code", "type": "geo.Code"}]}
+    flight = {
+        "type": "record",
+        "name": "nyc.Flight",
+        "fields": [{"name": "to", "type": "geo.Airport"}, {"name": "over", "type": "geo.Code"}],
+    }
+    to_code = {"name": "geo.Code", "subject": "code", "version": 3}
+    registry.add(5, code, "code", 3)
+    registry.add(6, airport, "airport", 1, references=[to_code])
+    registry.add(7, flight, references=[{"name": "geo.Airport", "subject": "airport", "version": 1}, to_code])
+    codec = AvroCodec(source(registry), write_id=7)
+    value = {"to": {"code": "JFK"}, "over": "EWR"}
+    assert codec.decode(codec.encode(value)) == value
+    assert sorted(registry.requests) == [
+        "GET /schemas/ids/7",
+        "GET /subjects/airport/versions/1",
+        "GET /subjects/code/versions/3",
+    ]
+
+
+def test_an_unknown_id_is_the_records_fault(registry: Registry) -> None:
+    """A registry that answers and has no such schema makes the record undecodable; the next one asks again."""
+    codec = AvroCodec(source(registry))
+    with pytest.raises(DecodeError) as caught:
+        codec.decode(UNITED)
+    assert caught.value.code == DecodeCode.UNKNOWN_SCHEMA
+    registry.add(7, FLIGHT)
+    assert codec.decode(UNITED) == {"carrier": "UA"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "more", "reason"),
+    [
+        (FLIGHT, {"schemaType": "PROTOBUF"}, "PROTOBUF, not for Avro"),
+        ({"type": "record"}, {}, "not a usable Avro schema"),
+        ("geo.Airport", {}, "geo.Airport, which no schema defines"),
+    ],
+    ids=["protobuf", "malformed", "unresolved"],
+)
+def test_a_schema_that_is_not_usable_is_the_records_fault(
+    registry: Registry, schema: object, more: Mapping[str, Any], reason: str
+) -> None:
+    """One producer's bad schema dead-letters its records and stops nobody else's."""
+    registry.add(7, schema, **more)
+    with pytest.raises(SchemaError, match=reason):
+        source(registry).by_id(7)
+    with pytest.raises(DecodeError) as caught:
+        AvroCodec(source(registry)).decode(UNITED)
+    assert caught.value.code == DecodeCode.BAD_SCHEMA
+
+
+def test_a_reference_that_is_gone_is_an_unknown_schema(registry: Registry) -> None:
+    """A schema whose parts are not there is as good as not there."""
+    registry.add(7, FLIGHT, references=[{"name": "geo.Code", "subject": "code", "version": 3}])
+    with pytest.raises(UnknownSchemaError):
+        source(registry).by_id(7)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (500, b'{"error_code": 50001, "message": "Error in the backend data store"}'),
+        (503, b""),
+        (404, b"<html>no registry lives here</html>"),
+        (404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}'),
+        (401, b'{"error_code": 401, "message": "Unauthorized"}'),
+        (429, b"{}"),
+        (200, b"<html>please log in</html>"),
+        (200, b"{}"),
+        (200, b"[]"),
+        (200, b""),
+        (200, b'{"schema": "\\"string\\"", "references": [{"name": "x"}]}'),
+    ],
+    ids=str,
+)
+def test_an_answer_that_is_no_registrys_says_nothing_of_the_record(
+    registry: Registry, status: int, body: bytes
+) -> None:
+    """Overload, missing rights and log-in pages are outages: the record waits, it is not poison."""
+    registry.instead = (status, body)
+    with pytest.raises(SchemaSourceUnavailable, match=registry.url):
+        AvroCodec(source(registry)).decode(UNITED)
+    with pytest.raises(SchemaSourceUnavailable):
+        source(registry).id_for("flights-value", schema_of(FLIGHT, "reader"))
+    registry.instead = None
+    registry.add(7, FLIGHT)
+    assert AvroCodec(source(registry)).decode(UNITED) == {"carrier": "UA"}
+
+
+def test_a_registry_out_of_reach_says_nothing_of_the_record() -> None:
+    """A refused connection is an outage."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    codec = AvroCodec(RegistrySchemas({"url": f"http://127.0.0.1:{port}", "max.retries": 0}))
+    with pytest.raises(SchemaSourceUnavailable, match="refused"):
+        codec.decode(UNITED)
+
+
+def test_a_registry_that_does_not_answer_is_given_up() -> None:
+    """A connection that stays silent ends at the time-out, of which there is always one."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        silent = {"url": f"http://127.0.0.1:{server.getsockname()[1]}", "max.retries": "0"}
+        with pytest.raises(SchemaSourceUnavailable, match="Timeout"):
+            RegistrySchemas({**silent, "timeout": "0.2"}).by_id(7)
+
+
+def test_credentials_are_sent_and_not_told(registry: Registry) -> None:
+    """Properties reach the client by their own names; a message shows where the registry is, never the password."""
+    registry.password = "user:secret"  # noqa: S105
+    registry.add(7, FLIGHT)
+    assert source(registry, **{"basic.auth.user.info": "user:secret"}).by_id(7).name == "Flight"
+    wrong = registry.url.replace("://", "://user:guess@")
+    with pytest.raises(SchemaSourceUnavailable) as caught:
+        RegistrySchemas({"url": wrong}).by_id(7)
+    assert registry.url in str(caught.value)
+    assert "guess" not in str(caught.value)
+
+
+def test_the_second_of_two_urls_stands_in_for_the_first(registry: Registry) -> None:
+    """The client's own fail-over is at work."""
+    registry.add(7, FLIGHT)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    config = {"url": f"http://127.0.0.1:{port}, {registry.url}", "max.retries": "0"}
+    assert RegistrySchemas(config).by_id(7).name == "Flight"
+
+
+def test_threads_that_need_one_schema_fetch_it_once(registry: Registry) -> None:
+    """Handler slots that meet a new schema together do not all ask for it."""
+    registry.add(7, FLIGHT)
+    schemas = source(registry)
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(schemas.by_id(7))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(map(id, found))) == 1
+    assert registry.requests == ["GET /schemas/ids/7"]
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({}, "registry"),
+        ({"url": "ftp://x"}, "registry"),
+        ({"url": "http://x", "unknown.property": "1"}, "registry"),
+        ({"url": "http://x", "ssl.ca.location": "/nowhere.pem"}, "registry"),
+        ({"url": "http://x", "timeout": "soon"}, "registry.timeout"),
+    ],
+    ids=str,
+)
+def test_properties_the_client_refuses_are_told_at_start(config: Mapping[str, RegistryValue], field: str) -> None:
+    """A typing error in a property is one clear line, not a failure at the first record."""
+    with pytest.raises(SerdeSettingsError) as caught:
+        RegistrySchemas(config)
+    assert caught.value.field == field
+
+
+def test_without_the_client_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who needs the registry learns what to install; nobody else needs it."""
+    monkeypatch.setitem(sys.modules, "confluent_kafka.schema_registry", None)
+    with pytest.raises(SerdeSettingsError, match=r"kafka-redelivery\[registry\]"):
+        RegistrySchemas({"url": "http://x"})
