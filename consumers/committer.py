@@ -16,8 +16,8 @@ from transport.protocols import Writer
 
 _log = logging.getLogger(__name__)
 
-_TRIES = 10
-"""So many writes undone in a row mean that the next one will be, too."""
+GIVE_UP_S = 60.0
+"""Writes undone for so long, without one that succeeds, mean that the next one will be, too."""
 
 LINGER_S = 0.01
 """How long outcomes may wait for more to be written with them while more are under way."""
@@ -39,7 +39,7 @@ class Committer:
         self._writer = writer
         self._observer = observer
         self._most = most
-        self._undone = 0
+        self._undone_since_s: float | None = None
         self._since_s = 0.0
         self.batch = Batch(shared)
 
@@ -92,7 +92,7 @@ class Committer:
         except WriteUndoneError as error:
             self._note_undone(str(error))
             return []
-        self._undone = 0
+        self._undone_since_s = None
         self._shared.verdicts.clear()
         self._observer.committed(batch.committed(monotonic_s() - started))
         if batch.halts:
@@ -133,8 +133,10 @@ class Committer:
         return None
 
     def _note_undone(self, cause: str) -> None:
-        self._undone += 1
-        if self._undone > _TRIES:
-            raise HaltedError(f"{_TRIES} writes in a row were undone, the last: {cause}")
+        now = monotonic_s()
+        if self._undone_since_s is None:
+            self._undone_since_s = now
+        if now - self._undone_since_s > GIVE_UP_S:
+            raise HaltedError(f"every write of the last {GIVE_UP_S:.0f} s was undone, the last: {cause}")
         _log.warning("going back to the committed offsets: %s", cause)
         self._observer.undone(cause)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from consumers.clock import Clock, monotonic_s
+from consumers.committer import GIVE_UP_S
 from consumers.errors import HaltedError
 from consumers.observer import Observer, Released, TierBacklog
 from consumers.release import Release, Releaser
@@ -22,7 +23,6 @@ _log = logging.getLogger(__name__)
 _LONGEST_WAIT_S = 0.2
 _EVERY_S = 1.0
 _REFRESH_S = 30.0
-_TRIES = 10
 
 
 class Scheduler:
@@ -44,7 +44,7 @@ class Scheduler:
         self._full: set[Partition] = set()
         self._refusals: dict[tuple[Partition, int], str] = {}
         self._stopping = False
-        self._undone = 0
+        self._undone_since_s: float | None = None
         self._told_s = self._refreshed_s = 0.0
         self._releaser: Releaser
 
@@ -160,7 +160,7 @@ class Scheduler:
         except WriteUndoneError as error:
             self._undo(str(error))
         else:
-            self._undone = 0
+            self._undone_since_s = None
             self._refusals.clear()
             faults = 0
             for tier in self._tiers.values():
@@ -178,9 +178,11 @@ class Scheduler:
 
     def _undo(self, cause: str) -> None:
         """Go back to what is committed, whatever that is."""
-        self._undone += 1
-        if self._undone > _TRIES:
-            raise HaltedError(f"{_TRIES} writes in a row were undone, the last: {cause}")
+        now = monotonic_s()
+        if self._undone_since_s is None:
+            self._undone_since_s = now
+        if now - self._undone_since_s > GIVE_UP_S:
+            raise HaltedError(f"every write of the last {GIVE_UP_S:.0f} s was undone, the last: {cause}")
         _log.warning("going back to the committed offsets: %s", cause)
         self._observer.undone(cause)
         places = list(self._tiers)

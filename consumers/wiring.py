@@ -69,7 +69,7 @@ def run_worker(settings: Settings, base: Path) -> None:
         instance = _Instance.of(settings)
         observer = stack.enter_context(serve_metrics(settings, "worker", instance.name))
         reader = _reader(settings, settings.group, instance)
-        worker = _worker(settings, section, handler, routes, outputs, reader, instance, observer, stack.pop_all())
+        worker = _worker(settings, section, handler, routes, outputs, reader, instance, observer)
         with _until_signalled(worker.stop):
             worker.run()
 
@@ -102,7 +102,7 @@ def _routes(settings: Settings, base: Path) -> list[Route]:
     return routes
 
 
-def _worker(  # noqa: PLR0913, PLR0917 - the one place where everything meets
+def _worker(
     settings: Settings,
     section: HandlerSection,
     handler: Handler,
@@ -111,7 +111,6 @@ def _worker(  # noqa: PLR0913, PLR0917 - the one place where everything meets
     reader: Reader,
     instance: _Instance,
     observer: Observer,
-    stack: ExitStack,
 ) -> Worker:
     naming = naming_of(settings)
     done: SimpleQueue[Unit] = SimpleQueue()
@@ -139,7 +138,6 @@ def _worker(  # noqa: PLR0913, PLR0917 - the one place where everything meets
             limits=settings.limits,
             handler=section,
             observer=observer,
-            stack=stack,
         )
     )
 

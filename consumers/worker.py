@@ -43,8 +43,6 @@ class Parts:
     limits: LimitsSection
     handler: HandlerSection
     observer: Observer
-    stack: ExitStack
-    """Closed last: the user's handler, the metrics endpoint."""
 
 
 class Worker:
@@ -299,7 +297,6 @@ class Worker:
         """A step that fails does not keep the later ones from being tried. They run from last to first."""
         timeout_s = self._limits.shutdown_timeout.total_seconds()
         with ExitStack() as steps:
-            steps.callback(self._parts.stack.close)  # 5. the handler's own resources, the metrics endpoint
             steps.callback(self._committer.close)  # 4. the producer
             steps.callback(self._slots.close, 1.0)  # 3. the slots; what still runs is left behind
             steps.callback(self._reader.close)  # 2. give the partitions back, leave the group

@@ -49,7 +49,9 @@ _PRODUCER_OURS: Config = {
     "enable.idempotence": True,
     "delivery.report.only.error": True,
 }
-_TRANSACTION_TIMEOUT_MS = 15_000
+_TRANSACTION_TIMEOUT_MS = 30_000
+"""With the broker's scan every 10 s still inside the default session time-out of 45 s: a killed
+process without a stable name holds its partitions that long anyway."""
 
 
 def consumer_config(kafka: Mapping[str, Value], *, group: str, instance: str | None) -> Config:

@@ -14,6 +14,7 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
+from confluent_kafka import Message as KafkaMessage
 
 from topology.progress import Checkpoint
 from transport.client_config import Config, client_log, is_cooperative
@@ -46,6 +47,9 @@ class Reader:
         self._cooperative = is_cooperative(config)
         self._ends: dict[Partition, int] = {}
         self._failure: Exception | None = None
+        self._started: dict[Partition, int] = {}
+        """Partitions assigned during the current fetch, and where they start."""
+
         self._consumer = Consumer(config, logger=client_log)
 
     def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
@@ -64,6 +68,7 @@ class Reader:
             ReaderError: the consumer cannot go on.
             MissingOffsetError: an internal partition has no offset to start at.
         """
+        self._started.clear()
         first = self._consumer.poll(timeout_s)
         self._raise_failure()
         if first is None:
@@ -72,6 +77,8 @@ class Reader:
         if maximum > 1:
             messages += self._consumer.consume(maximum - 1, 0)
             self._raise_failure()
+        if self._started:
+            messages = self._without_started(messages)
         good = [message for message in messages if message.error() is None]
         if len(good) != len(messages):
             for message in messages:
@@ -80,6 +87,24 @@ class Reader:
                     place = Partition(message.topic() or "", message.partition() or 0)
                     self._on_error(error, place, message.offset() or 0)
         return cast("list[Message]", good)
+
+    def _without_started(self, messages: list[KafkaMessage]) -> list[KafkaMessage]:
+        """Drop what was fetched of partitions that were assigned meanwhile, and fetch it again.
+
+        One call can return records from before and from after a change of the assignment; the former
+        may lie beyond the new start and would be taken for a hole in the offsets.
+        """
+        kept = []
+        refetched = set()
+        for message in messages:
+            place = Partition(message.topic() or "", message.partition() or 0)
+            if place in self._started:
+                refetched.add(place)
+            else:
+                kept.append(message)
+        for place in refetched:
+            self.seek(place, self._started[place])
+        return kept
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         """Fetch no more of these; what was fetched ahead of :meth:`fetch` is fetched again later."""
@@ -178,6 +203,7 @@ class Reader:
         places = [Partition(entry.topic, entry.partition) for entry in partitions]
         try:
             starts = self._listener.assigned(places)
+            self._started.update(starts)
         except Exception as exception:  # noqa: BLE001 - must not travel through the client's C code; raised by fetch()
             self._failure = exception
             starts = {}
