@@ -1,0 +1,260 @@
+"""The cluster as a bystander sees it: everything is written and read with bare clients, nothing of ours in between."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import cast
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
+
+from tests.scenarios.waiting import LONG_S, until
+from topology.progress import Progress
+
+Place = tuple[str, int]
+Pairs = Sequence[tuple[str, bytes | None]]
+
+Config = dict[str, str | int | float | bool]
+
+_QUIET: Config = {"log_level": 0}
+_ANSWER_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A record to be written."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Pairs = ()
+    partition: int | None = None
+    timestamp_ms: int = 0
+    """0 = now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record that was read."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+
+    def header(self, name: str) -> str | None:
+        """The text of a header; of a name given twice, the last."""
+        value = dict(self.headers).get(name)
+        return None if value is None else value.decode()
+
+
+class Cluster:
+    """One broker, asked and changed from outside."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        self._client: Config = {"bootstrap.servers": servers, **_QUIET}
+        self._admin = AdminClient(self._client)
+        self._producer = Producer({**self._client, "linger.ms": 5})
+
+    # Topics.
+
+    def create(self, *topics: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        """Make topics."""
+        new = [NewTopic(topic, partitions, 1, config=dict(config or {})) for topic in topics]
+        for answer in self._admin.create_topics(new).values():
+            answer.result(_ANSWER_S)
+        until(lambda: all(self.partitions(topic) == partitions for topic in topics), f"{topics} exist")
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        for answer in self._admin.create_partitions([NewPartitions(topic, partitions)]).values():
+            answer.result(_ANSWER_S)
+        until(lambda: self.partitions(topic) == partitions, f"{topic} has {partitions} partitions")
+
+    def alter(self, topic: str, **properties: str) -> None:
+        """Set properties of a topic; ``_`` stands for ``.`` in their names."""
+        entries = [
+            ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in properties.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        self._admin.incremental_alter_configs([resource])[resource].result(_ANSWER_S)
+
+    def topics(self) -> set[str]:
+        """All there are."""
+        return set(self._admin.list_topics(timeout=_ANSWER_S).topics)
+
+    def partitions(self, topic: str) -> int:
+        """How many with a leader a topic has; 0 if it is not there."""
+        found = self._admin.list_topics(timeout=_ANSWER_S).topics.get(topic)
+        return 0 if found is None else sum(each.leader >= 0 for each in found.partitions.values())
+
+    def ends(self, *topics: str) -> dict[Place, int]:
+        """One past the last offset of each partition, markers included."""
+        wanted = {
+            TopicPartition(topic, number): OffsetSpec.latest()
+            for topic in topics
+            for number in range(self.partitions(topic))
+        }
+        answers = self._admin.list_offsets(wanted) if wanted else {}
+        return {(place.topic, place.partition): answer.result(_ANSWER_S).offset for place, answer in answers.items()}
+
+    # Records.
+
+    def produce(self, topic: str, records: Iterable[Sent]) -> None:
+        """Write records and wait until all of them are there."""
+        for record in records:
+            self._producer.produce(
+                topic,
+                record.value,
+                record.key,
+                -1 if record.partition is None else record.partition,
+                timestamp=record.timestamp_ms,
+                headers=list(record.headers),
+            )
+            self._producer.poll(0)
+        assert self._producer.flush(_ANSWER_S) == 0
+
+    def read(self, *topics: str) -> list[Seen]:
+        """All records of topics that a read-committed reader sees now."""
+        with self.follow(*topics) as tail:
+            until(tail.at_end, f"{topics} are read to their end")
+            return tail.records
+
+    @contextmanager
+    def follow(self, *topics: str) -> Iterator["Tail"]:
+        """A read-committed reader that stays, from the beginning on."""
+        consumer = self._consumer("bystander")
+        try:
+            places = [(topic, number) for topic in topics for number in range(self.partitions(topic))]
+            # Not "the beginning": asking where that is takes the client half a second.
+            consumer.assign([TopicPartition(topic, number, 0) for topic, number in places])
+            yield Tail(consumer, set(places))
+        finally:
+            consumer.close()
+
+    # Groups.
+
+    def committed(self, group: str, *topics: str) -> dict[Place, tuple[int, str]]:
+        """Committed offset and metadata of each partition that has one."""
+        places = [TopicPartition(topic, number) for topic in topics for number in range(self.partitions(topic))]
+        consumer = self._consumer(group)
+        try:
+            answers = consumer.committed(places, _ANSWER_S) if places else []
+        finally:
+            consumer.close()
+        return {
+            (answer.topic, answer.partition): (answer.offset, answer.metadata or "")
+            for answer in answers
+            if answer.offset >= 0
+        }
+
+    def commit(self, group: str, topic: str, partition: int, offset: int) -> None:
+        """Set a group's offset, as a tool would."""
+        request = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset)])]
+        for answer in self._admin.alter_consumer_group_offsets(request).values():
+            answer.result(_ANSWER_S)
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group with all its offsets; it must have no members."""
+        for answer in self._admin.delete_consumer_groups([group]).values():
+            answer.result(_ANSWER_S)
+
+    def members(self, group: str) -> dict[str, set[Place]]:
+        """What each member of a group has, by its client or instance name."""
+        answer = self._admin.describe_consumer_groups([group])[group].result(_ANSWER_S)
+        return {
+            member.group_instance_id or member.member_id: {
+                (place.topic, place.partition) for place in member.assignment.topic_partitions
+            }
+            for member in answer.members
+        }
+
+    def unfinished(self, group: str, *topics: str) -> list[Seen]:
+        """The records that a group has not finished: from its offset on, without those its metadata names."""
+        committed = self.committed(group, *topics)
+        progress = {place: Progress.restore(*commit) for place, commit in committed.items()}
+        left = []
+        for record in self.read(*topics):
+            done = progress.get((record.topic, record.partition))
+            if done is None or (record.offset >= done.next_offset and done.see(record.offset)):
+                left.append(record)
+        return left
+
+    def _consumer(self, group: str) -> Consumer:
+        return Consumer(
+            {
+                **self._client,
+                "group.id": group,
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 20,
+            }
+        )
+
+
+class Tail:
+    """A reader's view of some topics, that grows as it is asked."""
+
+    def __init__(self, consumer: Consumer, places: set[Place]) -> None:
+        self._consumer = consumer
+        self._places = places
+        self._ended: set[Place] = set()
+        self.records: list[Seen] = []
+
+    def at_end(self) -> bool:
+        """Read on; whether the end of every partition has been reached at least once."""
+        self.read_on()
+        return self._ended >= self._places
+
+    def count(self) -> int:
+        """Read on; how many records there have been."""
+        self.read_on()
+        return len(self.records)
+
+    def reach(self, number: int, *, within_s: float = LONG_S) -> None:
+        """Wait until there have been so many records."""
+        until(lambda: self.count() >= number, f"{number} records in {sorted(self._places)}", within_s=within_s)
+
+    def read_on(self) -> None:
+        """Take what is there."""
+        for message in self._consumer.consume(10_000, 0.02):
+            error = message.error()
+            if error is None:
+                self.records.append(_seen(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._ended.add((str(message.topic()), message.partition() or 0))
+            elif not error.retriable():
+                raise AssertionError(f"cannot read: {error}")
+
+
+def _seen(message: Message) -> Seen:
+    return Seen(
+        topic=str(message.topic()),
+        partition=message.partition() or 0,
+        offset=message.offset() or 0,
+        key=message.key(),
+        value=message.value(),
+        headers=tuple(cast("list[tuple[str, bytes | None]]", message.headers() or [])),
+        timestamp_ms=message.timestamp()[1],
+    )

@@ -1,0 +1,60 @@
+"""The command line, but its process kills itself (SIGKILL) at a chosen step of a chosen transaction.
+
+``python -m tests.scenarios.dying STEP NUMBER worker --config ...``: the real program with a client that dies in the
+``NUMBER``-th transaction that writes copies, right after
+
+* ``begin``: nothing of it has reached the broker;
+* ``produce``: the broker has the copies;
+* ``offsets``: and the offsets;
+* ``commit``: everything is committed, but the process has not learned so.
+"""
+
+import os
+import signal
+import sys
+from typing import Any, Final
+
+from confluent_kafka import Producer
+
+import transport.writer
+from cli.main import app
+
+STEPS: Final = ("begin", "produce", "offsets", "commit")
+PROGRAM: Final = ("-m", "tests.scenarios.dying")
+
+
+class DyingProducer(Producer):
+    """Counts the transactions that carry copies, and dies in one of them."""
+
+    step = ""
+    number = 0
+    _copies = 0
+    _transactions = 0
+
+    def produce(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
+        self._copies += 1
+        if self._copies == 1:
+            type(self)._transactions += 1
+            self._die_at("begin")
+        super().produce(*args, **kwargs)
+
+    def send_offsets_to_transaction(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
+        self.flush(10)
+        self._die_at("produce")
+        super().send_offsets_to_transaction(*args, **kwargs)
+        self._die_at("offsets")
+
+    def commit_transaction(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
+        super().commit_transaction(*args, **kwargs)
+        self._die_at("commit")
+        self._copies = 0
+
+    def _die_at(self, step: str) -> None:
+        if self._copies and step == self.step and self._transactions == self.number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    DyingProducer.step, DyingProducer.number = sys.argv[1], int(sys.argv[2])
+    transport.writer.Producer = DyingProducer  # type: ignore[attr-defined]
+    app(sys.argv[3:])

@@ -1,0 +1,81 @@
+"""The handlers under test. What they do with a record stands in the record: a script, one step for each attempt.
+
+A value is the JSON object ``{"n": 7, "do": ["raise", "ok"]}``: raise at the first attempt, succeed at the second and
+all later ones. Steps: see :func:`_act`. Every call is noted in the delivery log before and after it acts.
+"""
+
+import asyncio
+import os
+import time
+from typing import Any
+
+from kafka_redelivery import Context, Record, Redeliver, Reject
+from tests.scenarios.deliveries import note
+from topology.durations import parse_duration
+
+OUTPUT = "SCENARIO_OUTPUT"
+"""The environment variable with the topic that successes are emitted to."""
+
+
+class BrokenPromiseError(Exception):
+    """For the configuration's ``notRetryable``."""
+
+
+class MoreBrokenPromiseError(BrokenPromiseError):
+    """A subclass of what is named is not retryable, either."""
+
+
+def scripted(record: Record, context: Context) -> None:
+    """The script, in a thread."""
+    verb, argument = _step(record, context)
+    note("began", record, context)
+    if verb == "sleep":
+        time.sleep(float(argument))
+    _act(verb, argument, record, context)
+    note("ended", record, context)
+
+
+async def scripted_async(record: Record, context: Context) -> None:
+    """The script, in an event loop."""
+    verb, argument = _step(record, context)
+    note("began", record, context)
+    if verb == "sleep":
+        await asyncio.sleep(float(argument))
+    _act(verb, argument, record, context)
+    note("ended", record, context)
+
+
+def _step(record: Record, context: Context) -> tuple[str, str]:
+    script: list[str] = record.value["do"]
+    verb, _, argument = script[min(context.attempt, len(script)) - 1].partition(" ")
+    return verb, argument
+
+
+def _act(verb: str, argument: str, record: Record, context: Context) -> None:
+    """One step.
+
+    * ``ok``: emit ``n``, succeed. ``sleep SECONDS``: the same, after so long.
+    * ``big BYTES``: emit so many bytes, succeed. ``quiet``: succeed without an output.
+    * ``raise``, ``broken`` (an exception named as not retryable), ``reject``, ``memory``: emit ``n``, then fail so.
+    * ``after DURATION``: emit ``n``, ask to be redelivered after so long.
+    """
+    if verb == "quiet":
+        return
+    n: Any = record.value["n"]
+    value = b"x" * int(argument) if verb == "big" else b"%d" % n
+    context.send(os.environ[OUTPUT], value, key=record.raw_key)
+    match verb:
+        case "ok" | "sleep" | "big":
+            return
+        case "raise":
+            raise ValueError(f"attempt {context.attempt} of {n}")
+        case "broken":
+            raise MoreBrokenPromiseError("never again")
+        case "reject":
+            raise Reject("not this one")
+        case "memory":
+            raise MemoryError("all of it")
+        case "after":
+            raise Redeliver("not yet", after=parse_duration(argument))
+        case _:
+            raise AssertionError(f"no such step: {verb}")

@@ -1,0 +1,260 @@
+"""A group of real processes: its configuration, its topics, its workers and schedulers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.scenarios.cluster import Cluster, Pairs, Seen, Sent
+from tests.scenarios.deliveries import LOG, DeliveryLog
+from tests.scenarios.handlers import OUTPUT
+from tests.scenarios.waiting import until
+from topology.changes import changes
+from topology.configuration import load_settings
+from transport.admin import ClusterAdmin
+from transport.guard import Guarded
+from transport.preflight import survey
+
+COMMAND = ("-c", "from cli.main import app; app()")
+
+Role = Literal["worker", "scheduler"]
+
+
+class Process:
+    """One process of a group. Ends with the test at the latest."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        self.name = name
+        self._log = log
+        with log.open("ab") as output:
+            self._child = Guarded(
+                [sys.executable, *command], grace_seconds=1, env=environment, stdout=output, stderr=output
+            )
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._child.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process id of the worker or scheduler itself."""
+        return self._child.pid
+
+    @property
+    def log(self) -> str:
+        """What it said, and its predecessors of the same name."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        assert self.running, f"{self.name} was to be killed, but had ended:\n{self.log}"
+        self._child.kill()
+        self._child.wait(10)
+
+    def terminate(self) -> None:
+        """SIGTERM, without waiting."""
+        self._child.terminate()
+
+    def wait(self, within_s: float) -> int:
+        """Wait for its end; the exit code, negative for a signal."""
+        try:
+            return self._child.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} still runs after {within_s:g} s:\n{self.log[-3000:]}") from None
+
+    def stop(self, within_s: float = 40) -> None:
+        """SIGTERM; it has to end in order."""
+        assert self.running, f"{self.name} had ended:\n{self.log[-3000:]}"
+        self.terminate()
+        code = self.wait(within_s)
+        assert code == 0, f"{self.name} ended with {code}:\n{self.log[-3000:]}"
+
+    def end(self) -> None:
+        """Whatever it takes, for cleaning up."""
+        if self.running:
+            self._child.kill()
+            self._child.wait(10)
+
+
+@dataclass(slots=True)
+class Group:
+    """A consumer group under test. ``name`` is unique, and so are all names made from it."""
+
+    cluster: Cluster
+    name: str
+    folder: Path
+    configuration: dict[str, Any] = field(default_factory=dict)
+    processes: list[Process] = field(default_factory=list)
+
+    @property
+    def source(self) -> str:
+        """The source topic."""
+        return f"{self.name}.in"
+
+    @property
+    def output(self) -> str:
+        """The topic that handlers emit to."""
+        return f"{self.name}.out"
+
+    @property
+    def dead_letters(self) -> str:
+        """The dead-letter topic of the source."""
+        return f"DLQ.{self.source}"
+
+    @property
+    def ready(self) -> str:
+        """The ready topic of the source."""
+        return f"{self.name}.ready.{self.source}"
+
+    @property
+    def journal(self) -> str:
+        """The journal, if it is on."""
+        return f"{self.name}.journal"
+
+    @property
+    def deliveries(self) -> DeliveryLog:
+        """What its handlers noted."""
+        return DeliveryLog(self.folder / "deliveries.jsonl")
+
+    def tier(self, delay: str) -> str:
+        """A retry tier, as in ``500ms``."""
+        return f"{self.name}.retry.{delay}"
+
+    def prepare(self, partitions: int = 2, output: Mapping[str, str] | None = None, **sections: object) -> None:
+        """Write the configuration, make source and output, and all the topics that the configuration needs.
+
+        Args:
+            partitions: of source and output.
+            output: properties of the output topic.
+            sections: of the configuration, under their own names, in place of the ones given here.
+        """
+        self.configure(**sections)
+        self.cluster.create(self.source, partitions=partitions)
+        self.cluster.create(self.output, partitions=partitions, config=output)
+        self.apply()
+
+    def configure(self, **sections: object) -> None:
+        """Write the configuration; what is not given keeps its value of before."""
+        base: dict[str, Any] = {
+            "group": self.name,
+            "kafka": {},
+            "sources": [{"topic": self.source, "value": {"format": "json"}}],
+            "handler": {},
+            "policyEntry": {"redeliveryPolicy": {"initialRedeliveryDelay": 200, "redeliveryDelay": 200}},
+        }
+        self.configuration = base | self.configuration | sections
+        whole = self.configuration | {
+            "kafka": {"bootstrap.servers": self.cluster.servers, "log_level": 0} | self.configuration["kafka"],
+            "handler": {"callable": "tests.scenarios.handlers:scripted"} | self.configuration["handler"],
+        }
+        # JSON is YAML.
+        self.file.write_text(json.dumps(whole), encoding="utf-8")
+
+    @property
+    def file(self) -> Path:
+        """The configuration file."""
+        return self.folder / "redelivery.yaml"
+
+    def apply(self) -> None:
+        """What ``redelivery topology apply`` does."""
+        settings = load_settings(self.file.read_text(encoding="utf-8"))
+        admin = ClusterAdmin(settings.kafka)
+        admin.apply(changes(*survey(admin, settings)))
+
+    def worker(self, instance: str | None = "w1", *, program: Sequence[str] = COMMAND) -> Process:
+        """Start a worker."""
+        return self.start("worker", instance, program=program)
+
+    def scheduler(self, instance: str | None = "s1", *, program: Sequence[str] = COMMAND) -> Process:
+        """Start a scheduler."""
+        return self.start("scheduler", instance, program=program)
+
+    def start(self, role: Role, instance: str | None, *, program: Sequence[str] = COMMAND) -> Process:
+        """Start a process through the command line."""
+        command = [*program, role, "--config", str(self.file)]
+        if instance is not None:
+            command += ["--set", f"instance={instance}"]
+        name = f"{role}-{instance or len(self.processes)}"
+        environment = {**os.environ, OUTPUT: self.output, LOG: str(self.deliveries.path)}
+        process = Process(name, command, environment, self.folder / f"{name}.log")
+        self.processes.append(process)
+        return process
+
+    def send(self, scripts: Iterable[Sequence[str]], *, first: int = 0, headers: Pairs = (), keys: int = 20) -> None:
+        """Write a source record for each script, numbered from ``first``, spread over so many keys."""
+        self.cluster.produce(
+            self.source, [script(n, do, headers=headers, keys=keys) for n, do in enumerate(scripts, start=first)]
+        )
+
+    # What became of it.
+
+    def internal(self) -> tuple[list[str], list[str]]:
+        """The topics of the group that exist: those that workers read, and those that schedulers read."""
+        existing = self.cluster.topics()
+        waiting = [topic for topic in existing if topic.startswith(f"{self.name}.retry.")]
+        return [topic for topic in (self.source, self.ready) if topic in existing], waiting
+
+    def pending(self) -> list[Seen]:
+        """Every record that the group still owes something."""
+        read, waiting = self.internal()
+        return [
+            *self.cluster.unfinished(self.name, *read),
+            *self.cluster.unfinished(f"{self.name}.scheduler", *waiting),
+        ]
+
+    def settled(self) -> bool:
+        """Whether nothing is pending. A record that moves while we look is not overlooked."""
+        read, waiting = self.internal()
+        before = self.cluster.ends(*read, *waiting)
+        return not self.pending() and self.cluster.ends(*read, *waiting) == before
+
+    def settle(self, within_s: float = 60) -> None:
+        """Wait until nothing is pending."""
+        until(self.settled, f"nothing is pending in {self.name}", within_s=within_s)
+
+    def outputs(self) -> Counter[int]:
+        """The numbers of the records emitted, and how often each."""
+        return Counter(int(record.value or b"-1") for record in self.cluster.read(self.output))
+
+    def dead(self) -> Counter[int]:
+        """The numbers of the dead letters, and how often each."""
+        return Counter(number(record) for record in self.cluster.read(self.dead_letters))
+
+    def stop(self) -> None:
+        """End all running processes in order."""
+        for process in self.processes:
+            if process.running:
+                process.stop()
+
+    def close(self) -> None:
+        """End everything, and show what was said."""
+        for process in self.processes:
+            process.end()
+        for log in sorted(self.folder.glob("*.log")):
+            print(f"--- {log.name}\n{log.read_text(encoding='utf-8', errors='replace')[-4000:]}")  # noqa: T201
+
+
+def script(n: int, do: Sequence[str], *, headers: Pairs = (), keys: int = 20, partition: int | None = None) -> Sent:
+    """A source record with its script."""
+    value = json.dumps({"n": n, "do": list(do)}).encode()
+    return Sent(value, b"k%d" % (n % keys), headers, partition)
+
+
+def number(record: Seen) -> int:
+    """The number that :func:`script` gave a record."""
+    return int(json.loads(record.value or b"")["n"])
+
+
+def exactly(numbers: Iterable[int]) -> Counter[int]:
+    """Each of them once."""
+    return Counter(dict.fromkeys(numbers, 1))
+
+
+SIGKILLED = -signal.SIGKILL
