@@ -1,0 +1,131 @@
+"""Records as Kafka hands them over, and the partitions they come from; none of it is under test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from consumers.routes import Route
+from consumers.unit import Assigned, Lane, Unit
+from serdes.codec import Codec, RawCodec
+from topology.decision import Retry
+from topology.headers import HeaderList, Headers, ready_headers, retry_headers
+from topology.lineage import Lineage
+from topology.policy import DeadLetterStrategy, PolicyEntry, RedeliveryPolicy
+from topology.progress import Progress
+from transport.protocols import Message, Partition
+
+NOW = 1_780_000_000_000
+"""The time at which tests happen, epoch ms."""
+
+BORN = NOW - 60_000
+"""When their source records were written."""
+
+RAW = RawCodec()
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A fetched record; its attributes are calls, as the client has them."""
+
+    source: str
+    number: int
+    place: int
+    key_bytes: bytes | None = None
+    value_bytes: bytes | None = b"value"
+    pairs: Headers | None = None
+    stamp_ms: int = BORN
+
+    def __len__(self) -> int:
+        return len(self.value_bytes or b"")
+
+    def topic(self) -> str:
+        return self.source
+
+    def partition(self) -> int:
+        return self.number
+
+    def offset(self) -> int:
+        return self.place
+
+    def key(self) -> bytes | None:
+        return self.key_bytes
+
+    def value(self) -> bytes | None:
+        return self.value_bytes
+
+    def headers(self) -> Headers | None:
+        return self.pairs
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.stamp_ms
+
+
+def record(
+    offset: int,
+    value: bytes | None = b"value",
+    *,
+    key: bytes | None = None,
+    headers: Headers | None = None,
+    topic: str = "orders",
+    partition: int = 0,
+) -> Fetched:
+    """A record of a source."""
+    return Fetched(topic, partition, offset, key, value, headers)
+
+
+def lineage(offset: int = 7, *, partition: int = 5, deliveries: int = 1) -> Lineage:
+    """A record of ``orders`` that was delivered before."""
+    return Lineage("orders", partition, offset, BORN, deliveries)
+
+
+def waiting_headers(origin: Lineage, *, delay_ms: int = 1000, due_ms: int = NOW, own: Headers = ()) -> HeaderList:
+    """What its copy says while it waits."""
+    return retry_headers(origin, "billing", own, Retry(delay_ms, due_ms))
+
+
+def redelivery(
+    offset: int, origin: Lineage, value: bytes | None = b"value", *, due_ms: int = NOW, own: Headers = ()
+) -> Fetched:
+    """Its copy in the ready topic."""
+    headers = ready_headers(waiting_headers(origin, due_ms=due_ms, own=own))
+    return Fetched("billing.ready.orders", origin.partition, offset, None, value, headers, NOW)
+
+
+def entry(
+    policy: RedeliveryPolicy | None = None,
+    strategy: DeadLetterStrategy | None = None,
+    *,
+    longest_own_delay_ms: int | None = None,
+) -> PolicyEntry:
+    """A policy entry, by default the default one."""
+    return PolicyEntry(
+        redelivery_policy=RedeliveryPolicy() if policy is None else policy,
+        dead_letter_strategy=DeadLetterStrategy() if strategy is None else strategy,
+        maximum_handler_delay=longest_own_delay_ms,
+    )
+
+
+def route(policy: PolicyEntry | None = None, *, key: Codec = RAW, value: Codec = RAW) -> Route:
+    """The route of ``orders`` in the group ``billing``."""
+    return Route("orders", "billing.ready.orders", "DLQ.orders", entry() if policy is None else policy, key, value)
+
+
+def source(way: Route | None = None, partition: int = 0, next_offset: int = 0) -> Assigned:
+    """A partition of the source."""
+    way = route() if way is None else way
+    return Assigned(Partition(way.source, partition), way, redelivered=False, progress=Progress(next_offset))
+
+
+def ready(way: Route | None = None, partition: int = 0, next_offset: int = 0) -> Assigned:
+    """A partition of the ready topic."""
+    way = route() if way is None else way
+    return Assigned(Partition(way.ready, partition), way, redelivered=True, progress=Progress(next_offset))
+
+
+def unit(assigned: Assigned, messages: Iterable[Message]) -> Unit:
+    """Those records on their way through a slot, seen by the partition's progress as a worker would."""
+    found: Sequence[Message] = list(messages)
+    for message in found:
+        assert assigned.progress.see(message.offset())
+    return Unit(Lane(assigned, exclusive=True), list(found))
