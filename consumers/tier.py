@@ -10,6 +10,9 @@ from topology.headers import read_due
 from topology.progress import Progress
 from transport.protocols import Message
 
+_ROUNDING_MS = 1
+"""Due times are rounded up, append times down: a ms between them is waited for here, not in another tier."""
+
 
 class Held(NamedTuple):
     """A record that waits. Ordered by when it leaves, then by offset."""
@@ -76,9 +79,9 @@ class Tier:
         if due_ms is None:
             due_ms = appended_ms + self._delay_ms  # its own headers are damaged: the tier's delay is what we know
         stays_until = appended_ms + self._delay_ms
-        leaves_ms = min(stays_until, due_ms)
-        final = due_ms <= stays_until
-        if leaves_ms > now_ms + self._delay_ms:
+        final = due_ms <= stays_until + _ROUNDING_MS
+        leaves_ms = due_ms if final else stays_until
+        if leaves_ms > now_ms + self._delay_ms + _ROUNDING_MS:
             # A clock is wrong, the writer's or ours. Whatever it is, nobody waits longer than the tier's delay.
             self.clock_faults += 1
             leaves_ms = now_ms + self._delay_ms
