@@ -131,7 +131,7 @@ class Assignment:
                 return read_lineage(message.headers() or ())
             except HeaderError:
                 pass
-        return fresh_lineage(message)
+        return fresh_lineage(message, message.headers() or ())
 
     def _open(self, partition: Partition, committed: Checkpoint | None) -> Assigned:
         route, redelivered = self._routes[partition.topic]

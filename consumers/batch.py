@@ -139,7 +139,7 @@ class Batch:
         decisions = {}
         for index, failure in unit.failures:
             message = unit.messages[index]
-            lineage = unit.lineages[index] if assigned.redelivered else fresh_lineage(message)
+            lineage = unit.lineages[index] if assigned.redelivered else fresh_lineage(message, message.headers() or ())
             decisions[index] = self._decide(assigned, message, lineage, failure)
         return decisions
 

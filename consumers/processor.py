@@ -106,7 +106,7 @@ class Processor:
         if assigned.redelivered:
             lineage = self._lineage(headers)
             if isinstance(lineage, Failure):
-                unit.lineages.append(fresh_lineage(message))
+                unit.lineages.append(fresh_lineage(message, headers))
                 return lineage
             unit.lineages.append(lineage)
             due_ms = read_due(headers)
@@ -114,7 +114,7 @@ class Processor:
                 unit.lateness.append((len(unit.lineages) - 1, self._clock() - due_ms))
             headers = users_own(headers)
         else:
-            lineage = fresh_lineage(message, read_expiration(headers) if headers else 0)
+            lineage = fresh_lineage(message, headers)
         if lineage.expiration_ms and self._clock() >= lineage.expiration_ms:
             return Failure(FailureKind.EXPIRED, "Expired", f"JMSExpiration was {lineage.expiration_ms}")
         if route.entry.redelivery_policy.exceeded(lineage.deliveries):
@@ -177,8 +177,9 @@ class Processor:
         return Copy(output.topic, output.partition, key, value, list(output.headers))
 
 
-def fresh_lineage(message: Message, expiration_ms: int = 0) -> Lineage:
+def fresh_lineage(message: Message, headers: Headers) -> Lineage:
     """The lineage of a record at its first delivery."""
+    expiration_ms = read_expiration(headers) if headers else 0
     return Lineage(message.topic(), message.partition(), message.offset(), message.timestamp()[1], 0, expiration_ms)
 
 
