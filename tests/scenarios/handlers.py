@@ -79,3 +79,8 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
             raise Redeliver("not yet", after=parse_duration(argument))
         case _:
             raise AssertionError(f"no such step: {verb}")
+
+
+def refuse_all(record: Record) -> None:
+    """Rejects every record, whatever it holds."""
+    raise Reject("value is null" if record.value is None else "value is empty")

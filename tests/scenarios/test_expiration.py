@@ -1,0 +1,67 @@
+"""A source record whose JMSExpiration has passed is not delivered: it is acknowledged as expired, by the strategy."""
+
+import json
+import time
+
+import pytest
+
+from tests.scenarios.running import Group, exactly, number
+from tests.scenarios.scraping import free_port, value_of
+
+_PAST = [("JMSExpiration", b"1000")]
+_FUTURE = [("JMSExpiration", b"%d" % (int(time.time() * 1000) + 3_600_000))]
+
+
+def _send(group: Group) -> None:
+    group.send([["ok"]] * 3, first=0, headers=_PAST)
+    group.send([["ok"]] * 3, first=3, headers=_FUTURE)
+    group.send([["ok"]] * 3, first=6, headers=[("JMSExpiration", b"0")])
+    group.send([["ok"]] * 3, first=9, headers=[("JMSExpiration", b"next week")])
+
+
+def test_an_expired_record_is_dead_lettered(group: Group) -> None:
+    """The dead letter tells when the record was to expire and when it was found expired; the others are handled."""
+    group.prepare()
+    before_ms = int(time.time() * 1000)
+    _send(group)
+    group.worker()
+    group.settle()
+    group.stop()
+
+    assert group.outputs() == exactly(range(3, 12))
+    assert set(group.deliveries.counts()) == set(range(3, 12))
+    letters = group.cluster.read(group.dead_letters)
+    assert sorted(number(letter) for letter in letters) == [0, 1, 2]
+    for letter in letters:
+        assert letter.header("originalExpiration") == "1000"
+        assert before_ms <= int(letter.header("_AMQ_ACTUAL_EXPIRY") or "") <= int(time.time() * 1000)
+        assert letter.header("JMSExpiration") is None
+        assert json.loads(letter.header("dlqDeliveryFailureCause") or "")["reason"] == "expired"
+
+
+@pytest.mark.parametrize(
+    "strategy", [{"processExpired": False}, {"kind": "discarding"}], ids=["processExpired-off", "discarding"]
+)
+def test_an_expired_record_is_discarded_and_counted(group: Group, strategy: dict[str, object]) -> None:
+    """Where expired records are not processed they are dropped, and the metrics say how many, as ack type EXPIRED."""
+    port = free_port()
+    group.prepare(
+        policyEntry={"redeliveryPolicy": {"maximumRedeliveries": 0}, "deadLetterStrategy": strategy},
+        metrics={"port": port, "host": "127.0.0.1"},
+    )
+    _send(group)
+    group.send([["raise"]], first=12)
+    group.worker()
+    group.settle()
+    expired = value_of(port, "redelivery_deliveries_total", topic=group.source, outcome="discarded", ack_type="expired")
+    poison = value_of(port, "redelivery_deliveries_total", topic=group.source, outcome="discarded", ack_type="poison")
+    group.stop()
+
+    assert group.outputs() == exactly(range(3, 12))
+    assert expired == 3
+    if strategy.get("kind") == "discarding":
+        assert poison == 1
+        assert group.dead_letters not in group.cluster.topics()
+    else:
+        assert poison == 0
+        assert group.dead() == exactly([12])

@@ -1,0 +1,60 @@
+"""No record is released before its due time; a tier keeps its order; on a machine that is up, lateness is small."""
+
+from itertools import pairwise
+from statistics import median
+
+from tests.scenarios.running import Group, exactly, number
+
+_NUMBER = 300
+_DELAYS_MS = (300, 1200)
+
+
+def test_no_release_before_its_due_time(group: Group) -> None:
+    """Handlers see no record early, releases carry no timestamp before the due time, all in the order of failing."""
+    group.prepare(
+        partitions=3,
+        policyEntry={
+            "redeliveryPolicy": {
+                "initialRedeliveryDelay": _DELAYS_MS[0],
+                "redeliveryDelay": _DELAYS_MS[0],
+                "useExponentialBackOff": True,
+                "backOffMultiplier": 4,
+            }
+        },
+    )
+    group.scheduler()
+    group.worker()
+    for first in range(0, _NUMBER, 20):  # in several waves: one batch alone would be in order by itself
+        group.send([["raise", "raise", "ok"]] * 20, first=first)
+    group.settle()
+    group.stop()
+    assert group.outputs() == exactly(range(_NUMBER))
+
+    began: dict[int, list[float]] = {}
+    for call in group.deliveries.began():
+        began.setdefault(call.n, []).append(call.at_s)
+    late_s = []
+    for times in began.values():
+        assert len(times) == 3
+        for (before, after), delay_ms in zip(pairwise(times), _DELAYS_MS, strict=True):
+            # What is due is so from the decision on, which follows the call's end.
+            late_s.append(after - before - delay_ms / 1000)
+    assert min(late_s) >= 0
+    assert median(late_s) < 2
+    assert max(late_s) < 10
+
+    released = group.cluster.read(group.ready)
+    assert len(released) == 2 * _NUMBER
+    for record in released:
+        assert record.timestamp_ms >= int(record.header("_AMQ_SCHED_DELIVERY") or "")
+        assert record.header("AMQ_SCHEDULED_DELAY") is None
+    for delay_ms, tier, attempts in zip(_DELAYS_MS, ("300ms", "1200ms"), ("1", "2"), strict=True):
+        waited = group.cluster.read(group.tier(tier))
+        assert {record.header("AMQ_SCHEDULED_DELAY") for record in waited} == {str(delay_ms)}
+        for partition in range(3):
+            order = [number(record) for record in waited if record.partition == partition]
+            assert order == [
+                number(record)
+                for record in released
+                if record.partition == partition and record.header("JMSXDeliveryCount") == attempts
+            ]
