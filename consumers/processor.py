@@ -52,7 +52,7 @@ class Processor:
         slice_end = monotonic_s() + SLICE_S
         for message in unit.messages[unit.position :]:
             before = unit.started_s = monotonic_s()
-            if unit.stop or (unit.position and before > slice_end):
+            if unit.stop or unit.abandoned or unit.critical or (unit.position and before > slice_end):
                 break
             delivery = self._prepare(unit, message)
             if isinstance(delivery, Failure):
@@ -68,8 +68,6 @@ class Processor:
                 self._note(unit, handler.failure(error), None, before)
             else:
                 self._note(unit, None, context, before)
-            if unit.abandoned or unit.critical:
-                return
 
     async def run_async(self, unit: Unit) -> None:
         """The same for an asynchronous handler, in an event loop."""
@@ -77,7 +75,7 @@ class Processor:
         slice_end = monotonic_s() + SLICE_S
         for message in unit.messages[unit.position :]:
             before = unit.started_s = monotonic_s()
-            if unit.stop or (unit.position and before > slice_end):
+            if unit.stop or unit.abandoned or unit.critical or (unit.position and before > slice_end):
                 break
             delivery = self._prepare(unit, message)
             if isinstance(delivery, Failure):
@@ -95,8 +93,6 @@ class Processor:
                 self._note(unit, failure, None, before)
             else:
                 self._note(unit, None, context, before)
-            if unit.abandoned or unit.critical:
-                return
 
     def _prepare(self, unit: Unit, message: Message) -> tuple[Record, Context] | Failure:
         """The record and context of a delivery, or why there is none. Notes the lineage of a redelivery."""
