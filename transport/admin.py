@@ -6,8 +6,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import (
     AdminClient,
@@ -24,7 +25,7 @@ from topology.changes import AlterConfig, Change, Changes, CommitFirst, CreateTo
 from topology.facts import Bounds, ClusterFacts, TopicFacts
 from transport.admin_calls import AdminCalls, refusal
 from transport.admin_errors import AdminError, GroupActiveError, NotAuthorisedError
-from transport.client_config import Value, admin_config
+from transport.client_config import Value, admin_config, client_log
 
 TIMEOUT_S = 10.0
 """How long an answer is waited for."""
@@ -155,11 +156,29 @@ class ClusterAdmin:
         return {group: self._offsets(group, places) for group, places in wanted.items()}
 
     def _offsets(self, group: str, places: list[Place]) -> dict[tuple[str, int], int]:
-        request = [ConsumerGroupTopicPartitions(group, [Place(each.topic, each.partition) for each in places])]
+        """Committed offsets, asked through a consumer that never joins its group.
+
+        The admin client's own request (list_consumer_group_offsets) crashes the process in librdkafka
+        2.16 when the coordinator is still loading: its answer is handled as if by a group member.
+        """
         operation = f"read the offsets of group {group}"
-        answer = self._calls.each(operation, lambda: self._client.list_consumer_group_offsets(request))
+        config = {**self._calls.config, "group.id": group, "enable.auto.commit": False}
+        consumer = Consumer(config, logger=client_log)
+
+        def ask() -> dict[str, Future[list[Place]]]:
+            answer: Future[list[Place]] = Future()
+            try:
+                answer.set_result(consumer.committed(places, self._calls.timeout_s))
+            except KafkaException as error:
+                answer.set_exception(error)
+            return {group: answer}
+
+        try:
+            found = self._calls.each(operation, ask)[group]
+        finally:
+            consumer.close()
         committed = {}
-        for place in answer[group].topic_partitions or []:
+        for place in found:
             if place.error is not None:
                 raise refusal(operation, place.error)
             if place.offset >= 0:

@@ -66,6 +66,7 @@ class AdminCalls:
             ClientSettingsError: the client refuses its settings.
         """
         self.servers = str(config.get("bootstrap.servers", config.get("metadata.broker.list", "")))
+        self.config = config
         self.timeout_s = timeout_s
         self._troubles: list[KafkaError] = []
         settings: dict[str, Any] = {**config, "error_cb": self._troubles.append}
