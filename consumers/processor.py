@@ -105,17 +105,19 @@ class Processor:
                 unit.lineages.append(fresh_lineage(message, headers))
                 return lineage
             unit.lineages.append(lineage)
-            due_ms = read_due(headers)
-            if due_ms is not None:
-                unit.lateness.append((len(unit.lineages) - 1, self._clock() - due_ms))
-            headers = users_own(headers)
         else:
             lineage = fresh_lineage(message, headers)
         if lineage.expiration_ms and self._clock() >= lineage.expiration_ms:
             return Failure(FailureKind.EXPIRED, "Expired", f"JMSExpiration was {lineage.expiration_ms}")
         if route.entry.redelivery_policy.exceeded(lineage.deliveries):
             return Failure(FailureKind.EXHAUSTED, "Exhausted", f"delivered {lineage.deliveries} times")
-        return self._decode(message, route, lineage, headers)
+        if not assigned.redelivered:
+            return self._decode(message, route, lineage, headers)
+        delivery = self._decode(message, route, lineage, users_own(headers))
+        due_ms = None if isinstance(delivery, Failure) else read_due(headers)
+        if due_ms is not None:
+            unit.lateness.append((len(unit.lineages) - 1, self._clock() - due_ms))
+        return delivery
 
     def _decode(
         self, message: Message, route: Route, lineage: Lineage, headers: Headers
