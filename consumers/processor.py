@@ -128,7 +128,7 @@ class Processor:
         except DecodeError as error:
             return Failure(FailureKind.UNDECODABLE, type(error).__name__, str(error))
         except Exception as error:  # noqa: BLE001 - a schema registry that is down is not the record's fault: retried
-            return Failure(FailureKind.RAISED, type(error).__name__, str(error))
+            return self._handler.failure(error)
         record = Record(
             lineage.address, lineage.partition, lineage.offset, key, value, raw_key, raw_value, headers,
             lineage.timestamp_ms,
@@ -148,7 +148,7 @@ class Processor:
             try:
                 copies = [self._encode(output) for output in context.outputs]
             except Exception as error:  # noqa: BLE001 - what a handler emits is part of handling the record
-                failure = Failure(FailureKind.RAISED, type(error).__name__, str(error))
+                failure = self._handler.failure(error)
         after = monotonic_s()
         with unit.lock:
             if unit.abandoned:
