@@ -128,7 +128,8 @@ class Processor:
         except DecodeError as error:
             return Failure(FailureKind.UNDECODABLE, type(error).__name__, str(error))
         except Exception as error:  # noqa: BLE001 - a schema registry that is down is not the record's fault: retried
-            return self._handler.failure(error)
+            kind = FailureKind.CRITICAL if isinstance(error, MemoryError) else FailureKind.RAISED
+            return Failure(kind, type(error).__name__, str(error))
         record = Record(
             lineage.address, lineage.partition, lineage.offset, key, value, raw_key, raw_value, headers,
             lineage.timestamp_ms,
