@@ -8,7 +8,8 @@ from datetime import timedelta
 
 from consumers.clock import Clock, monotonic_s
 from consumers.handler import Handler
-from consumers.record import Context, Output, Record
+from consumers.outputs import as_copy
+from consumers.record import Context, Record
 from consumers.routes import Route
 from consumers.unit import Unit
 from serdes.codec import Codec
@@ -147,7 +148,7 @@ class Processor:
         copies: list[Copy] | None = None
         if context is not None and context.outputs:
             try:
-                copies = [self._encode(output) for output in context.outputs]
+                copies = [as_copy(output, self._outputs.get(output.topic)) for output in context.outputs]
             except Exception as error:  # noqa: BLE001 - what a handler emits is part of handling the record
                 failure = self._handler.failure(error)
         after = monotonic_s()
@@ -160,20 +161,6 @@ class Processor:
                 unit.outputs.append((unit.position, copies))
             unit.seconds.append(after - before)
             unit.position += 1
-
-    def _encode(self, output: Output) -> Copy:
-        codecs = self._outputs.get(output.topic)
-        if codecs is None:
-            key, value = output.key, output.value
-            for part in (key, value):
-                if not (part is None or isinstance(part, bytes)):
-                    raise TypeError(
-                        f"{output.topic} has no codec under 'outputs' in the configuration, so key and value "
-                        f"must be bytes, got {type(part).__name__}"
-                    )
-        else:
-            key, value = codecs[0].encode(output.key), codecs[1].encode(output.value)
-        return Copy(output.topic, output.partition, key, value, list(output.headers))
 
 
 def fresh_lineage(message: Message, headers: Headers) -> Lineage:
