@@ -71,17 +71,37 @@ def as_handler(
     """Understand a callable.
 
     Raises:
-        HandlerLoadError: it takes neither (record) nor (record, context).
+        HandlerLoadError: it takes neither (record) nor (record, context), or is a generator.
     """
     if not callable(function):
         raise HandlerLoadError(target, "is not callable")
-    body = function if inspect.isroutine(function) else type(function).__call__
-    asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(body)
+    bodies = (function, function if inspect.isroutine(function) else type(function).__call__)
+    if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in bodies):
+        raise HandlerLoadError(target, "is a generator, which does nothing when it is called: emit with context.send")
+    asynchronous = any(map(inspect.iscoroutinefunction, bodies))
     return Handler(
         cast("Callable[[Record, Context], Awaitable[None] | None]", function),
         _takes_context(function, target),
         asynchronous,
         not_retryable,
+    )
+
+
+def not_run(result: object) -> Failure | None:
+    """The failure of a handler whose result still has to be run, so that nothing has happened yet.
+
+    An asynchronous function behind a plain one (a decorator, a lambda) is not known as such, and one
+    may forget to await another. To acknowledge that would lose every record.
+    """
+    if inspect.iscoroutine(result):
+        result.close()
+    elif not (inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result)):
+        return None
+    return Failure(
+        FailureKind.CRITICAL,
+        "HandlerNotRun",
+        f"the handler gave back a {type(result).__name__} instead of running it: await it in an async def, "
+        "and let decorators be async def, too",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from consumers.clock import Clock, monotonic_s
-from consumers.handler import Handler
+from consumers.handler import Handler, not_run
 from consumers.outputs import as_copy
 from consumers.record import Context, Record
 from consumers.routes import Route
@@ -61,14 +61,12 @@ class Processor:
                 continue
             record, context = delivery
             try:
-                if handler.takes_context:
-                    handler.call(record, context)
-                else:
-                    handler.call(record)
+                result = handler.call(record, context) if handler.takes_context else handler.call(record)
             except BaseException as error:  # noqa: BLE001 - whatever a handler raises is this record's outcome
                 self._note(unit, handler.failure(error), None, before)
             else:
-                self._note(unit, None, context, before)
+                failure = None if result is None else not_run(result)
+                self._note(unit, failure, context if failure is None else None, before)
 
     async def run_async(self, unit: Unit) -> None:
         """The same for an asynchronous handler, in an event loop."""
@@ -86,14 +84,15 @@ class Processor:
             limit = asyncio.timeout(self._deadline_s)
             try:
                 async with limit:
-                    await (handler.call(record, context) if handler.takes_context else handler.call(record))
+                    result = await (handler.call(record, context) if handler.takes_context else handler.call(record))
             except asyncio.CancelledError:
                 return
             except BaseException as error:  # noqa: BLE001 - as in run()
-                failure = deadline_passed(self._deadline_s) if limit.expired() else handler.failure(error)
-                self._note(unit, failure, None, before)
+                late = limit.expired()
+                self._note(unit, deadline_passed(self._deadline_s) if late else handler.failure(error), None, before)
             else:
-                self._note(unit, None, context, before)
+                failure = None if result is None else not_run(result)
+                self._note(unit, failure, context if failure is None else None, before)
 
     def _prepare(self, unit: Unit, message: Message) -> tuple[Record, Context] | Failure:
         """The record and context of a delivery, or why there is none. Notes the lineage of a redelivery."""
