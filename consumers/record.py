@@ -22,6 +22,9 @@ class Redeliver(Exception):  # noqa: N818 - raised as a wish, not as an error
     cut to it; without it the policy's delay applies.
     """
 
+    after: timedelta | None = None
+    """For subclasses that do not call this ``__init__``."""
+
     def __init__(self, reason: str = "", *, after: timedelta | None = None) -> None:
         """Ask for a redelivery.
 
@@ -29,6 +32,8 @@ class Redeliver(Exception):  # noqa: N818 - raised as a wish, not as an error
             reason: for people; it ends up in the dead letter if this was the last delivery.
             after: how long from now; ``None`` = as the policy says.
         """
+        if not (after is None or isinstance(after, timedelta)):
+            raise TypeError(f"after must be a timedelta, which tells its unit, or None; got {after!r}")
         super().__init__(reason)
         self.after = after
 
