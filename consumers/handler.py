@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class Handler:
             return Failure(FailureKind.REDELIVER, name, message, after)
         if isinstance(error, Reject) or (self.not_retryable and isinstance(error, self.not_retryable)):
             return Failure(FailureKind.REJECTED, name, message)
-        if isinstance(error, MemoryError) or not isinstance(error, Exception):
+        if isinstance(error, MemoryError) or not isinstance(error, Exception | CancelledError):
             return Failure(FailureKind.CRITICAL, name, message)
         return Failure(FailureKind.RAISED, name, message)
 

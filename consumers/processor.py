@@ -85,9 +85,9 @@ class Processor:
             try:
                 async with limit:
                     result = await (handler.call(record, context) if handler.takes_context else handler.call(record))
-            except asyncio.CancelledError:
-                return
             except BaseException as error:  # noqa: BLE001 - as in run()
+                if _cancelled(error):
+                    return
                 late = limit.expired()
                 self._note(unit, deadline_passed(self._deadline_s) if late else handler.failure(error), None, before)
             else:
@@ -166,6 +166,12 @@ def fresh_lineage(message: Message, headers: Headers) -> Lineage:
     """The lineage of a record at its first delivery."""
     expiration_ms = read_expiration(headers) if headers else 0
     return Lineage(message.topic(), message.partition(), message.offset(), message.timestamp()[1], 0, expiration_ms)
+
+
+def _cancelled(error: BaseException) -> bool:
+    """Whether the slots are closing; a handler may raise the same where it cancelled something itself."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
 
 
 def deadline_passed(deadline_s: float | None) -> Failure:
