@@ -71,22 +71,28 @@ class ClusterAdmin:
             if topic.error is not None:
                 raise refusal(f"describe topic {name}", topic.error)
         configs = self._configs(found)
-        bounds = self._bounds(
-            [(name, number) for name in readers if name in found for number in found[name].partitions]
-        )
+        places = [(name, number) for name in readers if name in found for number in found[name].partitions]
+        # In this order: a running group commits while we look, and must not seem to be outside its own log.
+        starts = self._ends(places, OffsetSpec.earliest())
+        committed = self._committed(found, readers)
+        ends = self._ends(places, OffsetSpec.latest())
         topics = {
             name: TopicFacts(
                 name=name,
                 partitions=len(topic.partitions),
                 replication_factor=min((len(each.replicas) for each in topic.partitions.values()), default=0),
                 configs=configs[name],
-                bounds={number: bounds[name, number] for number in topic.partitions if (name, number) in bounds},
+                bounds={
+                    number: Bounds(starts[name, number], ends[name, number])
+                    for number in topic.partitions
+                    if (name, number) in ends
+                },
             )
             for name, topic in found.items()
         }
         return ClusterFacts(
             topics=topics,
-            committed=self._committed(found, readers),
+            committed=committed,
             creates_topics=self._creates_topics(sorted(metadata.brokers)),
         )
 
@@ -132,11 +138,6 @@ class ClusterAdmin:
             return False
         entry = answer[resource].get("auto.create.topics.enable")
         return entry is not None and entry.value == "true"
-
-    def _bounds(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Bounds]:
-        starts = self._ends(places, OffsetSpec.earliest())
-        ends = self._ends(places, OffsetSpec.latest())
-        return {place: Bounds(start, ends[place]) for place, start in starts.items()}
 
     def _ends(self, places: Sequence[tuple[str, int]], end: OffsetSpec) -> dict[tuple[str, int], int]:
         if not places:
