@@ -70,6 +70,7 @@ class AsyncSlots:
         self._processor = processor
         self._done = done
         self._tasks: set[asyncio.Task[None]] = set()
+        self._free = asyncio.Semaphore(capacity)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="slots", daemon=True)
         self._thread.start()
@@ -91,7 +92,8 @@ class AsyncSlots:
 
     async def _work(self, unit: Unit) -> None:
         try:
-            await self._processor.run_async(unit)
+            async with self._free:
+                await self._processor.run_async(unit)
         finally:
             self._done.put(unit)
 
