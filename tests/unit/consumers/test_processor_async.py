@@ -1,0 +1,197 @@
+"""The same outcomes for an asynchronous handler, and its deadline."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from consumers.handler import as_handler
+from consumers.processor import SLICE_S, Processor
+from consumers.record import Context, Record, Redeliver, Reject
+from serdes.codec import JsonCodec
+from tests.unit.consumers.handling import never_called, only_failure, run
+from tests.unit.consumers.records import NOW, lineage, ready, record, redelivery, route, source, unit
+from topology.decision import Failure, FailureKind
+from transport.protocols import Copy
+
+SOON = timedelta(milliseconds=10)
+
+
+def test_success_with_outputs() -> None:
+    """As of a plain function, after a turn of the loop."""
+
+    async def handle(record: Record, context: Context) -> None:
+        await asyncio.sleep(0)
+        context.send("log", record.value["n"])
+
+    given = run(
+        handle, record(0, b'{"n":"1"}'), of=source(route(value=JsonCodec())), outputs={"log": (JsonCodec(),) * 2}
+    )
+    assert given.outputs == [(0, [Copy("log", None, None, b'"1"', [])])]
+    assert (given.position, len(given.seconds)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ValueError(), FailureKind.RAISED),
+        (TimeoutError("of the database"), FailureKind.RAISED),
+        (asyncio.CancelledError(), FailureKind.RAISED),
+        (Redeliver(), FailureKind.REDELIVER),
+        (Reject(), FailureKind.REJECTED),
+        (MemoryError(), FailureKind.CRITICAL),
+        (SystemExit(1), FailureKind.CRITICAL),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_what_an_exception_means(error: BaseException, kind: FailureKind) -> None:
+    """The same; also what asyncio itself would take for more than a failure."""
+
+    async def handle(_: Record, context: Context) -> None:
+        context.send("log", b"half")
+        raise error
+
+    given = run(handle, record(0), deadline=timedelta(seconds=60))
+    assert only_failure(given).kind is kind
+    assert given.outputs == []
+
+
+def test_a_deadline_cancels_the_handler() -> None:
+    """It may clean up, its outputs are dropped, and the next record is handled."""
+    cleaned_up = []
+
+    async def handle(record: Record, context: Context) -> None:
+        context.send("log", b"half")
+        if record.offset == 0:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cleaned_up.append(record.offset)
+
+    given = run(handle, record(0), record(1), deadline=SOON)
+    assert given.failures == [
+        (0, Failure(FailureKind.DEADLINE, "DeadlineExceeded", "the handler took longer than 0.01 s"))
+    ]
+    assert cleaned_up == [0]
+    assert [index for index, _ in given.outputs] == [1]
+
+
+def test_what_a_cancelled_handler_raises_does_not_hide_the_deadline() -> None:
+    """Clean-up that fails is not the cause."""
+
+    async def handle(_: Record) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("could not clean up")
+
+    assert only_failure(run(handle, record(0), deadline=SOON)).kind is FailureKind.DEADLINE
+
+
+def test_a_time_out_of_its_own_is_not_the_deadline() -> None:
+    """The handler bounds a call of its own."""
+
+    async def handle(_: Record) -> None:
+        async with asyncio.timeout(0.001):
+            await asyncio.Event().wait()
+
+    failure = only_failure(run(handle, record(0), deadline=timedelta(seconds=60)))
+    assert (failure.kind, failure.exception) == (FailureKind.RAISED, "TimeoutError")
+
+
+def test_without_a_deadline_nothing_is_cancelled() -> None:
+    """The default."""
+
+    async def handle(_: Record) -> None:
+        await asyncio.sleep(0.02)
+
+    assert not run(handle, record(0)).failures
+
+
+def test_closing_slots_note_nothing() -> None:
+    """The record was neither handled nor failed: it comes again."""
+    given = unit(source(), [record(0), record(1)])
+
+    async def close_in_the_middle() -> None:
+        begun = asyncio.Event()
+
+        async def handle(_: Record) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        slot = asyncio.create_task(Processor(as_handler(handle), {}, lambda: NOW, None).run_async(given))
+        await begun.wait()
+        slot.cancel()
+        await slot
+
+    asyncio.run(close_in_the_middle())
+    assert (given.position, given.failures, given.seconds) == (0, [], [])
+
+
+def test_a_forgotten_await_has_not_run() -> None:
+    """An async function that gives back another's coroutine: the worker stops instead of acknowledging."""
+
+    async def inner(_: Record) -> None:
+        raise AssertionError("nobody waits for it")
+
+    async def handle(record: Record) -> object:
+        return inner(record)
+
+    assert only_failure(run(handle, record(0))).kind is FailureKind.CRITICAL
+
+
+def test_poison_never_reaches_it() -> None:
+    """Nor does it keep the next record."""
+
+    async def handle(record: Record) -> None:
+        if record.value is None:
+            never_called(record)
+
+    given = run(handle, record(0, b"{"), record(1, b"1"), of=source(route(value=JsonCodec())))
+    assert [(index, failure.kind) for index, failure in given.failures] == [(0, FailureKind.UNDECODABLE)]
+    assert given.position == 2
+
+
+def test_after_a_critical_failure_nothing_more_is_begun() -> None:
+    """The process is about to end."""
+
+    async def handle(_: Record) -> None:
+        raise MemoryError
+
+    assert run(handle, record(0), record(1)).position == 1
+
+
+def test_a_redelivery_is_late_by_as_much() -> None:
+    """Counted as for a plain function."""
+
+    async def handle(_: Record) -> None:
+        pass
+
+    assert run(handle, redelivery(0, lineage(), due_ms=NOW - 7), of=ready()).lateness == [(0, 7)]
+
+
+def test_a_unit_comes_back_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When its time slice is over."""
+    now_s = 100.0
+    monkeypatch.setattr("consumers.processor.monotonic_s", lambda: now_s)
+
+    async def slow(_: Record) -> None:
+        nonlocal now_s
+        now_s += SLICE_S * 2
+
+    assert run(slow, record(0), record(1)).position == 1
+
+
+@pytest.mark.parametrize(("asked", "noted"), [("stop", 1), ("abandoned", 0)])
+def test_a_unit_that_is_wanted_back_begins_nothing_more(asked: str, noted: int) -> None:
+    """What it did counts if it was asked to stop, and not if it was given up."""
+    given = unit(source(), [record(0), record(1)])
+    called = []
+
+    async def handle(record: Record) -> None:
+        called.append(record.offset)
+        setattr(given, asked, True)
+
+    asyncio.run(Processor(as_handler(handle), {}, lambda: NOW, None).run_async(given))
+    assert called == [0]
+    assert given.position == noted
