@@ -1,0 +1,318 @@
+"""What of a partition is done, and how that is committed.
+
+``test_progress_life.py`` has the whole life of a partition, with crashes at every moment.
+"""
+
+import base64
+from collections.abc import Iterable
+from string import printable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topology.errors import ProgressError
+from topology.progress import METADATA_LIMIT, Checkpoint, InPlace, Progress
+
+LONG_MAX = 2**63 - 1
+WAITS = st.builds(InPlace, deliveries=st.integers(0, 2**21 - 1), due_ms=st.integers(0, LONG_MAX))
+
+
+def reader(start: int, seen: Iterable[int], finished: Iterable[int] = ()) -> Progress:
+    """A partition read from ``start``, of which some offsets were seen and some of those finished."""
+    progress = Progress(start)
+    for offset in seen:
+        assert progress.see(offset)
+    progress.finish(finished)
+    return progress
+
+
+def restart(checkpoint: Checkpoint) -> Progress:
+    """What the next owner of the partition knows."""
+    return Progress.restore(checkpoint.offset, checkpoint.metadata)
+
+
+class TestWatermark:
+    """The offset that is committed: everything below it is done."""
+
+    def test_it_starts_where_reading_starts(self) -> None:
+        """Nothing is seen, so nothing is done."""
+        assert Progress(7).checkpoint() == Checkpoint(7, "")
+
+    def test_an_unfinished_record_holds_it(self) -> None:
+        """What was only seen is not done."""
+        assert reader(7, [7, 8, 9]).watermark == 7
+        assert reader(7, [7, 8, 9], finished=[8, 9]).watermark == 7
+
+    def test_it_moves_to_the_lowest_unfinished_record(self) -> None:
+        """In whatever order records finish."""
+        progress = reader(7, [7, 8, 9], finished=[8])
+        progress.finish([7])
+        assert progress.watermark == 9
+
+    def test_all_done_is_one_past_the_last_record(self) -> None:
+        """As a plain consumer commits it: no metadata is needed."""
+        assert reader(7, [7, 8, 9], finished=[9, 7, 8]).checkpoint() == Checkpoint(10, "")
+
+    def test_holes_hold_nothing(self) -> None:
+        """An offset that does not exist is never waited for."""
+        progress = reader(7, [10, 20, 30], finished=[10])
+        assert progress.watermark == 20
+        progress.finish([20, 30])
+        assert progress.watermark == 31
+
+    def test_outstanding_counts_what_is_seen_and_not_finished(self) -> None:
+        """In the middle as well as at the front."""
+        progress = reader(7, [10, 20, 30], finished=[20])
+        assert progress.outstanding == 2
+        progress.finish([10, 30])
+        assert progress.outstanding == 0
+
+    def test_going_back_is_an_error(self) -> None:
+        """An offset that was seen cannot be seen again: somebody moved the reader without telling."""
+        progress = reader(7, [10])
+        for offset in (10, 9, 0):
+            with pytest.raises(ProgressError, match=f"offset {offset} was fetched again after 10"):
+                progress.see(offset)
+
+
+class TestRestore:
+    def test_what_was_finished_out_of_order_is_not_handed_out_again(self) -> None:
+        """Only the two that were not finished come back."""
+        progress = restart(reader(7, [7, 8, 9, 10], finished=[8, 10]).checkpoint())
+        assert [progress.see(offset) for offset in (7, 8, 9, 10, 11)] == [True, False, True, False, True]
+
+    def test_what_was_not_checkpointed_is_handed_out_again(self) -> None:
+        """A crash forgets what no commit told."""
+        before = reader(7, [7, 8])
+        committed = before.checkpoint()
+        before.finish([7, 8])
+        after = restart(committed)
+        assert after.see(7)
+        assert after.see(8)
+
+    def test_progress_survives_a_restart_that_reads_nothing(self) -> None:
+        """A commit right after the restore says the same again."""
+        committed = reader(7, [7, 8, 9], finished=[8]).checkpoint()
+        assert restart(committed).checkpoint() == committed
+
+    def test_a_finished_record_that_was_compacted_away_is_forgotten(self) -> None:
+        """Once the reader is past it, nobody will ever ask for it."""
+        progress = restart(reader(7, [7, 8, 9], finished=[8]).checkpoint())
+        progress.see(7)
+        progress.see(9)
+        assert progress.checkpoint() == Checkpoint(7, "")
+
+    @pytest.mark.parametrize("metadata", ["", None])
+    def test_a_commit_of_a_plain_consumer_is_its_offset(self, metadata: str | None) -> None:
+        """A group that starts to use this project goes on where it was."""
+        progress = Progress.restore(7, metadata)
+        assert (progress.watermark, progress.outstanding, progress.waiting) == (7, 0, {})
+
+
+class TestWaitingInPlace:
+    def test_count_and_due_time_survive(self) -> None:
+        """A record that waits where it is goes on waiting after a restart, and keeps its count."""
+        progress = reader(7, [7, 8])
+        progress.wait(7, deliveries=2, due_ms=1_780_000_000_000)
+        after = restart(progress.checkpoint())
+        assert after.waiting == {7: InPlace(2, 1_780_000_000_000)}
+        assert after.see(7)
+
+    def test_the_last_word_counts(self) -> None:
+        """Waiting again replaces the earlier count and due time."""
+        progress = reader(7, [7])
+        progress.wait(7, deliveries=1, due_ms=5)
+        progress.wait(7, deliveries=2, due_ms=0)
+        assert restart(progress.checkpoint()).waiting == {7: InPlace(2, 0)}
+
+    def test_finished_is_no_longer_waiting(self) -> None:
+        """Neither at the front nor in the middle."""
+        progress = reader(7, [7, 8, 9])
+        for offset in (7, 8, 9):
+            progress.wait(offset, deliveries=1, due_ms=5)
+        progress.finish([8])
+        assert progress.waiting.keys() == {7, 9}
+        progress.finish([7])
+        assert progress.waiting.keys() == {9}
+
+    @pytest.mark.parametrize("seen", [6, 9], ids=["the next is finished", "the next is not"])
+    def test_a_waiting_record_that_was_deleted_is_forgotten(self, seen: int) -> None:
+        """Retention or compaction may take it while it waits; the commits after that do not stumble over it."""
+        before = reader(5, [5, 6], finished=[6])
+        before.wait(5, deliveries=1, due_ms=100)
+        after = restart(before.checkpoint())
+        after.see(seen)
+        assert after.checkpoint() == Checkpoint(after.watermark, "")
+
+    @given(st.dictionaries(st.integers(0, LONG_MAX - 1), WAITS, max_size=20), st.integers(0, 10**6))
+    def test_every_record_comes_back_as_it_was(self, waiting: dict[int, InPlace], start: int) -> None:
+        """Any count, any due time, any distance between them."""
+        waiting = {start + offset: record for offset, record in waiting.items()}
+        progress = reader(start, sorted(waiting))
+        for offset, record in waiting.items():
+            progress.wait(offset, record.deliveries, record.due_ms)
+        assert restart(progress.checkpoint()).waiting == waiting
+
+
+class TestRoom:
+    """Commit metadata has 4096 bytes; whoever asks ``fits`` first never needs more."""
+
+    def test_24000_offsets_fit_above_a_stuck_record(self) -> None:
+        """In the worst pattern, every second one finished."""
+        progress = reader(0, range(24_000), finished=range(1, 24_000, 2))
+        assert progress.fits()
+        assert 3900 < len(progress.checkpoint().metadata) <= METADATA_LIMIT
+
+    def test_it_says_no_before_it_is_too_late(self) -> None:
+        """The partition stops taking records, and still commits."""
+        progress = reader(0, [0])
+        while progress.fits(1):
+            progress.see(progress.next_offset)
+            if progress.next_offset % 2:
+                progress.finish([progress.next_offset - 1])
+        assert len(progress.checkpoint().metadata) <= METADATA_LIMIT
+
+    def test_there_is_room_again_when_the_watermark_moves(self) -> None:
+        """The stuck record finishes, and the state is gone."""
+        progress = reader(0, range(30_000), finished=range(1, 30_000))
+        assert not progress.fits()
+        progress.finish([0])
+        assert progress.fits(20_000)
+        assert progress.checkpoint() == Checkpoint(30_000, "")
+
+    def test_more_than_fits_is_an_error_and_not_a_wrong_commit(self) -> None:
+        """Whoever does not ask is told, before the broker refuses it."""
+        progress = reader(0, range(60_000), finished=range(1, 60_000, 2))
+        with pytest.raises(ProgressError, match="above offset 0 needs 10011 bytes"):
+            progress.checkpoint()
+
+    def test_long_runs_take_almost_nothing(self) -> None:
+        """One slow record with much done behind it is the usual case."""
+        progress = reader(0, range(24_000), finished=range(1, 24_000))
+        assert len(progress.checkpoint().metadata) < 20
+
+    def test_140_records_can_wait_in_place(self) -> None:
+        """With the largest count and the latest due time there are."""
+        progress = reader(0, range(140))
+        for offset in range(140):
+            assert progress.fits()
+            progress.wait(offset, deliveries=2**21 - 1, due_ms=LONG_MAX)
+        assert len(restart(progress.checkpoint()).waiting) == 140
+
+    @settings(max_examples=40)
+    @given(st.lists(st.tuples(st.integers(1, 9000), st.integers(1, 40), st.integers(2, 50)), max_size=6))
+    def test_whoever_asks_first_can_always_commit(self, stretches: list[tuple[int, int, int]]) -> None:
+        """Dense and sparse stretches, every nth record left unfinished: all of it is told, in 4096 bytes.
+
+        Asked is with the distance to the next offset, holes included.
+        """
+        progress, unfinished, seen = reader(0, [0]), [0], [0]
+        for length, distance, nth in stretches:
+            for index in range(length):
+                if not progress.fits(distance):
+                    break
+                offset = seen[-1] + distance
+                progress.see(offset)
+                seen.append(offset)
+                if index % nth:
+                    progress.finish([offset])
+                else:
+                    unfinished.append(offset)
+        committed = progress.checkpoint()
+        assert len(committed.metadata) <= METADATA_LIMIT
+        after = restart(committed)
+        assert [offset for offset in seen if after.see(offset)] == unfinished
+
+    @given(st.lists(st.tuples(st.integers(1, 2000), WAITS), max_size=300))
+    def test_whoever_asks_before_each_wait_can_always_commit(self, waits: list[tuple[int, InPlace]]) -> None:
+        """Records waiting in place take room too."""
+        progress, waiting = Progress(0), {}
+        for distance, record in waits:
+            if not progress.fits(distance):
+                break
+            offset = progress.next_offset + distance - 1
+            progress.see(offset)
+            progress.wait(offset, record.deliveries, record.due_ms)
+            waiting[offset] = record
+        committed = progress.checkpoint()
+        assert len(committed.metadata) <= METADATA_LIMIT
+        assert restart(committed).waiting == waiting
+
+    @pytest.mark.xfail(raises=ProgressError, strict=True, reason="records are counted, not the holes between them")
+    def test_a_hole_that_nobody_could_foresee_does_not_stop_commits(self) -> None:
+        """There was room for one more record; that its offset is far away is not the reader's fault."""
+        progress = reader(0, range(24_000), finished=range(1, 24_000, 2))
+        assert progress.fits(1)
+        progress.see(100_000)
+        progress.finish([100_000])
+        assert len(progress.checkpoint().metadata) <= METADATA_LIMIT
+
+
+class TestForeignMetadata:
+    """What another tool committed, or a broken one of ours, is refused and never guessed at."""
+
+    @staticmethod
+    def genuine() -> list[Checkpoint]:
+        """Commits of every kind: runs, a bitmap, records that wait."""
+        waiting = reader(5, range(5, 40), finished=[6, 7, 8, 30])
+        waiting.wait(5, deliveries=3, due_ms=1_780_000_000_000)
+        waiting.wait(9, deliveries=1, due_ms=1_780_000_000_001)
+        return [
+            reader(5, range(5, 40), finished=[6, 7, 8, 30]).checkpoint(),
+            reader(5, range(5, 900), finished=range(6, 900, 2)).checkpoint(),
+            waiting.checkpoint(),
+        ]
+
+    @pytest.mark.parametrize(
+        "metadata", ["{}", "p1", "p1:", "p2:AAA=", "P1:AAAA", " ", "null", "p1:AA==", "p1:AAA", "p1:\xe4"]
+    )
+    def test_text_of_others_is_refused(self, metadata: str) -> None:
+        """The error names the offset, shows the text and asks the right question."""
+        with pytest.raises(
+            ProgressError, match=r"offset 7 .* not ours or damaged .* changed by another tool"
+        ) as caught:
+            Progress.restore(7, metadata)
+        assert repr(metadata) in str(caught.value)
+
+    def test_a_refusal_does_not_repeat_a_huge_text(self) -> None:
+        """An error message stays short, whatever was committed."""
+        with pytest.raises(ProgressError) as caught:
+            Progress.restore(7, "x" * METADATA_LIMIT)
+        assert len(str(caught.value)) < 250
+
+    @given(st.text(min_size=1) | st.text(printable, min_size=1).map("p1:".__add__))
+    def test_any_text_is_refused(self, metadata: str) -> None:
+        """Nothing but the documented error, whatever the characters."""
+        with pytest.raises(ProgressError):
+            Progress.restore(7, metadata)
+
+    # Of random bytes one in 65,536 has the right check sum: the same ones are tried each time.
+    @settings(derandomize=True)
+    @given(st.binary(max_size=60))
+    def test_any_bytes_in_our_form_are_refused(self, packed: bytes) -> None:
+        """What only looks like ours is found out by its check sum."""
+        with pytest.raises(ProgressError):
+            Progress.restore(7, "p1:" + base64.b64encode(packed).decode())
+
+    @pytest.mark.parametrize("kind", [0, 1, 2], ids=["runs", "bitmap", "waiting"])
+    def test_every_single_flipped_bit_is_found(self, kind: int) -> None:
+        """It is refused, or it was one that base64 does not use: then nothing is changed."""
+        genuine = self.genuine()[kind]
+        for index, character in enumerate(genuine.metadata):
+            for bit in range(7):
+                flipped = chr(ord(character) ^ 1 << bit)
+                damaged = genuine.metadata[:index] + flipped + genuine.metadata[index + 1 :]
+                try:
+                    progress = Progress.restore(genuine.offset, damaged)
+                except ProgressError:
+                    continue
+                assert progress.checkpoint() == genuine
+
+    @pytest.mark.parametrize("kind", [0, 1, 2], ids=["runs", "bitmap", "waiting"])
+    def test_a_cut_off_text_is_refused(self, kind: int) -> None:
+        """At whatever place it was cut."""
+        genuine = self.genuine()[kind]
+        for length in range(1, len(genuine.metadata)):
+            with pytest.raises(ProgressError):
+                Progress.restore(genuine.offset, genuine.metadata[:length])

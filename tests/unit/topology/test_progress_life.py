@@ -1,0 +1,117 @@
+"""The life of a partition: nothing finished is repeated, nothing unfinished is passed over, whoever crashes when."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from topology.progress import METADATA_LIMIT, Checkpoint, InPlace, Progress
+
+WAITS = st.builds(InPlace, deliveries=st.integers(0, 2**21 - 1), due_ms=st.integers(0, 2**63 - 1))
+
+
+class PartitionLife(RuleBasedStateMachine):
+    """A partition with holes, one reader after the other, and crashes at every moment.
+
+    What is remembered here, plainly and without any encoding, is what the progress must say.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: list[int] = []
+        """Offsets that exist in the partition, ascending."""
+        self.end = 3
+        """The next offset that will be written."""
+        self.committed = Checkpoint(3, "")
+        self.committed_done: set[int] = set()
+        self.committed_waiting: dict[int, InPlace] = {}
+        self.crash()
+
+    @rule()
+    def crash(self) -> None:
+        """The reader dies: what is not in the commit never happened."""
+        self.progress = Progress.restore(self.committed.offset, self.committed.metadata)
+        self.held: set[int] = set()
+        """Handed out in this life and not finished."""
+        self.done = set(self.committed_done)
+        self.waiting = dict(self.committed_waiting)
+
+    @rule(distances=st.lists(st.integers(1, 4) | st.just(1), min_size=1, max_size=8))
+    def write(self, distances: list[int]) -> None:
+        """Records arrive, with holes between them where transactions ended."""
+        for distance in distances:
+            self.end += distance
+            self.log.append(self.end - 1)
+
+    @precondition(lambda self: self.log)
+    @rule(data=st.data())
+    def compact(self, data: st.DataObject) -> None:
+        """A record is deleted, read or not."""
+        self.log.remove(data.draw(st.sampled_from(self.log[:3]) | st.sampled_from(self.log)))
+
+    @rule(most=st.integers(1, 12))
+    def fetch(self, most: int) -> None:
+        """What is handed out is exactly what is not done."""
+        for offset in [offset for offset in self.log if offset >= self.progress.next_offset][:most]:
+            assert self.progress.see(offset) == (offset not in self.done)
+            if offset not in self.done:
+                self.held.add(offset)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        """Some records are done, in any order."""
+        finished = data.draw(st.sets(st.sampled_from(sorted(self.held)), min_size=1))
+        self.progress.finish(finished)
+        self.held -= finished
+        self.done |= finished
+        for offset in finished:
+            self.waiting.pop(offset, None)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), record=WAITS)
+    def wait(self, data: st.DataObject, record: InPlace) -> None:
+        """A record waits where it is for its next delivery."""
+        offset = data.draw(st.sampled_from(sorted(self.held)))
+        self.progress.wait(offset, record.deliveries, record.due_ms)
+        self.waiting[offset] = record
+
+    @rule()
+    def commit(self) -> None:
+        """The commit has room, and says the watermark."""
+        self.committed = self.progress.checkpoint()
+        self.committed_done = set(self.done)
+        self.committed_waiting = dict(self.waiting)
+        assert len(self.committed.metadata) <= METADATA_LIMIT
+        assert self.committed.offset == self.progress.watermark
+
+    @invariant()
+    def nothing_unfinished_is_passed_over(self) -> None:
+        """Below the watermark everything that exists is done, and nothing is held."""
+        assert all(offset in self.done for offset in self.log if offset < self.progress.watermark)
+        assert all(offset >= self.progress.watermark for offset in self.held)
+
+    @invariant()
+    def nothing_held_is_forgotten(self) -> None:
+        """Everything handed out is either finished or outstanding."""
+        assert self.progress.outstanding == len(self.held)
+
+    @invariant()
+    def whoever_waits_is_known(self) -> None:
+        """Each record that can still be delivered has its own count and due time, or none."""
+        open_ones = self.held.union(offset for offset in self.log if offset >= self.progress.next_offset) - self.done
+        for offset in open_ones:
+            assert self.progress.waiting.get(offset) == self.waiting.get(offset)
+
+    def teardown(self) -> None:
+        """However it went: after one more crash all that was not done is handed out, and then all is done."""
+        self.commit()
+        self.crash()
+        left = {offset for offset in self.log if offset not in self.done}
+        self.fetch(len(self.log))
+        assert self.held == left
+        self.progress.finish(left)
+        assert self.progress.watermark > max(self.log, default=0)
+
+
+TestPartitionLife = PartitionLife.TestCase
+TestPartitionLife.settings = settings(max_examples=60, stateful_step_count=40)
