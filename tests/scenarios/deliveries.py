@@ -57,6 +57,11 @@ class DeliveryLog:
         return Counter(line.n for line in self.began())
 
 
+def first_of(record: Record) -> bool:
+    """Whether no delivery of this record has been noted yet."""
+    return record.value["n"] not in DeliveryLog(Path(os.environ[LOG])).counts()
+
+
 def note(what: Literal["began", "ended"], record: Record, context: Context) -> None:
     """Append a line. One write to a file opened for appending is whole, whoever is killed."""
     line = {

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from kafka_redelivery import Context, Record, Redeliver, Reject
-from tests.scenarios.deliveries import note
+from tests.scenarios.deliveries import first_of, note
 from topology.durations import parse_duration
 
 OUTPUT = "SCENARIO_OUTPUT"
@@ -28,8 +28,9 @@ class MoreBrokenPromiseError(BrokenPromiseError):
 def scripted(record: Record, context: Context) -> None:
     """The script, in a thread."""
     verb, argument = _step(record, context)
+    naps = verb == "sleep" or (verb == "stall" and first_of(record))
     note("began", record, context)
-    if verb == "sleep":
+    if naps:
         time.sleep(float(argument))
     _act(verb, argument, record, context)
     note("ended", record, context)
@@ -38,8 +39,9 @@ def scripted(record: Record, context: Context) -> None:
 async def scripted_async(record: Record, context: Context) -> None:
     """The script, in an event loop."""
     verb, argument = _step(record, context)
+    naps = verb == "sleep" or (verb == "stall" and first_of(record))
     note("began", record, context)
-    if verb == "sleep":
+    if naps:
         await asyncio.sleep(float(argument))
     _act(verb, argument, record, context)
     note("ended", record, context)
@@ -54,7 +56,8 @@ def _step(record: Record, context: Context) -> tuple[str, str]:
 def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     """One step.
 
-    * ``ok``: emit ``n``, succeed. ``sleep SECONDS``: the same, after so long.
+    * ``ok``: emit ``n``, succeed. ``sleep SECONDS``: the same, after so long. ``stall SECONDS``: the same, but it
+      takes long only the very first time, deliveries that were not counted included.
     * ``big BYTES``: emit so many bytes, succeed. ``quiet``: succeed without an output.
     * ``raise``, ``broken`` (an exception named as not retryable), ``reject``, ``memory``: emit ``n``, then fail so.
     * ``after DURATION``: emit ``n``, ask to be redelivered after so long.
@@ -65,7 +68,7 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     value = b"x" * int(argument) if verb == "big" else b"%d" % n
     context.send(os.environ[OUTPUT], value, key=record.raw_key)
     match verb:
-        case "ok" | "sleep" | "big":
+        case "ok" | "sleep" | "stall" | "big":
             return
         case "raise":
             raise ValueError(f"attempt {context.attempt} of {n}")

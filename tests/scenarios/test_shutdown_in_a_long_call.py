@@ -1,0 +1,37 @@
+"""SIGTERM while a handler runs for longer than the shutdown may take ends the worker in time, with nothing lost."""
+
+import time
+
+import pytest
+
+from tests.scenarios.running import Group, exactly
+from tests.scenarios.waiting import until
+
+_SHUTDOWN_S = 4
+
+
+@pytest.mark.parametrize("handler", ["scripted", "scripted_async"])
+def test_a_shutdown_does_not_wait_for_a_handler_for_ever(group: Group, handler: str) -> None:
+    """Exit code 0 by the stated deadline; the record comes again to the next worker, and that time is not counted."""
+    group.prepare(
+        handler={"callable": f"tests.scenarios.handlers:{handler}", "slots": 2},
+        limits={"shutdownTimeout": f"{_SHUTDOWN_S}s", "rebalanceTimeout": "2s"},
+    )
+    group.send([["ok"]] * 20)
+    group.send([["stall 60"]], first=20)
+    group.send([["ok"]] * 20, first=21)
+    worker = group.worker()
+    until(lambda: 20 in group.deliveries.counts(), "the long call begins")
+    asked = time.monotonic()
+    worker.stop(within_s=_SHUTDOWN_S + 10)
+    assert time.monotonic() - asked < _SHUTDOWN_S + 4
+    assert 20 not in group.outputs()
+
+    group.scheduler()
+    group.worker()
+    group.settle()
+    group.stop()
+    assert group.deliveries.attempts()[20] == [1, 1]
+    assert group.outputs() == exactly(range(41))
+    assert group.dead() == {}
+    assert group.cluster.read(group.tier("200ms")) == []

@@ -1,0 +1,85 @@
+"""Handlers run beside each other in their slots, and a deadline ends what takes too long."""
+
+import json
+
+from cli import exit_codes
+from tests.scenarios.running import Group, exactly, number
+from tests.scenarios.waiting import until
+
+
+def test_asynchronous_handlers_overlap(group: Group) -> None:
+    """Sixty-four calls of half a second take a fraction of their sum in thirty-two slots."""
+    group.prepare(
+        partitions=4,
+        handler={"callable": "tests.scenarios.handlers:scripted_async", "slots": 32, "ordering": "unordered"},
+    )
+    group.send([["sleep 0.5"]] * 64)
+    group.worker()
+    group.settle()
+    group.stop()
+
+    assert group.outputs() == exactly(range(64))
+    calls = group.deliveries.all()
+    assert calls[-1].at_s - calls[0].at_s < 64 * 0.5 / 3
+    running = most = 0
+    for call in calls:
+        running += 1 if call.what == "began" else -1
+        most = max(most, running)
+    assert 16 <= most <= 32
+
+
+def test_a_deadline_cancels_an_asynchronous_handler(group: Group) -> None:
+    """What takes too long is cancelled and counts as a failed delivery; the policy decides about it."""
+    group.prepare(
+        handler={"callable": "tests.scenarios.handlers:scripted_async", "slots": 2, "deadline": "300ms"},
+        policyEntry={
+            "redeliveryPolicy": {"maximumRedeliveries": 1, "initialRedeliveryDelay": 100, "redeliveryDelay": 100}
+        },
+    )
+    group.scheduler()
+    group.worker()
+    group.send([["sleep 30"], ["sleep 30", "ok"], ["ok"]])
+    group.settle()
+    group.stop()
+
+    assert group.deliveries.attempts() == {0: [1, 2], 1: [1, 2], 2: [1]}
+    assert group.outputs() == exactly([1, 2])
+    (letter,) = group.cluster.read(group.dead_letters)
+    assert number(letter) == 0
+    cause = json.loads(letter.header("dlqDeliveryFailureCause") or "")
+    assert (cause["reason"], cause["exception"]) == ("redeliveries_exceeded", "DeadlineExceeded")
+    assert {call.n for call in group.deliveries.all() if call.what == "ended"} == {1, 2}
+
+
+def test_a_thread_past_its_deadline_is_given_up(group: Group) -> None:
+    """The outcome of a call that returns too late is discarded: it had failed already, and was delivered again."""
+    group.prepare(handler={"slots": 2, "deadline": "500ms"})
+    group.scheduler()
+    group.worker()
+    group.send([["sleep 3", "ok"], *[["ok"]] * 10])
+    until(lambda: any(call.n == 0 and call.what == "ended" for call in group.deliveries.all()), "it returns at last")
+    group.send([["ok"]] * 10, first=11)
+    group.settle()
+    group.stop()
+
+    assert group.deliveries.attempts()[0] == [1, 2]
+    assert group.outputs() == exactly(range(21))
+    assert [record.header("JMSXDeliveryCount") for record in group.cluster.read(group.tier("200ms"))] == ["1"]
+
+
+def test_a_worker_without_a_free_slot_halts(group: Group) -> None:
+    """When every slot holds a call that does not return, the worker ends with its exit code and nothing is lost."""
+    group.prepare(partitions=4, handler={"slots": 2, "deadline": "500ms"}, limits={"shutdownTimeout": "10s"})
+    group.send([["ok"]] * 20)
+    group.send([["sleep 60", "ok"], ["sleep 60", "ok"]], first=20)
+    group.send([["ok"]] * 20, first=22)
+    worker = group.worker()
+    assert worker.wait(30) == exit_codes.HALTED
+    assert "slots" in worker.log.splitlines()[-1]
+
+    group.scheduler()
+    group.worker()
+    group.settle()
+    group.stop()
+    assert group.outputs() == exactly(range(42))
+    assert group.dead() == {}
