@@ -123,19 +123,20 @@ def _takes_context(function: Callable[..., object], target: str) -> bool:
 def _find(target: str) -> Any:  # noqa: ANN401 - whatever the user's module holds
     module_name, _, attribute = target.partition(":")
     top = module_name.partition(".")[0]
+    hint = f"; '{top}' is a package of kafka-redelivery itself, name yours differently" if top in _OURS else ""
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        hint = f"; '{top}' is a package of kafka-redelivery itself, name yours differently" if top in _OURS else ""
+        # The last place is the configuration's folder: where the user's modules are.
+        searched = f"searched: {', '.join(sys.path[:2])}, ..., {sys.path[-1]}"
         raise HandlerLoadError(
-            target,
-            f"cannot be imported: {type(error).__name__}: {error} (searched: {', '.join(sys.path[:3])}, ...){hint}",
+            target, f"cannot be imported: {type(error).__name__}: {error} ({searched}){hint}"
         ) from error
     found: Any = module
     for part in attribute.split("."):
         found = getattr(found, part, None)
         if found is None:
-            raise HandlerLoadError(target, f"module {module_name} has no {attribute}")
+            raise HandlerLoadError(target, f"module {module_name} has no {attribute}{hint}")
     return found
 
 
