@@ -13,6 +13,7 @@ from topology.headers import read_lineage
 from topology.lineage import Lineage
 from topology.progress import Checkpoint, Progress
 from transport.errors import MissingOffsetError
+from transport.message_headers import UnreadableHeadersError, headers_of
 from transport.protocols import Message, Partition, Source
 
 _log = logging.getLogger(__name__)
@@ -126,12 +127,11 @@ class Assignment:
 
     def lineage(self, assigned: Assigned, message: Message) -> Lineage:
         """The lineage of a record outside any unit."""
-        if assigned.redelivered:
-            try:
-                return read_lineage(message.headers() or ())
-            except HeaderError:
-                pass
-        return fresh_lineage(message, message.headers() or ())
+        try:
+            headers = headers_of(message)
+            return read_lineage(headers) if assigned.redelivered else fresh_lineage(message, headers)
+        except (UnreadableHeadersError, HeaderError):
+            return fresh_lineage(message, ())
 
     def _open(self, partition: Partition, committed: Checkpoint | None) -> Assigned:
         route, redelivered = self._routes[partition.topic]

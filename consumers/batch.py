@@ -27,6 +27,7 @@ from topology.decision import (
 from topology.headers import dead_letter_headers, retry_headers
 from topology.lineage import Lineage
 from topology.progress import Checkpoint
+from transport.message_headers import headers_of
 from transport.protocols import Copy, Message, Partition
 
 
@@ -139,7 +140,7 @@ class Batch:
         decisions = {}
         for index, failure in unit.failures:
             message = unit.messages[index]
-            lineage = unit.lineages[index] if assigned.redelivered else fresh_lineage(message, message.headers() or ())
+            lineage = unit.lineages[index] if assigned.redelivered else fresh_lineage(message, headers_of(message))
             decisions[index] = self._decide(assigned, message, lineage, failure)
         return decisions
 
@@ -167,12 +168,12 @@ class Batch:
             case Retry(delay_ms=delay):
                 outcome = "retried"
                 topic = self._shared.waiting.place(delay) if delay > 0 else route.ready
-                headers = retry_headers(lineage, self._shared.group, message.headers() or (), decision)
+                headers = retry_headers(lineage, self._shared.group, headers_of(message), decision)
                 self._append([self._copy(message, topic, lineage, headers)], Owner(assigned, offset, "retry"))
                 self._redeliveries[route.source, lineage.deliveries] += 1
             case DeadLetter(reason=reason):
                 outcome = "dead_lettered"
-                headers = dead_letter_headers(lineage, self._shared.group, message.headers() or (), decision, now_ms)
+                headers = dead_letter_headers(lineage, self._shared.group, headers_of(message), decision, now_ms)
                 copy = self._copy(message, route.dead_letter, lineage, headers)
                 self._append([copy], Owner(assigned, offset, "dead letter"))
                 self._dead_letters[route.source, str(reason)] += 1

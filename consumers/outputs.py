@@ -11,31 +11,26 @@ from functools import lru_cache
 from consumers.record import Output
 from serdes.codec import Codec
 from topology.naming import check_names
-from transport.protocols import Copy
+from transport.protocols import Copy, Topics
 
 _MOST_PARTITIONS = 2**31
 
 
-def as_copy(output: Output, codecs: tuple[Codec, Codec] | None) -> Copy:
+def as_copy(output: Output, codecs: tuple[Codec, Codec] | None, topics: Topics | None = None) -> Copy:
     """The record to be written.
 
     Args:
         output: as emitted.
         codecs: of key and value, ``None`` if the configuration names none for the topic.
+        topics: asked whether it can be written there; ``None`` = not checked.
 
     Raises:
         TypeError, ValueError: a part of it is nothing that Kafka has; says which.
+        TransportError: the cluster does not tell which topics there are.
         EncodeError, SchemaSourceUnavailable: from the codecs.
     """
     topic, partition = output.topic, output.partition
-    if not isinstance(topic, str):
-        raise TypeError(f"the topic of an output must be a str, got {type(topic).__name__}")
-    _check_topic(topic)
-    if partition is not None:
-        if not isinstance(partition, int):
-            raise TypeError(f"the partition of an output to {topic} must be an int, got {type(partition).__name__}")
-        if not 0 <= partition < _MOST_PARTITIONS:
-            raise ValueError(f"no topic has a partition {partition}; {topic} was to have an output there")
+    _check_place(topic, partition, topics)
     for pair in output.headers:
         _check_header(topic, pair)
     if codecs is not None:
@@ -49,6 +44,21 @@ def as_copy(output: Output, codecs: tuple[Codec, Codec] | None) -> Copy:
                     f"must be bytes, got {type(part).__name__}"
                 )
     return Copy(topic, partition, key, value, list(output.headers))
+
+
+def _check_place(topic: object, partition: object, topics: Topics | None) -> None:
+    if not isinstance(topic, str):
+        raise TypeError(f"the topic of an output must be a str, got {type(topic).__name__}")
+    _check_topic(topic)
+    count = _MOST_PARTITIONS if topics is None else topics.partitions(topic)
+    if count is None:
+        raise ValueError(f"there is no topic {topic} to write an output to; create it")
+    if partition is None:
+        return
+    if not isinstance(partition, int):
+        raise TypeError(f"the partition of an output to {topic} must be an int, got {type(partition).__name__}")
+    if not 0 <= partition < count:
+        raise ValueError(f"no topic {topic} has a partition {partition}; an output was to go there")
 
 
 @lru_cache(256)

@@ -18,7 +18,8 @@ from topology.decision import Failure, FailureKind
 from topology.errors import HeaderError
 from topology.headers import Headers, read_due, read_expiration, read_lineage, users_own
 from topology.lineage import Lineage
-from transport.protocols import Copy, Message
+from transport.message_headers import UnreadableHeadersError, headers_of
+from transport.protocols import Copy, Message, Topics
 
 SLICE_S = 0.02
 """A unit comes back after so long, so that a slow handler's results are committed as they come."""
@@ -33,6 +34,7 @@ class Processor:
         outputs: Mapping[str, tuple[Codec, Codec]],
         clock: Clock,
         deadline: timedelta | None,
+        topics: Topics | None = None,
     ) -> None:
         """Prepare.
 
@@ -41,7 +43,9 @@ class Processor:
             outputs: for each output topic the codecs of key and value.
             clock: decides whether a record is expired.
             deadline: longest time for one call of an asynchronous handler; threads are watched from outside.
+            topics: asked whether an output can be written; ``None`` = not checked.
         """
+        self._topics = topics
         self._handler = handler
         self._outputs = outputs
         self._clock = clock
@@ -98,7 +102,12 @@ class Processor:
         """The record and context of a delivery, or why there is none. Notes the lineage of a redelivery."""
         assigned = unit.lane.assigned
         route = assigned.route
-        headers = message.headers() or ()
+        try:
+            headers = headers_of(message)
+        except UnreadableHeadersError as error:
+            if assigned.redelivered:
+                unit.lineages.append(fresh_lineage(message, ()))
+            return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
         if assigned.redelivered:
             lineage = self._lineage(headers)
             if isinstance(lineage, Failure):
@@ -147,7 +156,7 @@ class Processor:
         copies: list[Copy] | None = None
         if context is not None and context.outputs:
             try:
-                copies = [as_copy(output, self._outputs.get(output.topic)) for output in context.outputs]
+                copies = [as_copy(output, self._outputs.get(output.topic), self._topics) for output in context.outputs]
             except Exception as error:  # noqa: BLE001 - what a handler emits is part of handling the record
                 failure = self._handler.failure(error)
         after = monotonic_s()

@@ -13,6 +13,7 @@ from topology.headers import HeaderList, dead_letter_headers, read_lineage, read
 from topology.lineage import Lineage
 from topology.settings import Settings
 from topology.tiers import TierSet
+from transport.message_headers import headers_of
 from transport.protocols import Copy, Partition
 
 
@@ -55,7 +56,7 @@ class Releaser:
             now_ms: epoch ms.
             refusal: why the broker refused its copy before, ``None`` if it did not.
         """
-        headers = held.message.headers() or []
+        headers = headers_of(held.message)
         release.owners.append((place, held.offset))
         try:
             lineage = read_lineage(headers)
@@ -88,6 +89,6 @@ class Releaser:
         topic = self._dead_letter.get(lineage.address, self._any_dead_letter)
         failure = Failure(FailureKind.UNDELIVERABLE, "Undeliverable", problem)
         headers = dead_letter_headers(
-            lineage, self._group, held.message.headers() or (), DeadLetter(reason, failure), now_ms
+            lineage, self._group, headers_of(held.message), DeadLetter(reason, failure), now_ms
         )
         self._copy(release, topic, held, lineage, headers)

@@ -58,7 +58,10 @@ class ThreadSlots:
 
     def _work(self) -> None:
         while (unit := self._todo.get()) is not None:
-            self._processor.run(unit)
+            try:
+                self._processor.run(unit)
+            except BaseException as error:  # noqa: BLE001 - a fault of ours: halt, rather than wait for ever for the slot
+                unit.fail(error)
             self._done.put(unit)
 
 
@@ -94,6 +97,8 @@ class AsyncSlots:
         try:
             async with self._free:
                 await self._processor.run_async(unit)
+        except Exception as error:  # noqa: BLE001 - as in ThreadSlots
+            unit.fail(error)
         finally:
             self._done.put(unit)
 

@@ -162,5 +162,8 @@ class _Given:
     def headers(self) -> HeaderList | None:
         return self.own_headers or None
 
+    def set_headers(self, value: HeaderList) -> None:
+        self.own_headers[:] = value
+
     def timestamp(self) -> tuple[int, int]:
         return 1, self.at_ms

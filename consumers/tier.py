@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from topology.headers import read_due
 from topology.progress import Progress
+from transport.message_headers import UnreadableHeadersError, headers_of
 from transport.protocols import Message
 
 _ROUNDING_MS = 1
@@ -75,7 +76,7 @@ class Tier:
         if offset < self.progress.next_offset or not self.progress.see(offset):
             return
         appended_ms = message.timestamp()[1]
-        due_ms = read_due(message.headers() or ())
+        due_ms = _due(message)
         if due_ms is None:
             due_ms = appended_ms + self._delay_ms  # its own headers are damaged: the tier's delay is what we know
         stays_until = appended_ms + self._delay_ms
@@ -103,3 +104,10 @@ class Tier:
             while heap and heap[0].leaves_ms <= now_ms and len(taken) < most:
                 taken.append(heappop(heap))
         return taken
+
+
+def _due(message: Message) -> int | None:
+    try:
+        return read_due(headers_of(message))
+    except UnreadableHeadersError:
+        return None

@@ -82,6 +82,19 @@ class Unit:
         """Whether the last failure is one that the process should not survive."""
         return bool(self.failures) and self.failures[-1][1].kind is FailureKind.CRITICAL
 
+    def fail(self, error: BaseException) -> None:
+        """Note that the slot itself failed at the record it was at."""
+        with self.lock:
+            if not self.abandoned and self.position < len(self.messages):
+                failure = Failure(FailureKind.CRITICAL, type(error).__qualname__, f"in the slot: {error}")
+                self.failures.append((self.position, failure))
+                del self.lineages[self.position :]
+                if self.lane.assigned.redelivered:
+                    message = self.messages[self.position]
+                    place = self.lane.assigned.partition
+                    self.lineages.append(Lineage(place.topic, place.number, message.offset(), 0))
+                self.position += 1
+
     def fork(self) -> Unit:
         """The same with everything found out so far, for a unit whose slot is not waited for."""
         return Unit(

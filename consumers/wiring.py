@@ -38,6 +38,7 @@ from transport.client_config import consumer_config, producer_config, source_sta
 from transport.preflight import verify
 from transport.protocols import Group, Partition, Writer
 from transport.reader import Reader
+from transport.topics import TopicDirectory
 from transport.trim import trimming
 from transport.writer import AutoWriter, TransactedWriter
 
@@ -123,7 +124,7 @@ def _worker(
         verdicts=verdicts,
         journal=naming.journal_topic() if settings.journal else None,
     )
-    processor = Processor(handler, outputs, wall_clock_ms, section.deadline)
+    processor = Processor(handler, outputs, wall_clock_ms, section.deadline, TopicDirectory(settings.kafka))
     slots: Slots = (AsyncSlots if handler.asynchronous else ThreadSlots)(section.slots, processor, done)
     writer = _writer(settings, "worker", instance, reader)
     return Worker(

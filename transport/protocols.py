@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from topology.headers import HeaderList, Headers
+from topology.headers import HeaderList
 from topology.progress import Checkpoint
 
 
@@ -39,8 +39,12 @@ class Message(Protocol):
         """Its raw value; ``None`` is a tombstone."""
         ...
 
-    def headers(self) -> Headers | None:
-        """Its headers, ``None`` without any."""
+    def headers(self) -> HeaderList | None:
+        """Its headers, ``None`` without any; ask :func:`transport.message_headers.headers_of` instead."""
+        ...
+
+    def set_headers(self, value: HeaderList) -> None:
+        """Replace them, in this process only."""
         ...
 
     def __len__(self) -> int:
@@ -87,6 +91,14 @@ class Listener(Protocol):
 
     def lost(self, partitions: Iterable[Partition]) -> None:
         """These are somebody else's already: commit nothing."""
+        ...
+
+
+class Topics(Protocol):
+    """What there is to write to."""
+
+    def partitions(self, topic: str) -> int | None:
+        """How many partitions a topic has, ``None`` if there is no such topic."""
         ...
 
 

@@ -24,7 +24,7 @@ BORN = NOW - 60_000
 RAW = RawCodec()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fetched:
     """A fetched record; its attributes are calls, as the client has them."""
 
@@ -33,7 +33,7 @@ class Fetched:
     place: int
     key_bytes: bytes | None = None
     value_bytes: bytes | None = b"value"
-    pairs: Headers | None = None
+    pairs: HeaderList | None = None
     stamp_ms: int = BORN
 
     def __len__(self) -> int:
@@ -54,8 +54,11 @@ class Fetched:
     def value(self) -> bytes | None:
         return self.value_bytes
 
-    def headers(self) -> Headers | None:
-        return self.pairs
+    def headers(self) -> HeaderList | None:
+        return None if self.pairs is None else list(self.pairs)
+
+    def set_headers(self, value: HeaderList) -> None:
+        object.__setattr__(self, "pairs", value)
 
     def timestamp(self) -> tuple[int, int]:
         return 1, self.stamp_ms
@@ -71,7 +74,7 @@ def record(
     partition: int = 0,
 ) -> Fetched:
     """A record of a source."""
-    return Fetched(topic, partition, offset, key, value, headers)
+    return Fetched(topic, partition, offset, key, value, None if headers is None else list(headers))
 
 
 def lineage(offset: int = 7, *, partition: int = 5, deliveries: int = 1) -> Lineage:
