@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from consumers.batch import Batch, Owner, Shared
 from consumers.clock import monotonic_s
@@ -11,8 +11,9 @@ from consumers.errors import HaltedError
 from consumers.observer import Observer
 from consumers.unit import Assigned
 from topology.decision import Failure, FailureKind
+from topology.progress import Checkpoint
 from transport.errors import WriteRefusedError, WriteUndoneError
-from transport.protocols import Writer
+from transport.protocols import Partition, Writer
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class Committer:
             self._note_undone(str(error))
             return []
         self._undone_since_s = None
-        self._shared.verdicts.clear()
+        self._drop_verdicts(checkpoints)
         self._observer.committed(batch.committed(monotonic_s() - started))
         if batch.halts:
             assigned, offset, failure = batch.halts[0]
@@ -131,6 +132,13 @@ class Committer:
         kind = FailureKind.RAISED if owner.role == "output" else FailureKind.UNDELIVERABLE
         self._shared.verdicts[place, owner.offset] = Failure(kind, "WriteRefused", reason)
         return None
+
+    def _drop_verdicts(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """Forget those whose record is done; another partition's write says nothing of the others."""
+        verdicts = self._shared.verdicts
+        for place, offset in list(verdicts):
+            if place in checkpoints and offset < checkpoints[place].offset:
+                del verdicts[place, offset]
 
     def _note_undone(self, cause: str) -> None:
         now = monotonic_s()
