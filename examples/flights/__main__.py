@@ -1,0 +1,127 @@
+"""The command line of the demo: ``./dev demo``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import KafkaException
+from rich.console import Console
+
+from examples.flights import data
+from examples.flights.errors import DemoError, DirectoryInUseError
+from examples.flights.layout import layout
+from examples.flights.report import show
+from examples.flights.run import Place, run
+from examples.flights.scenario import scenario
+from transport.embedded import EmbeddedKafka
+from transport.errors import TransportError
+
+_FAILED: Final = 1
+_INTERRUPTED: Final = 128 + signal.SIGINT
+_TERMINATED: Final = 128 + signal.SIGTERM
+_LARGEST_PORT: Final = 65_535
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demo. Returns the exit code: 0 if every record is accounted for."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    console = Console(stderr=True)
+    try:
+        return _run(options, console)
+    except KeyboardInterrupt:
+        console.print("interrupted; everything is stopped")
+        return _INTERRUPTED
+    except (DemoError, TransportError, KafkaException) as error:
+        console.print(f"demo: {error}", markup=False, highlight=False, soft_wrap=True)
+        return _FAILED
+
+
+def _run(options: argparse.Namespace, console: Console) -> int:
+    given = scenario(data.flights(options.days), data.planes())
+    names = layout()
+    with _directory(options.keep) as directory, console.status("starting Kafka") as status:
+        # What the Kafka clients have to say is for whoever looks for the cause of a failure.
+        log = directory / "demo.log"
+        logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        kafka = None if options.keep is None else directory / "kafka"
+        with EmbeddedKafka(data_dir=kafka, port=options.port) as broker:
+            status.stop()
+            console.print(f"Kafka answers at {broker.bootstrap_servers}; logs are in {directory}", highlight=False)
+            report = run(given, names, Place(broker, directory, console))
+        show(report, Console())
+        if options.json:
+            print(json.dumps(report.document()))
+        if not report.conserved:
+            raise DemoError(f"not every record is accounted for; the logs are in {directory}")
+    return 0
+
+
+@contextmanager
+def _directory(keep: Path | None) -> Iterator[Path]:
+    """A place for logs: the one asked for, or a temporary one that stays only if something fails.
+
+    Raises:
+        DirectoryInUseError: the one asked for is not empty.
+    """
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        if any(keep.iterdir()):
+            raise DirectoryInUseError(keep)
+        yield keep.absolute()
+        return
+    directory = Path(tempfile.mkdtemp(prefix="redelivery-flights-"))
+    try:
+        yield directory
+    except DemoError:
+        raise
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./dev demo",
+        description="Seat-miles of the flights that left New York in 2013, on an embedded Apache Kafka. "
+        "Ends with a table of what became of every record, checked against the CSV files.",
+        epilog="exit code: 0 every record is accounted for, 1 one is not or something failed, 2 wrong usage",
+    )
+    span = parser.add_mutually_exclusive_group()
+    span.add_argument("--all", dest="days", action="store_const", const=data.YEAR, help="the whole year")
+    span.add_argument("--days", type=_days, metavar="N", help="the first N days of the year (default: 31, January)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep Kafka's data and all logs there")
+    parser.add_argument("--port", type=_port, help="where Kafka listens on 127.0.0.1 (default: a free port)")
+    parser.set_defaults(days=data.JANUARY)
+    return parser
+
+
+def _days(text: str) -> int:
+    days = int(text)
+    if not 1 <= days <= data.YEAR:
+        raise argparse.ArgumentTypeError(f"must be from 1 to {data.YEAR}")
+    return days
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 1 <= port <= _LARGEST_PORT:
+        raise argparse.ArgumentTypeError(f"must be from 1 to {_LARGEST_PORT}")
+    return port
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""The processes of the demo: the commands that a reader would type, watched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sysconfig
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from examples.flights.errors import ChildEndedError, ChildStuckError
+from examples.flights.wire import CONFIG
+from transport.guard import Guarded
+
+MOST_RESTARTS: Final = 20
+"""A child killed by a signal so often is not started again."""
+
+_STOP_S: Final = 40.0
+"""More than ``limits.shutdownTimeout``, after which they end by themselves."""
+
+_TAIL_LINES: Final = 15
+_APPLY_S: Final = 60.0
+
+
+def apply_topology(servers: str, directory: Path) -> None:
+    """Have the topics of the group made.
+
+    Raises:
+        ChildEndedError: it failed.
+    """
+    log = directory / "topology.log"
+    with log.open("wb") as output:
+        command = _command("topology", "apply")
+        child = subprocess.run(
+            command, stdout=output, stderr=subprocess.STDOUT, env=_environment(servers), timeout=_APPLY_S, check=False
+        )
+    if child.returncode:
+        raise ChildEndedError("redelivery topology apply", child.returncode, log, _tail(log))
+
+
+class Child:
+    """A worker or a scheduler. If a signal kills it, it is started again, as an orchestrator would."""
+
+    def __init__(self, role: str, servers: str, directory: Path) -> None:
+        self.role = role
+        self.restarts = 0
+        self.log = directory / f"{role}.log"
+        self._pid = directory / f"{role}.pid"
+        self._servers = servers
+        self._process: Guarded | None = None
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Left without stop(): something went wrong or was interrupted, and nobody waits for an orderly end.
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def watch(self) -> None:
+        """See whether it runs.
+
+        Raises:
+            ChildEndedError: it ended by itself, or has been killed too often.
+        """
+        code = None if self._process is None else self._process.poll()
+        if code is None:
+            return
+        if code >= 0 or self.restarts == MOST_RESTARTS:
+            raise ChildEndedError(self.role, code, self.log, _tail(self.log))
+        self.restarts += 1
+        self._start()
+
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def stop(self) -> None:
+        """Wait for the end that was asked for.
+
+        Raises:
+            ChildStuckError: it had to be killed.
+            ChildEndedError: it ended, but not well.
+        """
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            code = process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise ChildStuckError(self.role, _STOP_S, self.log) from None
+        if code:
+            raise ChildEndedError(self.role, code, self.log, _tail(self.log))
+
+    def _start(self) -> None:
+        with self.log.open("ab") as log:
+            # The name is stable: its successor takes over its transaction and its place in the group at once.
+            command = _command(self.role, "--set", "instance=1")
+            self._process = Guarded(command, env=_environment(self._servers), stdout=log, stderr=subprocess.STDOUT)
+        self._pid.write_text(f"{self._process.pid}\n", encoding="utf-8")
+
+
+def _command(*arguments: str) -> Sequence[str | Path]:
+    verbs = arguments[:2] if arguments[0] == "topology" else arguments[:1]
+    return [Path(sysconfig.get_path("scripts")) / "redelivery", *verbs, "--config", CONFIG, *arguments[len(verbs) :]]
+
+
+def _environment(servers: str) -> Mapping[str, str]:
+    """Ours, without settings that are meant for somebody else's group."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("REDELIVERY_")}
+    return inherited | {"FLIGHTS_BROKER": servers}
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(lines[-_TAIL_LINES:])

@@ -1,0 +1,158 @@
+"""The handler: what a service that computes seat-miles would write. Named in redelivery.yaml."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Self
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from kafka_redelivery import Context, Record, Reject
+from serdes.build import SerdeSettings, build_codec
+from serdes.errors import DecodeError
+
+_log = logging.getLogger("flights")
+
+_PLANE_SCHEMA: Final = Path(__file__).parent / "schemas" / "plane.avsc"
+_POLL_S: Final = 0.2
+_ANSWER_S: Final = 30.0
+
+
+class UnknownPlaneError(Exception):
+    """Nobody has told us about this plane, so far. Anything a handler raises means: try again later."""
+
+    def __init__(self, tailnum: str) -> None:
+        super().__init__(f"no plane {tailnum}")
+        self.tailnum = tailnum
+
+
+def handle(record: Record, context: Context, seats_of: Callable[[str], int | None]) -> None:
+    """Handle one flight.
+
+    Args:
+        record: the flight.
+        context: takes the seat-miles; they are written only if the flight is done.
+        seats_of: how many seats a plane has, ``None`` if the plane is not known.
+
+    Raises:
+        Reject: the flight has no tail number; no later attempt will find one.
+        UnknownPlaneError: its plane is not known yet.
+    """
+    flight = record.value
+    tailnum = flight["tailnum"]
+    if tailnum is None:
+        raise Reject("the flight has no tail number")
+    if flight["dep_time"] is None:
+        return  # cancelled: nobody flew a mile
+    seats = seats_of(tailnum)
+    if seats is None:
+        raise UnknownPlaneError(tailnum)
+    value = {name: flight[name] for name in _REPEATED}
+    value |= {"message_id": record.message_id, "seats": seats, "seat_miles": seats * flight["distance"]}
+    context.send("seat_miles", value, key=tailnum)
+
+
+_REPEATED: Final = ("year", "month", "day", "carrier", "flight", "origin", "dest", "tailnum", "distance")
+
+
+class SeatMiles:
+    """What the configuration names. The worker makes one, enters it, calls it for each record, leaves it at its end."""
+
+    def __init__(self) -> None:
+        self._planes = PlanesTable(os.environ.get("FLIGHTS_BROKER", "localhost:9092"))
+
+    def __enter__(self) -> Self:
+        self._planes.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._planes.stop()
+
+    def __call__(self, record: Record, context: Context) -> None:
+        """Handle one flight with the planes known now."""
+        handle(record, context, self._planes.seats_of)
+
+
+class PlanesTable:
+    """The topic ``planes`` as a table that grows while flights are handled."""
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self._seats: dict[str, int] = {}
+        self._stopping = threading.Event()
+        self._codec = build_codec(SerdeSettings(format="avro", schemas={2: _PLANE_SCHEMA}))
+        self._consumer: Consumer
+        self._thread: threading.Thread
+
+    def seats_of(self, tailnum: str) -> int | None:
+        """How many seats a plane has, ``None`` if it is not known.
+
+        Raises:
+            SystemExit: the topic is not read any more. This is not the record's fault, so the worker has to halt
+                instead of giving records up; it does for whatever is no ``Exception``.
+        """
+        seats = self._seats.get(tailnum)  # one reader, one writer, one operation: a dict needs no lock for that
+        if seats is None and not self._thread.is_alive():
+            raise SystemExit("the topic planes is not read any more; see the log above")
+        return seats
+
+    def start(self) -> None:
+        """Read all planes there are now, and go on reading in the background.
+
+        Handling begins only when this returns. Otherwise a restart would retry flights of planes known long ago.
+        """
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": self._servers,
+                "group.id": "seat-miles-planes",  # asked for by the client, never joined: each worker reads everything
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 100,  # for a quick start: the end of a partition is told by an empty answer
+            },
+            logger=_log,
+        )
+        partitions = self._consumer.list_topics("planes", timeout=_ANSWER_S).topics["planes"].partitions
+        self._consumer.assign([TopicPartition("planes", number, OFFSET_BEGINNING) for number in partitions])
+        unread = set(partitions)
+        while unread:
+            unread -= self._read()
+        self._thread = threading.Thread(target=self._follow, name="planes", daemon=True)
+        self._thread.start()
+        _log.info("%d planes known", len(self._seats))
+
+    def stop(self) -> None:
+        """Stop reading."""
+        self._stopping.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def _follow(self) -> None:
+        while not self._stopping.is_set():
+            self._read()
+
+    def _read(self) -> set[int]:
+        """Take what is there; gives the partitions that have been read to their end."""
+        first = self._consumer.poll(_POLL_S)
+        ended: set[int] = set()
+        for message in [] if first is None else [first, *self._consumer.consume(1000, 0)]:
+            error = message.error()
+            if error is None:
+                self._learn(message.value())
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
+                ended.add(message.partition() or 0)
+            else:
+                _log.warning("planes: %s", error.str())
+        return ended
+
+    def _learn(self, value: bytes | None) -> None:
+        try:
+            plane: dict[str, Any] = self._codec.decode(value)
+        except DecodeError as error:
+            _log.warning("a plane is skipped: %s", error)
+        else:
+            self._seats[plane["tailnum"]] = plane["seats"]

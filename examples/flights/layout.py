@@ -1,0 +1,46 @@
+"""The names and the policy of the demo's group, from its configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from examples.flights.wire import CONFIG, FLIGHTS
+from topology.backoff import delays
+from topology.configuration import load_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The group's topics, and how often a record is redelivered."""
+
+    group: str
+    tiers: tuple[str, ...]
+    """The tier of each redelivery, from the first on."""
+
+    ready: str
+    dead_letters: str
+    journal: str
+
+    @property
+    def redeliveries(self) -> int:
+        """How often a record is delivered again before it is dead-lettered."""
+        return len(self.tiers)
+
+
+def layout() -> Layout:
+    """Read the configuration.
+
+    Raises:
+        ConfigurationError: it has faults.
+    """
+    settings = load_settings(CONFIG.read_text(encoding="utf-8"), name=str(CONFIG))
+    entry = settings.entry(FLIGHTS)
+    naming = settings.naming()
+    chain = zip(range(entry.redelivery_policy.maximum_redeliveries), delays(entry.redelivery_policy, ()), strict=False)
+    return Layout(
+        group=settings.group,
+        tiers=tuple(naming.tier_topic(delay) for _, delay in chain),
+        ready=naming.ready_topic(FLIGHTS),
+        dead_letters=naming.dead_letter_topic(entry.dead_letter_strategy.topic, FLIGHTS),
+        journal=naming.journal_topic(),
+    )

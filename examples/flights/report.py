@@ -1,0 +1,136 @@
+"""The end of the demo: a table for people, an object for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from examples.flights.check import Findings
+from examples.flights.truth import Ending, Expected
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything the demo has found out."""
+
+    expected: Sequence[Expected]
+    findings: Findings
+    counts: Mapping[str, int]
+    """How many records ended how, by the journal."""
+
+    lateness_ms: Sequence[int]
+    restarts: Mapping[str, int]
+    seconds: Mapping[str, float]
+    """By phase."""
+
+    @property
+    def conserved(self) -> bool:
+        """Whether every record is accounted for."""
+        return not self.findings.faults.count
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object. Lateness in ms, from due to handed out; ``seconds`` begin when the broker answers."""
+        findings, counts = self.findings, self.counts
+        late = sorted(self.lateness_ms)
+        return {
+            "records_in": findings.records_in,
+            "outcomes": {
+                "acked": counts.get("acked", 0),
+                "recovered": counts.get("recovered", 0),
+                "dead_lettered": {ending.value: findings.dead_letters[ending] for ending in Ending if ending.dead}
+                | dict(findings.dead_letters),
+                "discarded": counts.get("discarded", 0),
+                "pending": findings.pending,
+            },
+            "seat_miles": findings.seat_miles,
+            "lateness_ms": {
+                "p50": _quantile(late, 0.50),
+                "p99": _quantile(late, 0.99),
+                "max": late[-1] if late else None,
+                "early": sum(ms < 0 for ms in late) + findings.early,
+                "count": len(late),
+            },
+            "conservation": "ok" if self.conserved else findings.faults.told(),
+            "restarts": dict(self.restarts),
+            "seconds": round(sum(self.seconds.values()), 1),
+            "phases": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
+        }
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the table."""
+    document = report.document()
+    table = Table(title="What became of the flights", title_justify="left")
+    table.add_column("outcome")
+    table.add_column("why")
+    table.add_column("expected", justify="right")
+    table.add_column("found", justify="right")
+    table.add_column("")
+    rows = _rows(report)
+    for outcome, why, expected, found in rows:
+        table.add_row(outcome, why, f"{expected:,}", f"{found:,}", _mark(expected == found))
+    table.add_section()
+    expected, found = len(report.expected), sum(row[3] for row in rows)
+    table.add_row("all", "records in flights", f"{expected:,}", f"{found:,}", _mark(expected == found))
+    miles = sum(each.seat_miles or 0 for each in report.expected)
+    found = report.findings.seat_miles
+    table.add_row("seat-miles", "sum of the outputs", f"{miles:,}", f"{found:,}", _mark(miles == found))
+    console.print(table)
+    late = document["lateness_ms"]
+    if late["count"]:
+        console.print(
+            f"{late['count']:,} redeliveries, handed out after they were due: p50 {late['p50']} ms, "
+            f"p99 {late['p99']} ms, max {late['max']} ms; early: {late['early']}"
+        )
+    killed = ", ".join(f"{role} {times} times" for role, times in report.restarts.items() if times)
+    if killed:
+        console.print(f"killed and started again: {killed}")
+    if report.conserved:
+        console.print("conservation: every record is accounted for", style="green")
+    else:
+        console.print(f"conservation: {report.findings.faults.count} faults", style="bold red")
+        for fault in report.findings.faults.told():
+            console.print(f"  {fault}", markup=False, highlight=False, soft_wrap=True)
+    phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.seconds.items())
+    console.print(f"{document['seconds']} s ({phases})")
+
+
+def _rows(report: Report) -> list[tuple[str, str, int, int]]:
+    """Outcome, why, how many are expected, how many were found."""
+    findings, counts = report.findings, report.counts
+    must: Counter[str] = Counter(
+        "cancelled" if each.ending is Ending.ACKED and each.seat_miles is None else each.ending
+        for each in report.expected
+    )
+    acked = findings.outputs["acked"]
+    return [
+        ("acknowledged", "seat-miles sent", must[Ending.ACKED], acked),
+        ("acknowledged", "cancelled, nothing to send", must["cancelled"], counts.get("acked", 0) - acked),
+        ("recovered", "its plane arrived late", must[Ending.RECOVERED], counts.get("recovered", 0)),
+        *(
+            ("dead-lettered", f"{ending}: {why}", must[ending], findings.dead_letters[ending])
+            for ending, why in _WHY_DEAD.items()
+        ),
+        ("discarded", "", 0, counts.get("discarded", 0)),
+        ("pending", "", 0, findings.pending),
+    ]
+
+
+_WHY_DEAD = {
+    Ending.REDELIVERIES_EXCEEDED: "its plane never arrived",
+    Ending.REJECTED: "no tail number",
+    Ending.UNDECODABLE: "broken bytes",
+}
+
+
+def _quantile(ascending: Sequence[int], share: float) -> int | None:
+    return ascending[min(len(ascending) - 1, int(len(ascending) * share))] if ascending else None
+
+
+def _mark(right: bool) -> str:  # noqa: FBT001 - a truth to be shown
+    return "[green]✓[/]" if right else "[bold red]✗[/]"

@@ -1,0 +1,54 @@
+"""How every record must end, said by the CSV files alone. Shares nothing with the handler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from examples.flights.data import Flight
+from examples.flights.scenario import Broken, Scenario
+
+
+class Ending(StrEnum):
+    """The ways a record can end; those of dead letters are called like their reason codes."""
+
+    ACKED = "acked"
+    RECOVERED = "recovered"
+    REJECTED = "rejected"
+    UNDECODABLE = "undecodable"
+    REDELIVERIES_EXCEEDED = "redeliveries_exceeded"
+
+    @property
+    def dead(self) -> bool:
+        """Whether it is a dead letter."""
+        return self not in {Ending.ACKED, Ending.RECOVERED}
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How a record must end, and the seat-miles it must bring, if any."""
+
+    ending: Ending
+    seat_miles: int | None = None
+
+
+_UNDECODABLE: Final = Expected(Ending.UNDECODABLE)
+_REJECTED: Final = Expected(Ending.REJECTED)
+_CANCELLED: Final = Expected(Ending.ACKED)
+_EXCEEDED: Final = Expected(Ending.REDELIVERIES_EXCEEDED)
+
+
+def expected(record: Flight | Broken, given: Scenario) -> Expected:
+    """The end of one record. The rules stand in the order in which they apply."""
+    if isinstance(record, Broken):
+        return _UNDECODABLE
+    if record.tailnum is None:
+        return _REJECTED
+    if record.dep_time is None:
+        return _CANCELLED
+    plane = given.planes.get(record.tailnum)
+    if plane is None:
+        return _EXCEEDED
+    ending = Ending.RECOVERED if record.tailnum in given.awaited else Ending.ACKED
+    return Expected(ending, plane.seats * record.distance)
