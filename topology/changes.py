@@ -74,7 +74,7 @@ class Changes:
 
     def document(self) -> list[dict[str, Any]]:
         """The changes as plain data."""
-        return [_document(change) for change in self]
+        return [change_document(change) for change in self]
 
 
 def changes(plan: TopologyPlan, cluster: ClusterFacts) -> Changes:
@@ -121,7 +121,8 @@ def _first(group: str, topic: str, partition: int, actual: TopicFacts | None) ->
     return CommitFirst(group, topic, partition, bounds.start, again=bounds.end > bounds.start)
 
 
-def _document(change: Change) -> dict[str, Any]:
+def change_document(change: Change) -> dict[str, Any]:
+    """One change as plain data."""
     match change:
         case CreateTopic(topic):
             return {

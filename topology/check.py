@@ -10,7 +10,7 @@ from topology.plan import PlannedTopic, Role, TopologyPlan, scheduler_group
 from topology.property_check import keeping, properties
 from topology.topology_fault import Severity, TopologyFault
 
-__all__ = ["Severity", "TopologyFault", "check"]
+__all__ = ["Severity", "TopologyFault", "check", "check_plan"]
 
 _APPLY = "run: redelivery topology apply"
 _PURPOSE: Mapping[Role, str] = {
@@ -31,18 +31,15 @@ def check(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFault, ...
     return tuple(sorted(faults, key=lambda fault: fault.severity is not Severity.REFUSE))
 
 
+def check_plan(plan: TopologyPlan) -> tuple[TopologyFault, ...]:
+    """What is wrong with the plan itself: no change of our topics can mend it."""
+    return (*_missing_sources(plan), *_replication_of_plan(plan))
+
+
 def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
-    for name in plan.missing_sources:
-        yield TopologyFault(
-            Severity.REFUSE,
-            name,
-            "the source topic does not exist",
-            "there is nothing to read, and nothing to tell how many partitions the other topics need",
-            f"create {name} (we never do), or correct its name under sources",
-        )
+    yield from check_plan(plan)
     yield from source_offsets(plan, cluster)
     for topic in plan.topics:
-        yield from _replication_of_plan(plan, topic)
         actual = cluster.topics.get(topic.name)
         if actual is None:
             yield _missing(topic, cluster)
@@ -61,6 +58,17 @@ def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]
                 "a record that emits to it cannot be committed",
                 f"create {name} before its first output",
             )
+
+
+def _missing_sources(plan: TopologyPlan) -> Iterator[TopologyFault]:
+    for name in plan.missing_sources:
+        yield TopologyFault(
+            Severity.REFUSE,
+            name,
+            "the source topic does not exist",
+            "there is nothing to read, and nothing to tell how many partitions the other topics need",
+            f"create {name} (we never do), or correct its name under sources",
+        )
 
 
 def _missing(topic: PlannedTopic, cluster: ClusterFacts) -> TopologyFault:
@@ -89,21 +97,35 @@ def _partitions(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFau
         )
 
 
-def _replication_of_plan(plan: TopologyPlan, topic: PlannedTopic) -> Iterator[TopologyFault]:
-    source = max((plan.sources[name] for name in topic.sources), key=lambda facts: facts.replication_factor)
-    if topic.replication_factor < source.replication_factor:
-        yield TopologyFault(
-            Severity.REFUSE,
-            topic.name,
-            f"is planned with replication factor {topic.replication_factor}, its source {source.name} has "
-            f"{source.replication_factor}",
-            f"{_PURPOSE[topic.role]} are lost with brokers that the source survives",
-            f"set topics.replicationFactor: {source.replication_factor}, or remove it",
-        )
+def _replication_of_plan(plan: TopologyPlan) -> Iterator[TopologyFault]:
+    for topic in plan.topics:
+        source = _most_replicated(plan, topic)
+        if topic.replication_factor < source.replication_factor:
+            yield TopologyFault(
+                Severity.REFUSE,
+                topic.name,
+                f"is planned with {topic.replication_factor} replicas, its source {source.name} has "
+                f"{source.replication_factor}",
+                f"{_PURPOSE[topic.role]} are lost with brokers that the source survives",
+                f"set topics.replicationFactor: {source.replication_factor}, or remove it",
+            )
+        elif topic.replication_factor < int(topic.configs[MIN_INSYNC]):
+            yield TopologyFault(
+                Severity.REFUSE,
+                topic.name,
+                f"is planned with {topic.replication_factor} replicas, of which {topic.configs[MIN_INSYNC]} must be in "
+                f"sync ({MIN_INSYNC}, as its sources)",
+                "no write to it can ever be confirmed, so every failed record halts its partition",
+                f"set topics.replicationFactor to {topic.configs[MIN_INSYNC]} or more",
+            )
+
+
+def _most_replicated(plan: TopologyPlan, topic: PlannedTopic) -> TopicFacts:
+    return max((plan.sources[name] for name in topic.sources), key=lambda facts: facts.replication_factor)
 
 
 def _replication(plan: TopologyPlan, topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:
-    source = max((plan.sources[name] for name in topic.sources), key=lambda facts: facts.replication_factor)
+    source = _most_replicated(plan, topic)
     if actual.replication_factor < source.replication_factor:
         yield TopologyFault(
             Severity.REFUSE,
@@ -112,6 +134,15 @@ def _replication(plan: TopologyPlan, topic: PlannedTopic, actual: TopicFacts) ->
             f"{source.replication_factor}",
             f"{_PURPOSE[topic.role]} are lost with brokers that the source survives",
             f"reassign it to {source.replication_factor} replicas with kafka-reassign-partitions.sh",
+        )
+    elif actual.replication_factor < topic.replication_factor:
+        yield TopologyFault(
+            Severity.WARN,
+            topic.name,
+            f"has replication factor {actual.replication_factor}, topics.replicationFactor asks for "
+            f"{topic.replication_factor}",
+            "nothing that the source would survive",
+            f"reassign it to {topic.replication_factor} replicas with kafka-reassign-partitions.sh",
         )
     in_sync = max(actual.number(MIN_INSYNC), int(topic.configs[MIN_INSYNC]))
     if in_sync > actual.replication_factor:

@@ -6,9 +6,8 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import (
     AdminClient,
@@ -25,7 +24,8 @@ from topology.changes import AlterConfig, Change, Changes, CommitFirst, CreateTo
 from topology.facts import Bounds, ClusterFacts, TopicFacts
 from transport.admin_calls import AdminCalls, refusal
 from transport.admin_errors import AdminError, GroupActiveError, NotAuthorisedError
-from transport.client_config import Value, admin_config, client_log
+from transport.client_config import Value, admin_config
+from transport.group_offsets import committed_offsets
 
 TIMEOUT_S = 10.0
 """How long an answer is waited for."""
@@ -33,6 +33,9 @@ TIMEOUT_S = 10.0
 _TOPIC = ConfigResource.Type.TOPIC
 _BROKER = ConfigResource.Type.BROKER
 _PAUSE_S = 0.1
+_MEMBERS_RUN = frozenset(
+    {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS}
+)
 
 
 def _nothing(_: Change) -> None:
@@ -48,6 +51,7 @@ class ClusterAdmin:
     """
 
     def __init__(self, kafka: Mapping[str, Value], *, timeout_s: float = TIMEOUT_S) -> None:
+        self._kafka = kafka
         self._calls = AdminCalls(admin_config(kafka), timeout_s=timeout_s)
 
     @property
@@ -149,42 +153,15 @@ class ClusterAdmin:
     def _committed(
         self, found: Mapping[str, TopicMetadata], readers: Mapping[str, Sequence[str]]
     ) -> dict[str, dict[tuple[str, int], int]]:
-        wanted: dict[str, list[Place]] = defaultdict(list)
+        wanted: dict[str, list[tuple[str, int]]] = defaultdict(list)
         for name, groups in readers.items():
             if name in found:
                 for group in groups:
-                    wanted[group] += [Place(name, number) for number in found[name].partitions]
+                    wanted[group] += [(name, number) for number in found[name].partitions]
         return {group: self._offsets(group, places) for group, places in wanted.items()}
 
-    def _offsets(self, group: str, places: list[Place]) -> dict[tuple[str, int], int]:
-        """Committed offsets, asked through a consumer that never joins its group.
-
-        The admin client's own request (list_consumer_group_offsets) crashes the process in librdkafka
-        2.16 when the coordinator is still loading: its answer is handled as if by a group member.
-        """
-        operation = f"read the offsets of group {group}"
-        config = {**self._calls.config, "group.id": group, "enable.auto.commit": False}
-        consumer = Consumer(config, logger=client_log)
-
-        def ask() -> dict[str, Future[list[Place]]]:
-            answer: Future[list[Place]] = Future()
-            try:
-                answer.set_result(consumer.committed(places, self._calls.timeout_s))
-            except KafkaException as error:
-                answer.set_exception(error)
-            return {group: answer}
-
-        try:
-            found = self._calls.each(operation, ask)[group]
-        finally:
-            consumer.close()
-        committed = {}
-        for place in found:
-            if place.error is not None:
-                raise refusal(operation, place.error)
-            if place.offset >= 0:
-                committed[place.topic, place.partition] = place.offset
-        return committed
+    def _offsets(self, group: str, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        return committed_offsets(self._calls, self._kafka, group, places)
 
     def _refuse_active(self, groups: list[str]) -> None:
         if groups:
@@ -242,15 +219,18 @@ class ClusterAdmin:
     def _commit(self, group: str, firsts: Sequence[CommitFirst]) -> list[CommitFirst]:
         """Those that were committed: a partition that has got an offset meanwhile keeps it."""
         operation = f"commit first offsets of group {group}"
-        taken = self._offsets(group, [Place(first.topic, first.partition) for first in firsts])
+        taken = self._offsets(group, [(first.topic, first.partition) for first in firsts])
         new = [first for first in firsts if (first.topic, first.partition) not in taken]
         if new:
             places = [Place(first.topic, first.partition, first.offset) for first in new]
-            request = [ConsumerGroupTopicPartitions(group, places)]
-            answer = self._calls.each(operation, lambda: self._client.alter_consumer_group_offsets(request))
-            for place in answer[group].topic_partitions or []:
-                if place.error is not None and place.error.code() == KafkaError.UNKNOWN_MEMBER_ID:
-                    raise GroupActiveError(group, 1)
-                if place.error is not None:
-                    raise refusal(operation, place.error)
+            self._calls.repeated(operation, lambda: self._commit_once(group, places))
         return new
+
+    def _commit_once(self, group: str, places: list[Place]) -> None:
+        request = [ConsumerGroupTopicPartitions(group, places)]
+        answer = self._client.alter_consumer_group_offsets(request)[group].result(self._calls.timeout_s)
+        for place in answer.topic_partitions or []:
+            if place.error is not None and place.error.code() in _MEMBERS_RUN:
+                raise GroupActiveError(group, 1)
+            if place.error is not None:
+                raise KafkaException(place.error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -13,12 +13,12 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from transport.admin_errors import AdminError, ClientSettingsError, NotAuthorisedError
-from transport.client_config import Config
+from transport.client_config import Config, client_log
 from transport.errors import BrokerUnavailableError
 
-_log = logging.getLogger(__name__)
-# What the client says about each failed connection is told once, in the error; who wants more sets up logging.
-_log.addHandler(logging.NullHandler())
+admin_log = client_log.getChild("admin")
+# A failed connection is told once, in our error; who wants each attempt sets up logging.
+admin_log.addHandler(logging.NullHandler())
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -66,12 +66,11 @@ class AdminCalls:
             ClientSettingsError: the client refuses its settings.
         """
         self.servers = str(config.get("bootstrap.servers", config.get("metadata.broker.list", "")))
-        self.config = config
         self.timeout_s = timeout_s
         self._troubles: list[KafkaError] = []
         settings: dict[str, Any] = {**config, "error_cb": self._troubles.append}
         try:
-            self.client = AdminClient(settings, logger=_log)
+            self.client = AdminClient(settings, logger=admin_log)
         except (KafkaException, TypeError, ValueError) as error:
             raise ClientSettingsError(text_of(error)) from None
 
@@ -86,7 +85,7 @@ class AdminCalls:
             return self.client.list_topics(timeout=self.timeout_s)
         except KafkaException as error:
             self.client.poll(0)
-            raise self._told("list the topics", error.args[0]) from None
+            raise told("list the topics", error.args[0], self.servers, self._troubles) from None
 
     def each(self, operation: str, ask: Callable[[], Mapping[_K, Future[_T]]]) -> dict[_K, _T]:
         """Every answer of one request, asked again while errors are passing ones.
@@ -100,27 +99,52 @@ class AdminCalls:
             NotAuthorisedError: the user may not.
             AdminError: the cluster refuses it.
         """
+        return self.repeated(operation, lambda: {key: future.result(self.timeout_s) for key, future in ask().items()})
+
+    def repeated(self, operation: str, ask: Callable[[], _T], troubles: Sequence[KafkaError] | None = None) -> _T:
+        """One answer, asked for again while errors are passing ones.
+
+        Args:
+            operation: what is tried, for messages.
+            ask: asks and waits; must be repeatable.
+            troubles: what another client than ours tells meanwhile.
+
+        Raises:
+            BrokerUnavailableError, NotAuthorisedError, AdminError: as for :meth:`each`.
+        """
         deadline = time.monotonic() + self.timeout_s
         pause = threading.Event()
         while True:
             try:
-                return {key: future.result(self.timeout_s) for key, future in ask().items()}
+                return ask()
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
                 if cause.code() not in _PASSING or time.monotonic() > deadline:
-                    raise self._told(operation, cause) from None
+                    told_meanwhile = self._troubles if troubles is None else troubles
+                    raise told(operation, cause, self.servers, told_meanwhile) from None
             except TimeoutError:
                 raise BrokerUnavailableError(self.servers, f"no answer in {self.timeout_s:g} s") from None
             pause.wait(_PAUSE_S)
 
-    def _told(self, operation: str, error: KafkaError) -> AdminError | BrokerUnavailableError:
-        refused = next((trouble for trouble in self._troubles if trouble.code() in _FORBIDDEN), None)
-        if refused is not None:
-            return NotAuthorisedError(operation, refused.str())
-        if error.code() in _UNREACHABLE:
-            first = next((each for each in self._troubles if each.code() != KafkaError._ALL_BROKERS_DOWN), None)  # noqa: SLF001
-            return BrokerUnavailableError(self.servers, error.str() if first is None else first.str())
-        return refusal(operation, error)
+
+def told(
+    operation: str, error: KafkaError, servers: str, troubles: Sequence[KafkaError]
+) -> AdminError | BrokerUnavailableError:
+    """A final error as one of ours.
+
+    Args:
+        operation: what was tried.
+        error: what it ended in.
+        servers: the brokers that were asked.
+        troubles: what the client told about its connections meanwhile; the cause is often only there.
+    """
+    refused = next((trouble for trouble in troubles if trouble.code() in _FORBIDDEN), None)
+    if refused is not None:
+        return NotAuthorisedError(operation, refused.str())
+    if error.code() in _UNREACHABLE:
+        first = next((each for each in troubles if each.code() != KafkaError._ALL_BROKERS_DOWN), None)  # noqa: SLF001
+        return BrokerUnavailableError(servers, error.str() if first is None else first.str())
+    return refusal(operation, error)
 
 
 def refusal(operation: str, error: KafkaError) -> AdminError:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from transport.admin_calls import text_of
+from transport.admin_calls import admin_log, text_of
 from transport.admin_errors import ClientSettingsError
 from transport.client_config import Value, consumer_config
 
-_log = logging.getLogger(__name__)
-_log.addHandler(logging.NullHandler())
 _POLL_S = 0.1
 
 
@@ -38,7 +35,7 @@ def topics_with_records(
     if not places:
         return frozenset()
     try:
-        consumer = Consumer(consumer_config(kafka, group=group, instance=None), logger=_log)
+        consumer = Consumer(consumer_config(kafka, group=group, instance=None), logger=admin_log)
     except (KafkaException, TypeError, ValueError) as error:
         raise ClientSettingsError(text_of(error)) from None
     try:

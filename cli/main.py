@@ -1,0 +1,45 @@
+"""The `redelivery` command: which commands there are. Each imports what it needs when it runs."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from cli import config, topology
+from cli.broker import broker
+from cli.errors import ReportingGroup
+from cli.run import scheduler, worker
+
+app = typer.Typer(
+    name="redelivery",
+    cls=ReportingGroup,
+    help="ActiveMQ's redelivery policies and dead-letter strategies for Kafka consumers.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(topology.app, name="topology")
+app.add_typer(config.app, name="config")
+app.command()(worker)
+app.command()(scheduler)
+app.command()(broker)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"redelivery {version('kafka-redelivery')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="REDELIVERY_DEBUG", help="Show where an error comes from.")
+    ] = False,
+) -> None:
+    """Take the options that stand before the command; they are read where they are needed."""

@@ -1,0 +1,42 @@
+"""Options that several commands share, and the settings they lead to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from topology.configuration import ConfigurationError, Fault, load_settings
+from topology.settings import Settings
+
+ConfigFile = Annotated[
+    Path, typer.Option("--config", "-c", envvar="REDELIVERY_CONFIG", metavar="FILE", help="The configuration file.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting instead of the file's; may be given several times."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+DEFAULT_CONFIG = Path("redelivery.yaml")
+
+
+def load(config: Path, overrides: list[str] | None) -> Settings:
+    """The settings of a file, with the environment and the flags above it.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or holds faults.
+    """
+    try:
+        text = config.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        mend = "give one with --config FILE, or name it in REDELIVERY_CONFIG"
+        raise ConfigurationError((Fault(str(config), "there is no such file", mend),)) from None
+    except UnicodeDecodeError:
+        raise ConfigurationError((Fault(str(config), "is not UTF-8 text", "save it as UTF-8"),)) from None
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise ConfigurationError((Fault(str(config), problem, "give a file that can be read"),)) from None
+    return load_settings(text, name=str(config), environment=os.environ, overrides=overrides or ())

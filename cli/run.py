@@ -1,0 +1,30 @@
+"""`redelivery worker` and `redelivery scheduler`: the processes of a group."""
+
+from __future__ import annotations
+
+import logging
+
+from cli.options import DEFAULT_CONFIG, ConfigFile, Overrides, load
+
+
+def worker(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None) -> None:
+    """Handle the records of the sources until SIGTERM or Ctrl-C.
+
+    A second signal ends the process at once; what was not committed is delivered again.
+    """
+    from consumers.wiring import run_worker
+
+    _log_to_stderr()
+    run_worker(load(config, overrides), config.absolute().parent)
+
+
+def scheduler(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None) -> None:
+    """Release what is due again, for all workers of the group, until SIGTERM or Ctrl-C."""
+    from consumers.wiring import run_scheduler
+
+    _log_to_stderr()
+    run_scheduler(load(config, overrides))
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

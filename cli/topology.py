@@ -1,0 +1,181 @@
+"""`redelivery topology`: the topics of a group, planned, made and checked."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli import exit_codes
+from cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
+from cli.output import print_json, stderr, stdout
+from cli.topology_view import change_line, offset_lines, print_faults, print_offline, print_plan
+from topology.changes import Change, Changes, CommitFirst, change_document, changes
+from topology.check import Severity, check_plan
+from topology.check import check as check_topology
+from topology.facts import MIN_INSYNC, TopicFacts
+from topology.plan import TopologyPlan
+from topology.plan import plan as plan_topology
+from topology.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="Plan, make and check the topics of a group.")
+
+_OFFLINE_REPLICAS = 3
+
+
+@app.command()
+def plan(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Ask no cluster; needs --partitions.")] = False,
+    partitions: Annotated[
+        list[str] | None,
+        typer.Option("--partitions", metavar="TOPIC=NUMBER", help="Offline: how many partitions a source has."),
+    ] = None,
+    replicas: Annotated[
+        int, typer.Option("--replicas", min=1, help="Offline: the sources' replication factor.")
+    ] = _OFFLINE_REPLICAS,
+    min_insync: Annotated[
+        int | None, typer.Option("--min-insync", min=1, help="Offline: the sources' min.insync.replicas.")
+    ] = None,
+) -> None:
+    """Show which topics and first offsets the configuration needs, and what the cluster lacks of it."""
+    settings = load(config, overrides)
+    if offline:
+        planned = plan_topology(settings, _offline_sources(settings, partitions or [], replicas, min_insync))
+        if as_json:
+            print_json(planned.document())
+        else:
+            print_offline(stdout(), planned)
+        _end_if_refused(planned, as_json=as_json)
+        return
+    if partitions:
+        raise typer.BadParameter("is for --offline; the cluster knows its partitions", param_hint="--partitions")
+    from transport.admin import ClusterAdmin
+    from transport.preflight import survey
+
+    planned, cluster = survey(ClusterAdmin(settings.kafka), settings)
+    todo = changes(planned, cluster)
+    if as_json:
+        print_json(planned.document() | {"changes": todo.document(), "faults": _documents(planned)})
+    else:
+        print_plan(stdout(), planned, cluster, todo)
+    _end_if_refused(planned, as_json=as_json)
+
+
+@app.command()
+def apply(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
+) -> None:
+    """Create and complete our topics and first offsets; deletes nothing, and never touches a source."""
+    from transport.admin import ClusterAdmin
+    from transport.admin_errors import TopologyRefusedError
+    from transport.preflight import survey
+
+    settings = load(config, overrides)
+    admin = ClusterAdmin(settings.kafka)
+    planned, cluster = survey(admin, settings)
+    refused = check_plan(planned)
+    if refused:
+        raise TopologyRefusedError(refused)
+    todo = changes(planned, cluster)
+    if dry_run:
+        _tell_dry_run(todo, as_json=as_json)
+        return
+    made: list[Change] = []
+
+    def done(change: Change) -> None:
+        made.append(change)
+        if not as_json and not isinstance(change, CommitFirst):
+            typer.echo(change_line(change))
+
+    admin.apply(todo, done)
+    faults = check_topology(*survey(admin, settings))
+    if as_json:
+        documents = [change_document(change) for change in made]
+        print_json({"dryRun": False, "changes": documents, "faults": [fault.document() for fault in faults]})
+    else:
+        _tell_offsets([change for change in made if isinstance(change, CommitFirst)])
+        if not made:
+            typer.echo("nothing to do")
+        print_faults(stderr(), faults)
+    if any(fault.severity is Severity.REFUSE for fault in faults):
+        raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
+
+
+@app.command()
+def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Report what of the topics would lose records, and how to mend it. Exit code 1 if something would."""
+    from transport.admin import ClusterAdmin
+    from transport.preflight import survey
+
+    settings = load(config, overrides)
+    planned, cluster = survey(ClusterAdmin(settings.kafka), settings)
+    faults = check_topology(planned, cluster)
+    refused = any(fault.severity is Severity.REFUSE for fault in faults)
+    if as_json:
+        print_json({"ok": not refused, "faults": [fault.document() for fault in faults]})
+    else:
+        print_faults(stdout(), faults)
+        if not refused:
+            typer.echo(f"{len(planned.topics)} topics of group {planned.group}: nothing would be lost")
+    if refused:
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _offline_sources(
+    settings: Settings, given: list[str], replicas: int, min_insync: int | None
+) -> dict[str, TopicFacts]:
+    counts: dict[str, int] = {}
+    for each in given:
+        topic, _, number = each.partition("=")
+        if not (number.isascii() and number.isdigit() and int(number) > 0):
+            raise typer.BadParameter(f"{each!r} is not TOPIC=NUMBER", param_hint="--partitions")
+        counts[topic] = int(number)
+    sources = [source.topic for source in settings.sources]
+    unknown = [topic for topic in counts if topic not in sources]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]} is no source of the configuration", param_hint="--partitions")
+    missing = [topic for topic in sources if topic not in counts]
+    if missing:
+        raise typer.BadParameter(f"--offline also needs --partitions {missing[0]}=NUMBER", param_hint="--partitions")
+    in_sync = max(1, replicas - 1) if min_insync is None else min_insync
+    return {
+        topic: TopicFacts(
+            name=topic, partitions=counts[topic], replication_factor=replicas, configs={MIN_INSYNC: str(in_sync)}
+        )
+        for topic in sources
+    }
+
+
+def _end_if_refused(planned: TopologyPlan, *, as_json: bool) -> None:
+    """A plan that no change of our topics can make good ends as a refused topology does."""
+    refused = check_plan(planned)
+    if refused:
+        if not as_json:
+            print_faults(stderr(), refused)
+        raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
+
+
+def _documents(planned: TopologyPlan) -> list[dict[str, str]]:
+    return [fault.document() for fault in check_plan(planned)]
+
+
+def _tell_dry_run(todo: Changes, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"dryRun": True, "changes": todo.document(), "faults": []})
+        return
+    for change in todo:
+        if not isinstance(change, CommitFirst):
+            typer.echo(change_line(change))
+    _tell_offsets(list(todo.commit))
+    typer.echo("nothing was done: this was a dry run" if todo else "nothing to do")
+
+
+def _tell_offsets(firsts: list[CommitFirst]) -> None:
+    for topic, _, text in offset_lines(firsts):
+        typer.echo(f"+ {topic}: first offsets, {text}")
