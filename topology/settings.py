@@ -10,8 +10,17 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import GenerateJsonSchema
 
 from topology.durations import format_duration, parse_duration
 from topology.naming import Naming
@@ -23,11 +32,17 @@ from topology.policy import (
     RedeliveryPolicy,
 )
 
+
+def _as_text(schema: dict[str, Any]) -> None:
+    schema.pop("format", None)
+    schema |= {"type": "string", "pattern": r"^\d+(\.\d+)?\s*(ms|s|m|h|d)$"}
+
+
 Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration, return_type=str),
-    Field(json_schema_extra={"type": "string", "format": None, "pattern": r"^\d+(\.\d+)?(ms|s|m|h|d)$"}),
+    Field(json_schema_extra=_as_text),
 ]
 """``250ms``, ``1s``, ``90s``, ``5m``, ``1h``, ``7d``."""
 
@@ -252,9 +267,20 @@ class Settings(Section):
         )
 
 
+class _EditorSchema(GenerateJsonSchema):
+    """As a person reads it: durations as written in the file, no titles that only repeat a name."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ANN401 - pydantic's own types
+        del schema
+        return False
+
+    def encode_default(self, dft: Any) -> Any:  # noqa: ANN401 - any field's
+        return format_duration(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the file, for editors."""
-    schema = Settings.model_json_schema(by_alias=True)
+    schema = Settings.model_json_schema(by_alias=True, schema_generator=_EditorSchema)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "kafka-redelivery configuration"
     return schema
