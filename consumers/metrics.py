@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 
@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from consumers.observer import Committed, Observer, Released, TierBacklog, WorkerState
+from consumers.observer import Committed, Observer, OutcomeLabel, Released, TierBacklog, WorkerState
 from topology import metric_catalogue as catalogue
 from topology.metric_catalogue import Kind, Metric
 from topology.settings import Settings
@@ -44,19 +44,17 @@ class Measurements(Collector):
 
     def committed(self, details: Committed) -> None:
         """See :class:`consumers.observer.Observer`."""
-        deliveries = self._counts[catalogue.DELIVERIES.name]
-        for label, number in details.outcomes.items():
-            deliveries[label.topic, label.outcome, label.ack_type.name.lower()] += number
+        self._ended(details.outcomes, details.dead_letters)
         redeliveries = self._counts[catalogue.REDELIVERIES.name]
         for (topic, attempt), number in details.redeliveries.items():
             redeliveries[topic, str(attempt) if attempt < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"] += number
-        self._counts[catalogue.DEAD_LETTERS.name].update(details.dead_letters)
         self._late(catalogue.DELIVERY_LATENESS, "handler", details.lateness_ms)
         self._histograms[catalogue.HANDLER_TIME.name].observe(details.handler_seconds)
         self._histograms[catalogue.COMMIT_TIME.name].observe((details.seconds,))
 
     def released(self, details: Released) -> None:
         """See :class:`consumers.observer.Observer`."""
+        self._ended(details.outcomes, details.dead_letters)
         self._late(catalogue.RELEASE_LATENESS, "release", details.lateness_ms)
         self._histograms[catalogue.COMMIT_TIME.name].observe((details.seconds,))
         self._counts[catalogue.MOVED.name][()] += details.moved
@@ -104,6 +102,12 @@ class Measurements(Collector):
                     yield gauge
                 case Kind.HISTOGRAM:
                     yield self._histograms[metric.name].family(metric)
+
+    def _ended(self, outcomes: Mapping[OutcomeLabel, int], dead_letters: Mapping[tuple[str, str], int]) -> None:
+        deliveries = self._counts[catalogue.DELIVERIES.name]
+        for label, number in outcomes.items():
+            deliveries[label.topic, label.outcome, label.ack_type.name.lower()] += number
+        self._counts[catalogue.DEAD_LETTERS.name].update(dead_letters)
 
     def _late(self, metric: Metric, where: str, lateness_ms: Sequence[int]) -> None:
         if lateness_ms:

@@ -49,7 +49,11 @@ class Released:
     """Records that went on to a lower tier."""
 
     clock_faults: int = 0
-    undeliverable: int = 0
+    outcomes: Mapping[OutcomeLabel, int] = field(default_factory=dict)
+    """Of records that could not be released."""
+
+    dead_letters: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Those among them that were dead-lettered, by source topic and reason."""
 
 
 @dataclass(frozen=True, slots=True)

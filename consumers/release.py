@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from consumers.errors import HaltedError
+from consumers.observer import OutcomeLabel
 from consumers.routes import Waiting, naming_of
 from consumers.tier import Held
-from topology.decision import DeadLetter, Failure, FailureKind, Reason
+from topology.decision import DeadLetter, Discard, Failure, FailureKind, decide
 from topology.errors import HeaderError
 from topology.headers import HeaderList, dead_letter_headers, read_lineage, ready_headers
 from topology.lineage import Lineage
+from topology.policy import DeadLetterKind
 from topology.settings import Settings
 from topology.tiers import TierSet
 from transport.message_headers import headers_of
 from transport.protocols import Copy, Partition
+
+_log = logging.getLogger(__name__)
+
+UNKNOWN_SOURCE = "(unknown)"
+"""In metrics, instead of an origin that is not configured: what a header says is not bounded."""
 
 
 @dataclass(slots=True)
@@ -29,7 +39,11 @@ class Release:
     """Of each record that becomes ready."""
 
     moved: int = 0
-    undeliverable: int = 0
+    outcomes: Counter[OutcomeLabel] = field(default_factory=Counter)
+    """Of records that cannot be released."""
+
+    dead_letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Those among them that are dead-lettered, by source topic and reason."""
 
 
 class Releaser:
@@ -40,11 +54,18 @@ class Releaser:
         self._group = settings.group
         self._waiting = Waiting(naming, tiers, partitions)
         self._ready = {source.topic: naming.ready_topic(source.topic) for source in settings.sources}
+        self._entries = settings.entries()
         self._dead_letter = {
             topic: naming.dead_letter_topic(entry.dead_letter_strategy.topic, topic)
-            for topic, entry in settings.entries().items()
+            for topic, entry in self._entries.items()
         }
-        self._any_dead_letter = next(name for name in self._dead_letter.values())
+        kept = [
+            topic
+            for topic, entry in self._entries.items()
+            if entry.dead_letter_strategy.kind is not DeadLetterKind.DISCARDING
+        ]
+        self._stand_in = next(iter(kept or self._entries))
+        """The source whose policy is applied to records of an origin that is not configured."""
 
     def add(self, release: Release, place: Partition, held: Held, now_ms: int, refusal: str | None) -> None:
         """Add the copy of one record to a write.
@@ -57,38 +78,61 @@ class Releaser:
             refusal: why the broker refused its copy before, ``None`` if it did not.
         """
         headers = headers_of(held.message)
-        release.owners.append((place, held.offset))
         try:
             lineage = read_lineage(headers)
         except HeaderError as error:
-            message = held.message
-            lineage = Lineage(place.topic, place.number, held.offset, message.timestamp()[1])
-            self._bury(release, held, lineage, Reason.BAD_HEADERS, str(error), now_ms)
+            lineage = Lineage(place.topic, place.number, held.offset, held.message.timestamp()[1])
+            failure = Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
+            self._bury(release, place, held, lineage, failure, now_ms)
             return
         target = self._ready.get(lineage.address)
         if refusal is not None:
-            self._bury(release, held, lineage, Reason.UNDELIVERABLE, refusal, now_ms)
+            problem = refusal
         elif target is None:
             problem = f"{lineage.address} is not among the sources of group {self._group}"
-            self._bury(release, held, lineage, Reason.UNDELIVERABLE, problem, now_ms)
+        elif target not in self._waiting.partitions:
+            problem = f"there is no topic {target}"
         elif not held.final and held.due_ms > now_ms:
             release.moved += 1
-            self._copy(release, self._waiting.place(held.due_ms - now_ms), held, lineage, list(headers))
+            self._copy(release, place, held, self._waiting.place(held.due_ms - now_ms), lineage, list(headers))
+            return
         else:
             release.due_ms.append(held.due_ms)
-            self._copy(release, target, held, lineage, ready_headers(headers))
+            self._copy(release, place, held, target, lineage, ready_headers(headers))
+            return
+        failure = Failure(FailureKind.UNDELIVERABLE, "Undeliverable", problem)
+        self._bury(release, place, held, lineage, failure, now_ms)
 
-    def _copy(self, release: Release, topic: str, held: Held, lineage: Lineage, headers: HeaderList) -> None:
+    def _copy(
+        self, release: Release, place: Partition, held: Held, topic: str, lineage: Lineage, headers: HeaderList
+    ) -> None:
         partition = self._waiting.partition(topic, lineage.partition)
         message = held.message
+        release.owners.append((place, held.offset))
         release.copies.append(Copy(topic, partition, message.key(), message.value(), headers))
 
-    def _bury(self, release: Release, held: Held, lineage: Lineage, reason: Reason, problem: str, now_ms: int) -> None:
+    def _bury(
+        self, release: Release, place: Partition, held: Held, lineage: Lineage, failure: Failure, now_ms: int
+    ) -> None:
         """What cannot be released is dead-lettered with its cause; it never blocks the tier."""
-        release.undeliverable += 1
-        topic = self._dead_letter.get(lineage.address, self._any_dead_letter)
-        failure = Failure(FailureKind.UNDELIVERABLE, "Undeliverable", problem)
-        headers = dead_letter_headers(
-            lineage, self._group, headers_of(held.message), DeadLetter(reason, failure), now_ms
-        )
-        self._copy(release, topic, held, lineage, headers)
+        where = f"{place.topic}-{place.number}@{held.offset}"
+        _log.warning("%s cannot be released: %s", where, failure.message)
+        known = lineage.address in self._entries
+        source = lineage.address if known else self._stand_in
+        label = lineage.address if known else UNKNOWN_SOURCE
+        match decide(failure, lineage, self._entries[source], now_ms):
+            case DeadLetter() as decision:
+                topic = self._dead_letter[source]
+                if topic not in self._waiting.partitions:
+                    raise HaltedError(
+                        f"{where} cannot be released ({failure.message}), and there is no topic {topic} for it; "
+                        "mend with `redelivery topology apply`"
+                    )
+                headers = dead_letter_headers(lineage, self._group, headers_of(held.message), decision, now_ms)
+                self._copy(release, place, held, topic, lineage, headers)
+                release.outcomes[OutcomeLabel(label, "dead_lettered", decision.ack_type)] += 1
+                release.dead_letters[label, str(decision.reason)] += 1
+            case Discard() as decision:
+                release.outcomes[OutcomeLabel(label, "discarded", decision.ack_type)] += 1
+            case decision:
+                raise AssertionError(f"no failure of a release is retried: {decision}")

@@ -172,7 +172,8 @@ class Scheduler:
                     lateness_ms=[now - due for due in release.due_ms],
                     moved=release.moved,
                     clock_faults=faults,
-                    undeliverable=release.undeliverable,
+                    outcomes=release.outcomes,
+                    dead_letters=release.dead_letters,
                 )
             )
 
