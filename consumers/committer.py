@@ -50,11 +50,11 @@ class Committer:
         return self.batch.size >= self._most
 
     def ripe(self, *, more_to_come: bool) -> bool:
-        """Whether it is time to write: an idle system is prompt, a loaded one efficient."""
+        """Whether it is time to write: an idle system is prompt, a loaded one efficient, and a halt does not wait."""
         if not self.batch.size:
             self._since_s = 0.0
             return False
-        if self.full or not more_to_come:
+        if self.full or self.batch.halts or not more_to_come:
             return True
         now = monotonic_s()
         if not self._since_s:
