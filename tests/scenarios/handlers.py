@@ -28,9 +28,8 @@ class MoreBrokenPromiseError(BrokenPromiseError):
 def scripted(record: Record, context: Context) -> None:
     """The script, in a thread."""
     verb, argument = _step(record, context)
-    naps = verb == "sleep" or (verb == "stall" and first_of(record))
     note("began", record, context)
-    if naps:
+    if verb in {"sleep", "stall"}:
         time.sleep(float(argument))
     _act(verb, argument, record, context)
     note("ended", record, context)
@@ -39,9 +38,8 @@ def scripted(record: Record, context: Context) -> None:
 async def scripted_async(record: Record, context: Context) -> None:
     """The script, in an event loop."""
     verb, argument = _step(record, context)
-    naps = verb == "sleep" or (verb == "stall" and first_of(record))
     note("began", record, context)
-    if naps:
+    if verb in {"sleep", "stall"}:
         await asyncio.sleep(float(argument))
     _act(verb, argument, record, context)
     note("ended", record, context)
@@ -50,22 +48,25 @@ async def scripted_async(record: Record, context: Context) -> None:
 def _step(record: Record, context: Context) -> tuple[str, str]:
     script: list[str] = record.value["do"]
     verb, _, argument = script[min(context.attempt, len(script)) - 1].partition(" ")
+    if verb in {"stall", "memory"} and not first_of(record):
+        return "ok", ""
     return verb, argument
 
 
 def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     """One step.
 
-    * ``ok``: emit ``n``, succeed. ``sleep SECONDS``: the same, after so long. ``stall SECONDS``: the same, but it
-      takes long only the very first time, deliveries that were not counted included.
-    * ``big BYTES``: emit so many bytes, succeed. ``quiet``: succeed without an output.
-    * ``raise``, ``broken`` (an exception named as not retryable), ``reject``, ``memory``: emit ``n``, then fail so.
+    * ``ok``: emit ``n``, succeed. ``sleep SECONDS``: the same, after so long.
+    * ``stall SECONDS``, ``memory``: sleep, or run out of memory, the very first time; ``ok`` at later deliveries,
+      also if the first was not counted.
+    * ``big BYTES``: emit so many bytes that cannot be compressed, succeed. ``quiet``: succeed without an output.
+    * ``raise``, ``broken`` (an exception named as not retryable), ``reject``: emit ``n``, then fail so.
     * ``after DURATION``: emit ``n``, ask to be redelivered after so long.
     """
     if verb == "quiet":
         return
     n: Any = record.value["n"]
-    value = b"x" * int(argument) if verb == "big" else b"%d" % n
+    value = os.urandom(int(argument)) if verb == "big" else b"%d" % n
     context.send(os.environ[OUTPUT], value, key=record.raw_key)
     match verb:
         case "ok" | "sleep" | "stall" | "big":

@@ -241,9 +241,11 @@ class Group:
             print(f"--- {log.name}\n{log.read_text(encoding='utf-8', errors='replace')[-4000:]}")  # noqa: T201
 
 
-def script(n: int, do: Sequence[str], *, headers: Pairs = (), keys: int = 20, partition: int | None = None) -> Sent:
-    """A source record with its script."""
-    value = json.dumps({"n": n, "do": list(do)}).encode()
+def script(
+    n: int, do: Sequence[str], *, headers: Pairs = (), keys: int = 20, partition: int | None = None, padding: int = 0
+) -> Sent:
+    """A source record with its script, and with about so many bytes more that hardly compress."""
+    value = json.dumps({"n": n, "do": list(do), "padding": os.urandom(padding // 2).hex()}).encode()
     return Sent(value, b"k%d" % (n % keys), headers, partition)
 
 

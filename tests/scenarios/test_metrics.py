@@ -1,0 +1,74 @@
+"""The endpoints of a worker and a scheduler expose every metric of the catalogue, and their counters are right."""
+
+from prometheus_client import Metric
+
+from tests.scenarios.running import Group
+from tests.scenarios.scraping import families, free_port, value_of
+from tests.scenarios.waiting import until
+from topology.metric_catalogue import CATALOGUE
+
+
+def _catalogue() -> set[tuple[str, str, str]]:
+    return {(metric.name, str(metric.kind), metric.help) for metric in CATALOGUE}
+
+
+def _exposed(found: dict[str, Metric]) -> set[tuple[str, str, str]]:
+    return {(family.name, family.type, family.documentation) for family in found.values()}
+
+
+def test_metrics_tell_what_happened(group: Group) -> None:
+    """Outcomes, attempts, reasons, lateness, pending and lag agree with what the records went through."""
+    ports = {"worker": free_port(), "scheduler": free_port()}
+    group.prepare(
+        policyEntry={
+            "redeliveryPolicy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 1000, "redeliveryDelay": 1000}
+        }
+    )
+    for role, port in ports.items():
+        group.configure(metrics={"port": port, "host": "127.0.0.1"})
+        group.start("worker" if role == "worker" else "scheduler", role)
+        families(port)
+    group.send(
+        [
+            *[["ok"]] * 10,
+            *[["raise", "ok"]] * 7,
+            *[["raise", "raise", "ok"]] * 5,
+            *[["raise"]] * 3,
+            *[["reject"]] * 2,
+        ]
+    )
+    worker, scheduler = ports["worker"], ports["scheduler"]
+    until(lambda: value_of(scheduler, "redelivery_pending", tier=group.tier("1s")) > 0, "something is seen pending")
+    group.settle()
+    until(lambda: value_of(scheduler, "redelivery_pending") == 0, "nothing is pending")
+    until(lambda: value_of(worker, "redelivery_lag") == 0, "the worker is at the end")
+
+    def outcome(name: str, ack_type: str) -> float:
+        return value_of(worker, "redelivery_deliveries_total", topic=group.source, outcome=name, ack_type=ack_type)
+
+    assert outcome("acked", "standard") == 10
+    assert outcome("recovered", "standard") == 12
+    assert outcome("retried", "redelivered") == 7 + 2 * 5 + 2 * 3
+    assert outcome("dead_lettered", "poison") == 5
+    assert value_of(worker, "redelivery_deliveries_total") == 10 + 12 + 23 + 5
+    assert value_of(worker, "redelivery_redeliveries_total", topic=group.source, attempt="1") == 15
+    assert value_of(worker, "redelivery_redeliveries_total", topic=group.source, attempt="2") == 8
+    assert value_of(worker, "redelivery_redeliveries_total") == 23
+    assert value_of(worker, "redelivery_dead_letters_total", reason="redeliveries_exceeded") == 3
+    assert value_of(worker, "redelivery_dead_letters_total", reason="rejected") == 2
+    assert value_of(worker, "redelivery_delivery_lateness_seconds_count") == 23
+    assert value_of(scheduler, "redelivery_release_lateness_seconds_count") == 23
+    assert value_of(worker, "redelivery_handler_seconds_count") == 50
+    for port in ports.values():
+        assert value_of(port, "redelivery_early_total") == 0
+        assert value_of(port, "redelivery_commits_undone_total") == 0
+        assert value_of(port, "redelivery_halts_total") == 0
+        assert value_of(port, "redelivery_clock_faults_total") == 0
+        assert value_of(port, "redelivery_commit_seconds_count") > 0
+        assert value_of(port, "redelivery_rebalances_total", event="assigned") >= 1
+    assert value_of(worker, "redelivery_assigned_partitions") == 4
+    assert value_of(worker, "redelivery_in_flight") == 0
+    for role, port in ports.items():
+        assert value_of(port, "redelivery_build_info", role=role, group=group.name, instance=role) == 1
+        assert _exposed(families(port)) == _catalogue()
+    group.stop()

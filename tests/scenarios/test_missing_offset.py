@@ -1,0 +1,45 @@
+"""A missing offset in a topic of ours is a fault that is refused, never a silent reset."""
+
+from cli import exit_codes
+from tests.scenarios.running import Group, exactly
+from tests.scenarios.waiting import until
+
+
+def test_a_deleted_group_is_refused_at_start(group: Group) -> None:
+    """A start is refused with the mend named; after the mend, what waits in the ready topic is delivered."""
+    group.prepare()
+    group.send([["raise", "ok"]] * 10)
+    worker = group.worker(None)
+    until(lambda: len(group.cluster.read(group.tier("200ms"))) == 10, "all wait")
+    worker.stop()
+    scheduler = group.scheduler(None)
+    until(lambda: len(group.cluster.read(group.ready)) == 10, "all are ready")
+    scheduler.stop()
+    group.cluster.delete_group(group.name)
+
+    refused = group.worker(None)
+    assert refused.wait(30) == exit_codes.TOPOLOGY_REFUSED
+    assert f"group {group.name} has no committed offset" in refused.log
+    assert "redelivery topology apply" in refused.log
+    assert group.cluster.committed(group.name, group.ready) == {}
+
+    group.apply()
+    group.cluster.commit(group.name, group.source, 0, group.cluster.ends(group.source)[group.source, 0])
+    group.cluster.commit(group.name, group.source, 1, group.cluster.ends(group.source)[group.source, 1])
+    group.worker(None)
+    group.settle()
+    group.stop()
+    assert group.outputs() == exactly(range(10))
+
+
+def test_a_partition_without_an_offset_stops_a_running_worker(group: Group) -> None:
+    """Partitions added to a ready topic by hand are not read from anywhere: the worker says what to do, and ends."""
+    group.prepare(kafka={"topic.metadata.refresh.interval.ms": 1000})
+    group.send([["ok"]] * 10)
+    worker = group.worker()
+    group.settle()
+    group.cluster.grow(group.ready, 3)
+    assert worker.wait(30) == exit_codes.HALTED
+    assert f"{group.ready}-2 has no committed offset" in worker.log
+    assert "topology apply" in worker.log
+    assert (group.ready, 2) not in group.cluster.committed(group.name, group.ready)

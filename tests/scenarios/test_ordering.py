@@ -1,0 +1,88 @@
+"""What is handled at the same time keeps the order that was asked for: of partitions, of keys, or none."""
+
+from collections import Counter, defaultdict
+
+from tests.scenarios.deliveries import Delivery
+from tests.scenarios.running import Group, exactly, script
+from tests.scenarios.waiting import until
+
+_NUMBER = 240
+
+
+def _scripts() -> list[list[str]]:
+    return [[f"sleep {(n * 7 % 5) / 100}"] for n in range(_NUMBER)]
+
+
+def _most_at_once(calls: list[Delivery]) -> int:
+    running = most = 0
+    for call in calls:
+        running += 1 if call.what == "began" else -1
+        most = max(most, running)
+    return most
+
+
+def _each_in_order(calls: list[Delivery], by: str) -> None:
+    """Of each partition or key, a call begins after the one before has ended, and in the order of offsets."""
+    lanes: dict[object, list[Delivery]] = defaultdict(list)
+    for call in calls:
+        lanes[getattr(call, by)].append(call)
+    for lane in lanes.values():
+        numbers = [call.n for call in lane]
+        assert numbers == sorted(numbers)
+        assert [call.what for call in lane] == ["began", "ended"] * (len(lane) // 2)
+
+
+def test_partition_keeps_the_order_of_each_partition(group: Group) -> None:
+    """Four slots work on four partitions at once, each partition in its own order."""
+    group.prepare(partitions=4, handler={"slots": 4, "ordering": "partition"})
+    group.send(_scripts())
+    group.worker()
+    group.settle()
+    group.stop()
+
+    assert group.outputs() == exactly(range(_NUMBER))
+    calls = group.deliveries.all()
+    _each_in_order(calls, "partition")
+    assert 2 <= _most_at_once(calls) <= 4
+
+
+def test_key_keeps_the_order_of_each_key(group: Group) -> None:
+    """Eight slots work on one partition at once, each key in its own order."""
+    group.prepare(partitions=1, handler={"slots": 8, "ordering": "key"})
+    group.send(_scripts())
+    group.worker()
+    group.settle()
+    group.stop()
+
+    assert group.outputs() == exactly(range(_NUMBER))
+    calls = group.deliveries.all()
+    _each_in_order(calls, "key")
+    assert 3 <= _most_at_once(calls) <= 8
+
+
+def test_unordered_survives_a_kill(group: Group) -> None:
+    """One partition in eight slots: what overtook a slow record is not done again after a kill, thanks to metadata."""
+    group.prepare(partitions=1, handler={"slots": 8, "ordering": "unordered"})
+    worker = group.worker()
+    # Each with nothing else in line, so that nothing has to wait behind them.
+    for n in (0, 1):
+        group.cluster.produce(group.source, [script(n, ["stall 60"])])
+        until(lambda n=n: n in group.deliveries.counts(), "a slow call begins")  # type: ignore[misc]
+    group.send([["sleep 0.01"]] * 198, first=2)
+    with group.cluster.follow(group.output) as tail:
+        tail.reach(198)
+    assert _most_at_once(group.deliveries.all()) > 3
+    # What is done above the slow records stands in the metadata, with nothing lost of it by the next commits.
+    until(lambda: len(group.cluster.unfinished(group.name, group.source)) == 2, "all but two are noted as done")
+    (offset, metadata) = group.cluster.committed(group.name, group.source)[group.source, 0]
+    assert offset == 0
+    assert metadata
+    worker.kill()
+    began = group.deliveries.counts()
+
+    group.worker()
+    group.settle()
+    group.stop()
+    assert group.outputs() == exactly(range(200))
+    assert group.deliveries.counts() == began + Counter((0, 1))
+    assert group.cluster.committed(group.name, group.source)[group.source, 0][1] == ""

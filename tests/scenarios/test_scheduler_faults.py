@@ -1,0 +1,78 @@
+"""A tier record that cannot be released, or cannot be true, is dealt with alone: it never blocks its tier."""
+
+import json
+import time
+
+from tests.scenarios.cluster import Sent
+from tests.scenarios.running import Group, exactly, number
+from tests.scenarios.waiting import until
+
+_HOUR_MS = 3_600_000
+
+
+def _waiting(group: Group, n: int, *, origin: str | None = None, ahead_ms: int = 0, **changed: bytes | None) -> Sent:
+    """A tier record as a worker writes it, with some headers changed (``None``: left out)."""
+    now = int(time.time() * 1000) + ahead_ms
+    headers: dict[str, bytes | None] = {
+        "_AMQ_ORIG_ADDRESS": (origin or group.source).encode(),
+        "_AMQ_ORIG_QUEUE": group.name.encode(),
+        "_AMQ_ORIG_MESSAGE_ID": f"{origin or group.source}-0@{n}".encode(),
+        "JMSTimestamp": b"%d" % now,
+        "JMSXDeliveryCount": b"1",
+        "AMQ_SCHEDULED_DELAY": b"1000",
+        "_AMQ_SCHED_DELIVERY": b"%d" % (now + 1000),
+    }
+    headers |= changed
+    value = json.dumps({"n": n, "do": ["ok"]}).encode()
+    return Sent(value, b"key", [pair for pair in headers.items() if pair[1] is not None], 0, now)
+
+
+def test_what_cannot_be_released_is_dead_lettered(group: Group) -> None:
+    """A foreign origin and damaged headers end with their cause among the dead letters; what follows is released."""
+    group.prepare(policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 1000, "redeliveryDelay": 1000}})
+    group.cluster.produce(
+        group.tier("1s"),
+        [
+            _waiting(group, 0),
+            _waiting(group, 1, origin=f"{group.name}.gone"),
+            _waiting(group, 2, _AMQ_ORIG_MESSAGE_ID=b"nonsense"),
+            _waiting(group, 3, JMSXDeliveryCount=None),
+            _waiting(group, 4, _AMQ_SCHED_DELIVERY=b"soon"),
+            Sent(json.dumps({"n": 5, "do": []}).encode(), None, [], 0),
+            _waiting(group, 6),
+        ],
+    )
+    group.scheduler()
+    group.worker()
+    group.settle()
+    group.stop()
+
+    # The fourth says wrongly when it is due, but everything that matters: it waits as long as its tier does.
+    assert group.outputs() == exactly([0, 4, 6])
+    letters = {number(letter): letter for letter in group.cluster.read(group.dead_letters)}
+    assert set(letters) == {1, 2, 3, 5}
+    causes = {n: json.loads(letter.header("dlqDeliveryFailureCause") or "") for n, letter in letters.items()}
+    assert {n: cause["reason"] for n, cause in causes.items()} == {
+        1: "undeliverable",
+        2: "bad_headers",
+        3: "bad_headers",
+        5: "bad_headers",
+    }
+    assert f"{group.name}.gone" in causes[1]["message"]
+    assert letters[1].header("_AMQ_ORIG_ADDRESS") == f"{group.name}.gone"
+    assert "_AMQ_ORIG_MESSAGE_ID" in causes[2]["message"]
+    assert "JMSXDeliveryCount" in causes[3]["message"]
+
+
+def test_a_clock_that_is_an_hour_ahead(group: Group) -> None:
+    """A record from the future holds up those behind it for no longer than its tier's delay, and itself, too."""
+    group.prepare(policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 1000, "redeliveryDelay": 1000}})
+    group.cluster.produce(group.tier("1s"), [_waiting(group, 0, ahead_ms=_HOUR_MS), _waiting(group, 1)])
+    group.scheduler()
+    group.worker()
+    began = time.monotonic()
+    until(lambda: 1 in group.outputs(), "the one behind is released")
+    group.settle()
+    assert time.monotonic() - began < 30
+    group.stop()
+    assert group.outputs() == exactly([0, 1])
