@@ -137,6 +137,7 @@ class Scheduler:
                 touched[place] = tier
                 room -= len(taken)
                 if room <= 0:
+                    self._tiers[place] = self._tiers.pop(place)  # last in line for the next write
                     break
         if not touched:
             return False
@@ -161,7 +162,9 @@ class Scheduler:
             self._undo(str(error))
         else:
             self._undone_since_s = None
-            self._refusals.clear()
+            for place, offset in list(self._refusals):
+                if place in checkpoints and offset < checkpoints[place].offset:
+                    del self._refusals[place, offset]
             faults = 0
             for tier in self._tiers.values():
                 faults, tier.clock_faults = faults + tier.clock_faults, 0

@@ -1,0 +1,199 @@
+"""The scheduler between its reader and its writer: what it writes, and where it goes on after a refusal."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from consumers.committer import GIVE_UP_S
+from consumers.errors import HaltedError
+from consumers.observer import Released
+from consumers.scheduler import Scheduler
+from tests.unit.consumers.doubles import Clock, Noting, ScriptedWriter, StoredOffsets
+from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
+from topology.configuration import load_settings
+from topology.progress import Checkpoint
+from transport.errors import MissingOffsetError, Refusal, WriteRefusedError, WriteUndoneError
+from transport.protocols import Message, Partition
+
+QUICK = Partition("billing.retry.1s", 0)
+SLOW = Partition("billing.retry.2s", 0)
+MIXED = Partition("billing.retry.mixed", 0)
+COUNTS = {
+    "billing.retry.1s": 1,
+    "billing.retry.2s": 1,
+    "billing.retry.mixed": 1,
+    "billing.ready.orders": 1,
+    "DLQ.orders": 1,
+}
+
+
+def due(place: Partition, *offsets: int, due_ms: int = NOW) -> list[Message]:
+    """Records of a tier that are due, as its delay has it."""
+    appended_ms = due_ms - (2000 if place == SLOW else 1000)
+    headers = [waiting_headers(lineage(offset, partition=0), due_ms=due_ms) for offset in offsets]
+    return [
+        Fetched(*place, offset, None, b"%d" % offset, pairs, appended_ms)
+        for offset, pairs in zip(offsets, headers, strict=True)
+    ]
+
+
+class NotingReleases(Noting):
+    """Keeps what a scheduler tells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.releases: list[Released] = []
+
+    def released(self, details: Released) -> None:
+        """Keep it."""
+        self.releases.append(details)
+
+
+class Running:
+    """A scheduler that owns three partitions, all read from their start, and is turned by hand."""
+
+    def __init__(self, *script: Exception, batch: int = 1000) -> None:
+        settings = load_settings(
+            f"""
+            group: billing
+            kafka: {{bootstrap.servers: "localhost:9092"}}
+            sources: [{{topic: orders}}]
+            limits: {{batch: {batch}}}
+            """
+        )
+        self.reader = StoredOffsets({place: Checkpoint(0, "") for place in (QUICK, SLOW, MIXED)}, counts=COUNTS)
+        self.writer = ScriptedWriter(list(script))
+        self.observer = NotingReleases()
+        self.now_ms = NOW
+        self.scheduler = Scheduler(settings, self.reader, self.writer, self.observer, lambda: self.now_ms)
+        self.scheduler._refresh()
+        self.scheduler.assigned([QUICK, SLOW, MIXED])
+
+    def turn(self, *fetches: Iterable[Message]) -> None:
+        """As many turns as fetches, and one to write what the last one brought."""
+        for fetched in [*fetches, ()]:
+            self.reader.fetches = [list(fetched)]
+            self.scheduler._turn()
+
+    def topics(self) -> list[list[str]]:
+        """Where the copies of each confirmed write went."""
+        return [[copy.topic for copy in copies] for copies, _ in self.writer.confirmed]
+
+    def values(self) -> list[list[bytes | None]]:
+        """What the copies of each confirmed write were."""
+        return [[copy.value for copy in copies] for copies, _ in self.writer.confirmed]
+
+
+def refused(*indexes: int) -> WriteRefusedError:
+    """The broker refuses these copies."""
+    return WriteRefusedError([Refusal(index, "too large") for index in indexes])
+
+
+def test_what_is_due_is_released_with_its_offset() -> None:
+    """In one write; what is not stays."""
+    running = Running()
+    running.turn([*due(QUICK, 0, 1), *due(SLOW, 5), *due(QUICK, 2, due_ms=NOW + 1)])
+    assert running.topics() == [["billing.ready.orders"] * 3]
+    [(_, checkpoints)] = running.writer.confirmed
+    assert checkpoints == {QUICK: Checkpoint(2, ""), SLOW: Checkpoint(6, "")}
+    running.now_ms += 1
+    running.turn()
+    assert running.values()[1:] == [[b"2"]]
+
+
+def test_the_mixed_topic_remembers_what_it_released_out_of_order() -> None:
+    """In the metadata of the same commit."""
+    running = Running()
+    running.turn([*due(MIXED, 0, due_ms=NOW + 500), *due(MIXED, 1)])
+    [(_, checkpoints)] = running.writer.confirmed
+    assert checkpoints[MIXED].offset == 0
+    running.reader.commits |= checkpoints
+    running.scheduler.assigned([MIXED])
+    running.now_ms += 500
+    running.turn([*due(MIXED, 0, 1)])
+    assert running.values() == [[b"1"], [b"0"]]
+
+
+def test_the_observer_is_told_of_what_was_confirmed() -> None:
+    """How late, by the clock after the write."""
+    running = Running()
+    running.turn(due(QUICK, 0, 1, due_ms=NOW - 40))
+    [told] = running.observer.releases
+    assert list(told.lateness_ms) == [40, 40]
+
+
+def test_a_refused_record_is_dead_lettered_and_the_rest_released() -> None:
+    """The write is repeated from what is committed."""
+    running = Running(refused(1))
+    records = due(QUICK, 0, 1, 2)
+    running.turn(records, records)
+    assert running.reader.sought == [(QUICK, 0), (SLOW, 0), (MIXED, 0)]
+    assert running.topics() == [["billing.ready.orders", "DLQ.orders", "billing.ready.orders"]]
+    assert running.observer.releases[0].dead_letters == {("orders", "undeliverable"): 1}
+
+
+def test_a_refusal_is_remembered_until_its_record_is_done() -> None:
+    """After going back another tier may be fetched and written first."""
+    running = Running(refused(0))
+    running.turn(due(QUICK, 0), due(SLOW, 0), due(QUICK, 0))
+    assert running.topics() == [["billing.ready.orders"], ["DLQ.orders"]]
+
+
+def test_a_refused_dead_letter_halts() -> None:
+    """There is nowhere left to put the record."""
+    running = Running(refused(0), refused(0))
+    with pytest.raises(HaltedError, match=r"even the dead letter of billing\.retry\.1s-0@0 is refused: too large"):
+        running.turn(due(QUICK, 0), due(QUICK, 0))
+
+
+def test_an_undone_write_is_done_again() -> None:
+    """From what is committed, whatever that is: perhaps it had happened."""
+    running = Running(WriteUndoneError("timed out"))
+    running.reader.commits[QUICK] = Checkpoint(1, "")
+    records = due(QUICK, 0, 1)
+    running.turn(records, records)
+    assert running.values() == [[b"1"]]
+    assert running.observer.causes_undone == ["timed out"]
+
+
+def test_writes_that_are_always_undone_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while, not after a number."""
+    clock = Clock()
+    monkeypatch.setattr("consumers.scheduler.monotonic_s", clock)
+    running = Running(*[WriteUndoneError("no") for _ in range(20)])
+    for _ in range(10):
+        running.turn(due(QUICK, 0))
+    clock.advance(GIVE_UP_S + 1)
+    with pytest.raises(HaltedError, match="every write of the last 60 s was undone, the last: no"):
+        running.turn(due(QUICK, 0))
+
+
+def test_a_backlog_in_one_tier_does_not_keep_another_from_its_turn() -> None:
+    """A write has only so much room; partitions with more than that take turns."""
+    running = Running(batch=2)
+    backlog = [due(QUICK, n, n + 1) for n in range(0, 8, 2)]
+    running.now_ms = NOW - 1
+    running.turn(*backlog, due(SLOW, 0))
+    running.now_ms = NOW
+    running.turn((), ())
+    assert any(SLOW in checkpoints for _, checkpoints in running.writer.confirmed[:2])
+
+
+def test_a_tier_without_an_offset_is_a_fault() -> None:
+    """Starting anywhere else could lose or repeat what waits there."""
+    running = Running()
+    running.reader.commits.clear()
+    with pytest.raises(
+        MissingOffsetError, match=r"billing\.retry\.1s-0 has no committed offset for billing\.scheduler"
+    ):
+        running.scheduler.assigned([QUICK])
+
+
+def test_a_partition_that_left_is_not_released() -> None:
+    """It is somebody else's."""
+    running = Running()
+    running.turn(due(QUICK, 0, due_ms=NOW + 900))
+    running.scheduler.revoked([QUICK])
+    running.now_ms += 1000
+    running.turn(due(QUICK, 1))
+    assert running.writer.tried == []
