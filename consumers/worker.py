@@ -264,8 +264,11 @@ class Worker:
         self._observer.rebalanced("revoked")
 
     def lost(self, partitions: Iterable[Partition]) -> None:
-        """Forget these; whatever is still being handled of them is void."""
+        """Forget these; whatever is still being handled of them, or waits to be written, is void."""
         self._forget(partitions)
+        if self._committer.batch.size:
+            # Its copies would be written without an offset, so not even the fence of the group would stop them.
+            self._rewind()
         self._observer.rebalanced("lost")
 
     def _finish(self, leaving: list[Assigned], timeout_s: float) -> None:

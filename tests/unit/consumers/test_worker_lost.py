@@ -1,0 +1,120 @@
+"""A worker that was thought dead and comes back writes nothing of what is somebody else's by now."""
+
+from queue import SimpleQueue
+
+from consumers.assignment import Assignment
+from consumers.committer import Committer
+from consumers.handler import as_handler
+from consumers.lanes import Lanes
+from consumers.processor import Processor
+from consumers.record import Context, Record
+from consumers.unit import Unit
+from consumers.worker import Parts, Worker
+from tests.unit.consumers.batches import shared
+from tests.unit.consumers.doubles import Noting, ScriptedWriter, StoredOffsets
+from tests.unit.consumers.records import NOW, record, route
+from topology.progress import Checkpoint
+from topology.settings import HandlerSection, LimitsSection, Ordering
+from transport.protocols import Partition
+
+LOST = Partition("orders", 0)
+KEPT = Partition("orders", 1)
+
+
+class AtOnce:
+    """Slots that have worked on a unit when it is handed in."""
+
+    capacity = 1
+
+    def __init__(self, processor: Processor, done: SimpleQueue[Unit]) -> None:
+        self._processor = processor
+        self._done = done
+
+    def submit(self, unit: Unit) -> None:
+        """Work on it."""
+        self._processor.run(unit)
+        self._done.put(unit)
+
+    def close(self, timeout_s: float) -> None:
+        """Nothing is running."""
+
+
+def emit(record: Record, context: Context) -> None:
+    """A handler whose outputs tell what was handled."""
+    context.send("totals", b"%d@%d" % (record.partition, record.offset))
+
+
+class Running:
+    """A worker between its reader and its writer, turned by hand."""
+
+    def __init__(self) -> None:
+        self.reader = StoredOffsets({LOST: Checkpoint(0, ""), KEPT: Checkpoint(0, "")})
+        self.writer = ScriptedWriter()
+        self.observer = Noting()
+        common = shared()
+        done: SimpleQueue[Unit] = SimpleQueue()
+        self.committer = Committer(common, self.writer, self.observer, 100)
+        self.worker = Worker(
+            Parts(
+                reader=self.reader,
+                committer=self.committer,
+                assignment=Assignment([route()], "earliest", self.reader),
+                lanes=Lanes(Ordering.PARTITION, 1),
+                slots=AtOnce(Processor(as_handler(emit), {}, lambda: NOW, None), done),
+                done=done,
+                verdicts=common.verdicts,
+                limits=LimitsSection(),
+                handler=HandlerSection(callable="tests:emit"),
+                observer=self.observer,
+            )
+        )
+        self.worker.assigned([LOST, KEPT])
+
+    def handle(self) -> None:
+        """Handle a record of each partition, and write nothing yet."""
+        self.worker._take([record(0), record(0, partition=1)])
+        self.worker._hand_out()
+        self.worker._collect(0)
+        assert self.committer.batch.size == 2
+
+    def written(self) -> list[bytes | None]:
+        """What was emitted for good."""
+        return [copy.value for copies, _ in self.writer.confirmed for copy in copies]
+
+
+def test_outcomes_of_a_lost_partition_are_not_written() -> None:
+    """Its new owner handles those records again; the partition that stayed is read again from its commit."""
+    running = Running()
+    running.handle()
+    running.worker.lost([LOST])
+    running.worker._turn()
+    assert running.written() == []
+    assert running.reader.sought == [(KEPT, 0)]
+
+    running.reader.fetches = [[record(0, partition=1)]]
+    for _ in range(3):
+        running.worker._turn()
+    assert running.written() == [b"1@0"]
+    assert [set(checkpoints) for _, checkpoints in running.writer.confirmed] == [{KEPT}]
+
+
+def test_a_worker_that_lost_everything_writes_nothing() -> None:
+    """A transaction without offsets would not even be refused."""
+    running = Running()
+    running.handle()
+    running.worker.lost([LOST, KEPT])
+    for _ in range(3):
+        running.worker._turn()
+    assert running.writer.tried == []
+    assert running.observer.rebalances == ["assigned", "lost"]
+
+
+def test_what_was_written_before_stays() -> None:
+    """Nothing is read again where nothing is outstanding."""
+    running = Running()
+    running.handle()
+    running.worker._write()
+    running.worker.lost([LOST])
+    running.worker._turn()
+    assert running.written() == [b"0@0", b"1@0"]
+    assert running.reader.sought == []
