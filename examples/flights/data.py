@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from importlib.metadata import PackageNotFoundError, distribution
 from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
 from sys import intern
 from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
@@ -65,6 +66,8 @@ class Plane(NamedTuple):
     engine: str
 
 
+_PIECE: Final = 2000
+
 _Row = TypeVar("_Row", Flight, Plane)
 
 
@@ -77,9 +80,9 @@ def flights(days: int) -> list[Flight]:
     last = date.fromordinal(date(2013, 1, 1).toordinal() + days - 1)
     with ZipFile(_directory() / "flights.csv.zip") as archive, archive.open("flights.csv") as raw:
         rows = _rows(TextIOWrapper(raw, encoding="utf-8", newline=""), Flight)
+        wanted = (row for row in rows if (int(row[1]), int(row[2])) <= (last.month, last.day))
         # The file is in the order of the months' names, not of the calendar; sorting keeps the order within a day.
-        wanted = [row for row in rows if (int(row[1]), int(row[2])) <= (last.month, last.day)]
-    return sorted(_typed(wanted, Flight), key=lambda flight: (flight.month, flight.day))
+        return sorted(_typed(wanted, Flight), key=lambda flight: (flight.month, flight.day))
 
 
 def planes() -> list[Plane]:
@@ -107,18 +110,19 @@ def _rows(file: Iterable[str], kind: type[Flight | Plane]) -> Iterator[list[str]
     yield from reader
 
 
-def _typed(rows: Iterable[list[str]], kind: type[_Row]) -> list[_Row]:
-    readers = [_READERS[annotation] for annotation in get_type_hints(kind).values()]
-    return [kind(*(read(text) for read, text in zip(readers, row, strict=True))) for row in rows]
+def _typed(rows: Iterable[list[str]], kind: type[_Row]) -> Iterator[_Row]:
+    # By column, and piece by piece: value by value, or all at once, takes about twice as long.
+    left = iter(rows)
+    readers = [_READERS[hint] for hint in get_type_hints(kind).values()]
+    while piece := list(islice(left, _PIECE)):
+        columns = zip(*piece, strict=True)
+        yield from map(kind, *(read(column) for read, column in zip(readers, columns, strict=True)))
 
 
-def _number(text: str) -> int | None:
-    return None if text in _NOT_AVAILABLE else int(text)
-
-
-def _text(text: str) -> str | None:
-    return None if text in _NOT_AVAILABLE else intern(text)
-
-
-_READERS: Final[dict[object, Callable[[str], Any]]] = {int: int, str: intern, int | None: _number, str | None: _text}
+_READERS: Final[dict[object, Callable[[Iterable[str]], Iterable[Any]]]] = {
+    int: lambda column: map(int, column),
+    str: lambda column: map(intern, column),
+    int | None: lambda column: [None if text in _NOT_AVAILABLE else int(text) for text in column],
+    str | None: lambda column: [None if text in _NOT_AVAILABLE else intern(text) for text in column],
+}
 """By the type of a column."""

@@ -27,7 +27,7 @@ def _codec(schema_id: int, name: str) -> Codec:
 
 _FLIGHT: Final = _codec(1, "flight")
 _PLANE: Final = _codec(2, "plane")
-_SEAT_MILES: Final = _codec(3, "seat_miles")
+SEAT_MILES_CODEC: Final = _codec(3, "seat_miles")
 
 
 def flight_record(flight: Flight) -> tuple[bytes | None, bytes]:
@@ -47,5 +47,5 @@ def seat_miles_of(value: bytes | None) -> dict[str, Any]:
     Raises:
         DecodeError: it is none.
     """
-    decoded: dict[str, Any] = _SEAT_MILES.decode(value)
+    decoded: dict[str, Any] = SEAT_MILES_CODEC.decode(value)
     return decoded

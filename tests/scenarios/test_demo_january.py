@@ -1,0 +1,27 @@
+"""The demo ends with every record accounted for, and its figures are those of the CSV files."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.demo_runs import DemoRun, alive, counted
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_first_days_of_january(tmp_path: Path) -> None:
+    """Exit code 0, a table that agrees, the figures of an independent count, nothing early, nothing left running."""
+    with DemoRun(tmp_path, "--days", "3") as demo:
+        assert demo.end() == 0, demo.stderr
+        found = demo.document()
+        assert {name: found[name] for name in ("records_in", "outcomes", "seat_miles")} == counted(3)
+        assert found["conservation"] == "ok"
+        assert found["restarts"] == {"worker": 0, "scheduler": 0}
+        late = found["lateness_ms"]
+        assert late["early"] == 0
+        assert 0 <= late["p50"] <= late["p99"] <= late["max"]
+        unknown = found["outcomes"]["dead_lettered"]["redeliveries_exceeded"]
+        assert late["count"] >= 4 * unknown + found["outcomes"]["recovered"]
+        assert "every record is accounted for" in demo.stdout
+        assert "✗" not in demo.stdout
+        assert not any(alive(pid) for role in ("worker", "scheduler") if (pid := demo.pid(role)) is not None)

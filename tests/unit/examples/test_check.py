@@ -1,0 +1,178 @@
+"""The check finds what is missing, doubled or wrong, whichever topic it happens in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from examples.flights.books import Books
+from examples.flights.broken import record_of
+from examples.flights.check import check_journal, check_outputs
+from examples.flights.check_copies import check_dead_letters, check_releases, waits
+from examples.flights.ledger import Ledger
+from examples.flights.scenario import Broken, Scenario
+from examples.flights.wire import SEAT_MILES_CODEC
+from tests.unit.consumers.records import BORN, NOW, Fetched
+from tests.unit.examples.flights import LAYOUT, flight, world
+from topology.decision import DeadLetter, Failure, FailureKind, Reason, Retry
+from topology.headers import HeaderList, dead_letter_headers, ready_headers, retry_headers
+from topology.lineage import Lineage
+
+_FLIGHTS = (
+    flight(0, "N1"),  # acknowledged
+    flight(1, "N2"),  # recovered after one redelivery
+    flight(2, "N404"),  # dead after two
+    flight(3, None, dep_time=None),  # rejected
+    flight(4, "N1", dep_time=None),  # cancelled
+)
+_GIVEN: Scenario = replace(world(late={"N2": 1}), records=(*_FLIGHTS, Broken(1, _FLIGHTS[0])))
+
+
+@dataclass(slots=True)
+class Topics:
+    """What is in the topics; tests spoil it."""
+
+    journal: list[dict[str, list[list[int]]]] = field(default_factory=list)
+    source: list[Fetched] = field(default_factory=list)
+    outputs: list[Fetched] = field(default_factory=list)
+    dead: list[Fetched] = field(default_factory=list)
+    tiers: list[Fetched] = field(default_factory=list)
+    ready: list[Fetched] = field(default_factory=list)
+
+
+def _good() -> Topics:
+    """Everything as it must be. Record n of the scenario is flights-0@n."""
+    topics = Topics()
+    for offset, record in enumerate(_GIVEN.records):
+        topics.source.append(Fetched("flights", 0, offset, *record_of(record)))
+    topics.journal = [{"acked": [[0, 0], [4, 4]], "retried": [[1, 2]], "dead_lettered": [[3, 3], [5, 5]]}]
+    topics.journal += [{"recovered": [[1, 1]], "retried": [[2, 2]]}, {"dead_lettered": [[2, 2]]}]
+    topics.outputs = [_output(0, 101), _output(1, 102)]
+    topics.dead = [_dead(3, 1, Reason.REJECTED), _dead(5, 0, Reason.UNDECODABLE)]
+    topics.dead.append(_dead(2, 3, Reason.REDELIVERIES_EXCEEDED))
+    for offset, deliveries in ((1, 1), (2, 1), (2, 2)):
+        waiting = retry_headers(_lineage(offset, deliveries), "g", [], Retry(1000, NOW))
+        topics.tiers.append(_copy(LAYOUT.tiers[deliveries - 1], offset, waiting))
+        topics.ready.append(_copy(LAYOUT.ready, offset, ready_headers(waiting)))
+    return topics
+
+
+def _lineage(offset: int, deliveries: int) -> Lineage:
+    return Lineage("flights", 0, offset, BORN, deliveries)
+
+
+def _copy(topic: str, offset: int, headers: HeaderList) -> Fetched:
+    return Fetched(topic, 0, 0, *record_of(_GIVEN.records[offset]), headers, NOW)
+
+
+def _output(offset: int, seats: int, **instead: object) -> Fetched:
+    it = _FLIGHTS[offset]
+    value = {name: getattr(it, name) for name in ("year", "month", "day", "carrier", "flight", "origin", "dest")}
+    value |= {"message_id": f"flights-0@{offset}", "tailnum": it.tailnum, "seats": seats, "distance": it.distance}
+    value |= {"seat_miles": seats * it.distance} | instead
+    return Fetched("seat_miles", 0, offset, str(it.tailnum).encode(), SEAT_MILES_CODEC.encode(value))
+
+
+def _dead(offset: int, deliveries: int, reason: Reason, *, group: str = "g") -> Fetched:
+    decision = DeadLetter(reason, Failure(FailureKind.REJECTED, "Reject", ""))
+    return _copy("DLQ.flights", offset, dead_letter_headers(_lineage(offset, deliveries), group, [], decision, NOW))
+
+
+def _faults(topics: Topics) -> list[str]:
+    books = Books(_GIVEN, [record_of(record) for record in _GIVEN.records])
+    ledger = Ledger()
+    for entry in topics.journal:
+        ledger.take([Fetched("g.journal", 0, 0, None, json.dumps({"partition": 0} | entry).encode())])
+    books.enter(topics.source)
+    check_journal(books, ledger, LAYOUT.redeliveries)
+    check_outputs(books, ledger, topics.outputs)
+    check_dead_letters(books, ledger, LAYOUT, topics.dead)
+    check_releases(books, ledger, waits(books, LAYOUT, topics.tiers), topics.ready)
+    return books.faults.first
+
+
+def test_what_is_right_has_no_fault() -> None:
+    """Six records, each ended in its own way, are accounted for."""
+    assert _faults(_good()) == []
+
+
+_SPOILT: dict[str, tuple[Callable[[Topics], object], str]] = {
+    "lost in the source": (lambda it: it.source.pop(0), "UA 0 from EWR on 2013-01-01 is not in flights"),
+    "unknown in the source": (
+        lambda it: it.source.append(Fetched("flights", 0, 9, b"N1", b"foreign")),
+        "flights-0@9 is there though it was not sent",
+    ),
+    "doubled in the source": (lambda it: it.source.append(replace(it.source[0], place=9)), "flights-0@9 is there"),
+    "not ended": (lambda it: it.journal.pop(), "has not ended"),
+    "ended twice": (lambda it: it.journal.append({"acked": [[0, 0]]}), "ended twice"),
+    "ended, never there": (lambda it: it.journal.append({"acked": [[77, 77]]}), "flights-0@77"),
+    "ended otherwise": (
+        lambda it: it.journal.__setitem__(2, {"recovered": [[2, 2]]}),
+        "is recovered, it should be redeliveries_exceeded",
+    ),
+    "too many redeliveries": (lambda it: it.journal.append({"retried": [[0, 0]]}), "was redelivered 1 times"),
+    "output missing": (lambda it: it.outputs.pop(), "its seat-miles are missing"),
+    "output doubled": (lambda it: it.outputs.append(it.outputs[0]), "seat-miles are there twice"),
+    "output too much": (lambda it: it.outputs.append(_output(2, 1)), "has seat-miles, it should have none"),
+    "output of a wrong number": (
+        lambda it: it.outputs.__setitem__(0, _output(0, 101, seat_miles=1)),
+        "{'seat_miles': 1}",
+    ),
+    "output of another flight": (lambda it: it.outputs.__setitem__(0, _output(0, 101, day=2)), "{'day': 2}"),
+    "output with another key": (
+        lambda it: it.outputs.__setitem__(0, replace(it.outputs[0], key_bytes=b"N9")),
+        "the key b'N9'",
+    ),
+    "output of rubbish": (
+        lambda it: it.outputs.append(Fetched("seat_miles", 0, 9, None, b"rubbish")),
+        "seat_miles-0@9 is no record of ours",
+    ),
+    "dead letter missing": (lambda it: it.dead.pop(), "its dead letter is missing"),
+    "dead letter doubled": (lambda it: it.dead.append(it.dead[0]), "is dead-lettered twice"),
+    "dead letter of the living": (
+        lambda it: it.dead.append(_dead(0, 1, Reason.REJECTED)),
+        "is dead-lettered as rejected",
+    ),
+    "dead for another reason": (
+        lambda it: it.dead.__setitem__(0, _dead(3, 1, Reason.EXPIRED)),
+        "is dead-lettered as expired",
+    ),
+    "dead letter changed": (
+        lambda it: it.dead.__setitem__(1, replace(it.dead[1], value_bytes=b"mended")),
+        "its dead letter has other bytes than itself",
+    ),
+    "dead too soon": (
+        lambda it: it.dead.__setitem__(2, _dead(2, 2, Reason.REDELIVERIES_EXCEEDED)),
+        "2 deliveries instead of 3",
+    ),
+    "dead letter of another group": (
+        lambda it: it.dead.__setitem__(0, _dead(3, 1, Reason.REJECTED, group="other")),
+        "comes from the group b'other'",
+    ),
+    "dead letter elsewhere": (lambda it: it.dead.__setitem__(0, replace(it.dead[0], number=1)), "is in partition 1"),
+    "dead letter without headers": (lambda it: it.dead.append(Fetched("DLQ.flights", 0, 9)), "DLQ.flights-0@9"),
+    "waits for ever": (lambda it: it.ready.pop(), "still waits after delivery 2"),
+    "released twice": (lambda it: it.ready.append(it.ready[0]), "without waiting, or twice"),
+    "released early": (
+        lambda it: it.ready.__setitem__(0, replace(it.ready[0], stamp_ms=NOW - 5)),
+        "was released 5 ms early",
+    ),
+    "waited in the wrong tier": (
+        lambda it: it.tiers.__setitem__(0, replace(it.tiers[0], source=LAYOUT.tiers[1])),
+        "waited in g.retry.2s after delivery 1",
+    ),
+    "waited twice": (lambda it: it.tiers.append(it.tiers[0]), "waited twice after delivery 1"),
+    "not in the journal": (lambda it: it.journal[1].pop("retried"), "the journal says 1"),
+}
+
+
+@pytest.mark.parametrize("name", _SPOILT)
+def test_what_is_wrong_is_found_and_named(name: str) -> None:
+    """Each way to lose, double or change a record makes a fault that says what it is."""
+    spoil, told = _SPOILT[name]
+    topics = _good()
+    spoil(topics)
+    assert any(told in fault for fault in _faults(topics)), _faults(topics)

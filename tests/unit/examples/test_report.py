@@ -1,0 +1,75 @@
+"""The end of the demo, told to people and to programs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from io import StringIO
+
+from rich.console import Console
+
+from examples.flights.books import Faults
+from examples.flights.check import Findings
+from examples.flights.report import Report, show
+from examples.flights.truth import Ending, Expected
+
+
+def _report(*faults: str, lateness_ms: tuple[int, ...] = (), early: int = 0) -> Report:
+    noted = Faults()
+    for fault in faults:
+        noted.add(fault)
+    expected = [Expected(Ending.ACKED, 10), Expected(Ending.ACKED), Expected(Ending.REJECTED)]
+    findings = Findings(
+        records_in=3, pending=0, outputs=Counter(acked=1), seat_miles=10, dead_letters=Counter(rejected=1),
+        early=early, faults=noted,
+    )  # fmt: skip
+    counts = {"acked": 2, "dead_lettered": 1}
+    return Report(expected, findings, counts, lateness_ms, {"worker": 1, "scheduler": 0}, {"work": 2.04, "check": 1.0})
+
+
+def _shown(report: Report) -> str:
+    output = StringIO()
+    show(report, Console(file=output, width=120))
+    return output.getvalue()
+
+
+def test_the_object_has_what_programs_ask_for() -> None:
+    """All figures, and "ok" where everything is accounted for."""
+    assert json.loads(json.dumps(_report().document())) == {
+        "records_in": 3,
+        "outcomes": {
+            "acked": 2,
+            "recovered": 0,
+            "dead_lettered": {"rejected": 1, "undecodable": 0, "redeliveries_exceeded": 0},
+            "discarded": 0,
+            "pending": 0,
+        },
+        "seat_miles": 10,
+        "lateness_ms": {"p50": None, "p99": None, "max": None, "early": 0, "count": 0},
+        "conservation": "ok",
+        "restarts": {"worker": 1, "scheduler": 0},
+        "seconds": 3.0,
+        "phases": {"work": 2.0, "check": 1.0},
+    }
+
+
+def test_lateness_is_exact() -> None:
+    """Quantiles are values that occurred; early ones are counted from both sources."""
+    late = _report(lateness_ms=(*range(1, 101), -1), early=2).document()["lateness_ms"]
+    assert late == {"p50": 50, "p99": 99, "max": 100, "early": 3, "count": 101}
+
+
+def test_faults_are_told_up_to_a_bound() -> None:
+    """The first twenty by name, the others as a number."""
+    told = _report(*(f"fault {number}" for number in range(25))).document()["conservation"]
+    assert told == [*(f"fault {number}" for number in range(20)), "and 5 more"]
+
+
+def test_the_table_marks_what_does_not_agree() -> None:
+    """A right table has no cross; a fault is told below it."""
+    assert "✗" not in _shown(_report())
+    assert "every record is accounted for" in _shown(_report())
+    assert "killed and started again: worker 1 times" in _shown(_report())
+    wrong = _shown(_report("flights-0@7 is gone"))
+    assert "1 faults" in wrong
+    assert "flights-0@7 is gone" in wrong

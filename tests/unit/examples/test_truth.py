@@ -1,0 +1,46 @@
+"""The rules, in their order."""
+
+from collections import Counter
+
+import pytest
+
+from examples.flights import data
+from examples.flights.data import Flight
+from examples.flights.scenario import Broken, scenario
+from examples.flights.truth import Ending, Expected, expected
+from tests.unit.examples.flights import flight, world
+
+_WORLD = world(late={"N2": 1})
+
+
+@pytest.mark.parametrize(
+    ("record", "end"),
+    [
+        (Broken(0, flight(1, None)), Expected(Ending.UNDECODABLE)),
+        (flight(1, None, dep_time=None), Expected(Ending.REJECTED)),
+        (flight(1, None), Expected(Ending.REJECTED)),
+        (flight(1, "N404", dep_time=None), Expected(Ending.ACKED)),
+        (flight(1, "N2", dep_time=None), Expected(Ending.ACKED)),
+        (flight(1, "N404"), Expected(Ending.REDELIVERIES_EXCEEDED)),
+        (flight(1, "N2", distance=10), Expected(Ending.RECOVERED, 1020)),
+        (flight(1, "N1", distance=10), Expected(Ending.ACKED, 1010)),
+    ],
+)
+def test_the_first_rule_that_fits_decides(record: Flight | Broken, end: Expected) -> None:
+    """Undecodable before no tail number, before cancelled, before an unknown plane, before a late one."""
+    assert expected(record, _WORLD) == end
+
+
+def test_the_year_ends_as_it_is_known_to(year: list[Flight]) -> None:
+    """The totals of the year, late planes aside, are those counted by hand from the files."""
+    given = scenario(year, data.planes())
+    ends = Counter(expected(record, given).ending for record in given.records)
+    late = sum(given.awaited.values())
+    assert ends == {
+        Ending.ACKED: 279_971 - late + 5_743,
+        Ending.RECOVERED: late,
+        Ending.REDELIVERIES_EXCEEDED: 48_550,
+        Ending.REJECTED: 2_512,
+        Ending.UNDECODABLE: 300,
+    }
+    assert late > 10_000
