@@ -58,9 +58,11 @@ def _words(kind: str, path: Path, error: ErrorDetails) -> tuple[str, str]:
 
 
 def _own(path: Path, message: str) -> tuple[str, str]:
-    problem, _, mend = message.partition("; ")
+    need, _, got = message.partition("; got ")
+    if got:
+        return f"is {got}, which is no duration", need.replace("a duration needs", "write", 1)
     description = _description(path)
-    return problem, mend or (f"it is: {description}" if description else "correct it")
+    return message, f"it is: {description}" if description else "correct it"
 
 
 def _shape(kind: str, path: Path) -> tuple[str, str]:
