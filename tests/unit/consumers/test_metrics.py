@@ -1,0 +1,293 @@
+"""The catalogue as Prometheus sees it: every metric once, and every number the one that was told."""
+
+import math
+import socket
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.openmetrics import exposition as open_exposition
+from prometheus_client.openmetrics import parser as open_parser
+from prometheus_client.parser import text_string_to_metric_families
+
+from consumers.metrics import Measurements, serve_metrics
+from consumers.observer import Committed, OutcomeLabel, Released, TierBacklog, WorkerState
+from topology.configuration import load_settings
+from topology.decision import AckType, Reason
+from topology.metric_catalogue import CATALOGUE, DELIVERY_LATENESS, Kind
+from topology.settings import Settings
+
+BUILD = ("1.2.3", "worker", "billing", "billing-0")
+
+
+def prometheus(measurements: Measurements) -> list[Family]:
+    """A scrape in Prometheus's text format, parsed back."""
+    registry = CollectorRegistry()
+    registry.register(measurements)
+    return list(text_string_to_metric_families(generate_latest(registry).decode()))
+
+
+def openmetrics(measurements: Measurements) -> list[Family]:
+    """The same in OpenMetrics, whose parser is strict."""
+    registry = CollectorRegistry()
+    registry.register(measurements)
+    page = open_exposition.generate_latest(registry).decode()  # type: ignore[no-untyped-call]
+    return list(open_parser.text_string_to_metric_families(page))  # type: ignore[no-untyped-call]
+
+
+LABELS = {metric.name: metric.labels for metric in CATALOGUE}
+
+
+def samples(measurements: Measurements) -> dict[tuple[str, ...], float]:
+    """Every sample that is not of a histogram: its name and its labels in the catalogue's order -> its value."""
+    return {
+        (sample.name, *(sample.labels[label] for label in LABELS[family.name])): sample.value
+        for family in prometheus(measurements)
+        if family.type != "histogram"
+        for sample in family.samples
+    }
+
+
+def histogram(measurements: Measurements, name: str) -> tuple[list[float], float, float]:
+    """Its buckets, its count and its sum."""
+    [family] = [family for family in prometheus(measurements) if family.name == name]
+    found = {sample.name.removeprefix(name): sample.value for sample in family.samples}
+    return [s.value for s in family.samples if s.name.endswith("_bucket")], found["_count"], found["_sum"]
+
+
+def committed(
+    *,
+    outcomes: Mapping[OutcomeLabel, int] | None = None,
+    redeliveries: Mapping[tuple[str, int], int] | None = None,
+    dead_letters: Mapping[tuple[str, str], int] | None = None,
+    lateness_ms: Sequence[int] = (),
+    handler_seconds: Sequence[float] = (),
+) -> Committed:
+    """A worker's write of which only this is told."""
+    return Committed(0.01, outcomes or {}, redeliveries or {}, dead_letters or {}, lateness_ms, handler_seconds)
+
+
+def everything() -> Measurements:
+    """Measurements of a process that did a bit of everything."""
+    found = Measurements(BUILD)
+    found.committed(
+        committed(
+            outcomes={
+                OutcomeLabel("orders", "acked", AckType.STANDARD): 7,
+                OutcomeLabel("orders", "retried", AckType.REDELIVERED): 2,
+            },
+            redeliveries={("orders", 1): 2},
+            dead_letters={("orders", "rejected"): 1},
+            lateness_ms=[3, 700],
+            handler_seconds=[0.002, 0.2],
+        )
+    )
+    found.released(
+        Released(
+            seconds=0.02,
+            lateness_ms=[4],
+            moved=3,
+            clock_faults=1,
+            outcomes={OutcomeLabel("orders", "dead_lettered", AckType.POISON): 1},
+            dead_letters={("orders", "undeliverable"): 1},
+        )
+    )
+    found.backlog([TierBacklog("billing.retry.1s", 12, 1_780_000_000_500), TierBacklog("billing.retry.2s", 0, None)])
+    found.state(WorkerState(assigned=4, in_flight=9, halted=1, lag={"orders": 33, "billing.ready.orders": 0}))
+    found.undone("cause")
+    found.rebalanced("assigned")
+    found.halted("cause")
+    return found
+
+
+class TestExposition:
+    @pytest.mark.parametrize("scrape", [prometheus, openmetrics])
+    @pytest.mark.parametrize("measurements", [Measurements(BUILD), everything()], ids=["nothing yet", "everything"])
+    def test_every_metric_of_the_catalogue_is_there_once(
+        self, measurements: Measurements, scrape: Callable[[Measurements], list[Family]]
+    ) -> None:
+        """With its kind and its help, in both formats a scraper may ask for, from the first scrape on."""
+        found = [(family.name, family.type, family.documentation) for family in scrape(measurements)]
+        assert found == [(metric.name, str(metric.kind), metric.help) for metric in CATALOGUE]
+
+    def test_labels_are_those_of_the_catalogue(self) -> None:
+        """On every sample, and no others."""
+        families = [family for family in prometheus(everything()) if family.samples]
+        assert len(families) == len(CATALOGUE)
+        for family in families:
+            for sample in family.samples:
+                assert set(sample.labels) - {"le"} == set(LABELS[family.name])
+
+    def test_a_counter_without_labels_starts_at_zero(self) -> None:
+        """So that its first increase is seen as one."""
+        found = samples(Measurements(BUILD))
+        assert found["redelivery_commits_undone_total",] == 0
+        assert found["redelivery_halts_total",] == 0
+
+    def test_it_says_what_it_is(self) -> None:
+        """For joins in queries."""
+        assert samples(Measurements(BUILD))["redelivery_build_info", *BUILD] == 1
+
+
+class TestValues:
+    def test_all_of_them(self) -> None:
+        """Worker and scheduler count into the same catalogue."""
+        assert samples(everything()) == {
+            ("redelivery_deliveries_total", "orders", "acked", "standard"): 7,
+            ("redelivery_deliveries_total", "orders", "retried", "redelivered"): 2,
+            ("redelivery_deliveries_total", "orders", "dead_lettered", "poison"): 1,
+            ("redelivery_redeliveries_total", "orders", "1"): 2,
+            ("redelivery_dead_letters_total", "orders", "rejected"): 1,
+            ("redelivery_dead_letters_total", "orders", "undeliverable"): 1,
+            ("redelivery_early_total", "handler"): 0,
+            ("redelivery_early_total", "release"): 0,
+            ("redelivery_commits_undone_total",): 1,
+            ("redelivery_tier_moves_total",): 3,
+            ("redelivery_clock_faults_total",): 1,
+            ("redelivery_pending", "billing.retry.1s"): 12,
+            ("redelivery_pending", "billing.retry.2s"): 0,
+            ("redelivery_pending_oldest_timestamp_seconds", "billing.retry.1s"): 1_780_000_000.5,
+            ("redelivery_lag", "orders"): 33,
+            ("redelivery_lag", "billing.ready.orders"): 0,
+            ("redelivery_assigned_partitions",): 4,
+            ("redelivery_in_flight",): 9,
+            ("redelivery_halted_partitions",): 1,
+            ("redelivery_halts_total",): 1,
+            ("redelivery_rebalances_total", "assigned"): 1,
+            ("redelivery_build_info", *BUILD): 1,
+        }
+
+    def test_counters_add_up(self) -> None:
+        """Over writes."""
+        found = Measurements(BUILD)
+        for number in (2, 3):
+            found.committed(
+                committed(
+                    outcomes={OutcomeLabel("orders", "acked", AckType.STANDARD): number},
+                    dead_letters={("orders", "expired"): number},
+                )
+            )
+        told = samples(found)
+        assert told["redelivery_deliveries_total", "orders", "acked", "standard"] == 5
+        assert told["redelivery_dead_letters_total", "orders", "expired"] == 5
+
+    def test_gauges_are_what_was_told_last(self) -> None:
+        """A tier that left with its partition is gone, not frozen."""
+        found = everything()
+        found.backlog([TierBacklog("billing.retry.2s", 5, None)])
+        found.state(WorkerState(assigned=0, in_flight=0, halted=0))
+        told = samples(found)
+        assert told["redelivery_pending", "billing.retry.2s"] == 5
+        assert ("redelivery_pending", "billing.retry.1s") not in told
+        assert not [name for name, *_ in told if name == "redelivery_pending_oldest_timestamp_seconds"]
+        assert told["redelivery_assigned_partitions",] == 0
+        assert not [name for name, *_ in told if name == "redelivery_lag"]
+
+    def test_early_is_counted_where_it_happened(self) -> None:
+        """It must stay 0, so it has to be known where to look."""
+        found = Measurements(BUILD)
+        found.committed(committed(lateness_ms=[-1, 0, 5, -20]))
+        found.released(Released(0.1, [-3], 0))
+        told = samples(found)
+        assert told["redelivery_early_total", "handler"] == 2
+        assert told["redelivery_early_total", "release"] == 1
+
+
+class TestLabelsAreBounded:
+    def test_attempts_from_ten_on_are_one(self) -> None:
+        """A policy without a limit makes no new series for ever."""
+        found = Measurements(BUILD)
+        found.committed(committed(redeliveries={("orders", attempt): 1 for attempt in range(1, 1001)}))
+        told = {name[2]: value for name, value in samples(found).items() if name[0] == "redelivery_redeliveries_total"}
+        assert told == {**{str(attempt): 1 for attempt in range(1, 10)}, "10+": 991}
+
+    @pytest.mark.parametrize("ack_type", AckType)
+    def test_acknowledgement_types_have_names(self, ack_type: AckType) -> None:
+        """ActiveMQ's, in lower case."""
+        found = Measurements(BUILD)
+        found.committed(committed(outcomes={OutcomeLabel("orders", "acked", ack_type): 1}))
+        assert ("redelivery_deliveries_total", "orders", "acked", ack_type.name.lower()) in samples(found)
+
+    @pytest.mark.parametrize("name", ["orders", 'a"b', "a\\b", "a\nb"])
+    def test_any_name_survives_the_format(self, name: str) -> None:
+        """Whatever a group or a topic is called."""
+        found = Measurements(("1", "worker", name, "x"))
+        found.committed(committed(dead_letters={(name, str(Reason.EXPIRED)): 1}))
+        assert ("redelivery_dead_letters_total", name, "expired") in samples(found)
+
+
+class TestHistograms:
+    def test_buckets_are_cumulative_and_hold_their_bound(self) -> None:
+        """In seconds; a value on the bound is in the bucket."""
+        found = Measurements(BUILD)
+        found.committed(committed(lateness_ms=[1, 2, 3, 5, 400_000, -7]))
+        buckets, count, total = histogram(found, DELIVERY_LATENESS.name)
+        assert DELIVERY_LATENESS.buckets[:3] == (0.001, 0.002, 0.005)
+        assert buckets[:4] == [2, 3, 5, 5]
+        assert buckets[-2:] == [5, 6]
+        assert count == 6
+        assert math.isclose(total, 400.004)
+
+    def test_each_has_its_own(self) -> None:
+        """Handler, worker's write and scheduler's write, delivery and release."""
+        found = everything()
+        assert histogram(found, "redelivery_handler_seconds")[1:] == (2, 0.202)
+        assert histogram(found, "redelivery_commit_seconds")[1:] == (2, 0.03)
+        assert histogram(found, "redelivery_delivery_lateness_seconds")[1:] == (2, 0.703)
+        assert histogram(found, "redelivery_release_lateness_seconds")[1:] == (1, 0.004)
+
+    @given(st.lists(st.integers(-1000, 10**7), max_size=50))
+    def test_every_value_is_in_exactly_one_bucket(self, lateness_ms: list[int]) -> None:
+        """Each bound counts what is not above it."""
+        found = Measurements(BUILD)
+        found.committed(committed(lateness_ms=lateness_ms))
+        buckets, count, _ = histogram(found, DELIVERY_LATENESS.name)
+        bounds = [*DELIVERY_LATENESS.buckets, math.inf]
+        assert buckets == [sum(late / 1000 <= bound for late in lateness_ms) for bound in bounds]
+        assert count == len(lateness_ms)
+
+    def test_each_has_the_buckets_of_the_catalogue(self) -> None:
+        """And the one without a bound."""
+        families = {family.name: family for family in prometheus(Measurements(BUILD))}
+        for metric in CATALOGUE:
+            if metric.kind is Kind.HISTOGRAM:
+                found = [s.labels["le"] for s in families[metric.name].samples if s.name.endswith("_bucket")]
+                assert [float(bound) for bound in found] == [*metric.buckets, math.inf]
+
+
+def configured(metrics: str) -> Settings:
+    """A configuration with this ``metrics`` section."""
+    return load_settings(
+        f"""
+        group: billing
+        kafka: {{bootstrap.servers: "localhost:9092"}}
+        sources: [{{topic: orders}}]
+        metrics: {metrics}
+        """
+    )
+
+
+class TestEndpoint:
+    def test_it_is_scraped_while_the_process_runs(self) -> None:
+        """And its port is free again after it."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        settings = configured(f"{{port: {port}, host: 127.0.0.1}}")
+        for _ in range(2):
+            with serve_metrics(settings, "scheduler", "billing-7") as observer:
+                observer.halted("cause")
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                    page = answer.read().decode()
+            assert "redelivery_halts_total 1.0" in page
+            assert 'role="scheduler",version=' in page
+            assert 'instance="billing-7"' in page
+
+    def test_without_a_port_there_is_none(self) -> None:
+        """The measurements are made all the same."""
+        with serve_metrics(configured("{}"), "worker", "x") as observer:
+            assert isinstance(observer, Measurements)
