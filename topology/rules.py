@@ -29,7 +29,7 @@ def violations(settings: Settings) -> Iterator[Violation]:
 
 
 def _policy(path: Path, policy: RedeliveryPolicySection) -> Iterator[Violation]:
-    if {"collision_avoidance_factor", "collision_avoidance_percent"} <= policy.model_fields_set:
+    if policy.collision_avoidance_factor is not None and policy.collision_avoidance_percent is not None:
         yield Violation(
             (*path, "collisionAvoidancePercent"),
             "is given beside collisionAvoidanceFactor, and both set the same thing",

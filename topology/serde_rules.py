@@ -29,7 +29,7 @@ def serde_rules(settings: Settings) -> Iterator[Violation]:
 
 def _other(path: Path, serde: SerdeSection) -> Iterator[Violation]:
     for field in _AVRO_ONLY:
-        if field in serde.model_fields_set:
+        if getattr(serde, field) != SerdeSection.model_fields[field].default:
             name = str(SerdeSection.model_fields[field].alias)
             problem = f"is for format: avro, but the format is {serde.format}"
             yield Violation((*path, name), problem, "write format: avro, or remove it", ((*path, "format"),), key=True)
