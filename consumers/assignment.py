@@ -99,7 +99,8 @@ class Assignment:
         """Those of the fetched records that are to be handled, by partition, in order."""
         if not messages:
             return
-        self._mean_bytes = sum(map(len, messages)) / len(messages)
+        # The larger of this fetch and what is remembered: large records among small ones must not go unnoticed.
+        self._mean_bytes = max(sum(map(len, messages)) / len(messages), self._mean_bytes * 0.9)
         by_place: dict[tuple[str, int], list[Message]] = {}
         for message in messages:
             place = message.topic(), message.partition()

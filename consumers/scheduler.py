@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 _LONGEST_WAIT_S = 0.2
 _EVERY_S = 1.0
 _REFRESH_S = 30.0
+_SET_BACK_MS = 500
+"""A clock that is merely adjusted slews by far less between two turns."""
 
 
 class Scheduler:
@@ -46,6 +48,9 @@ class Scheduler:
         self._stopping = False
         self._undone_since_s: float | None = None
         self._told_s = self._refreshed_s = 0.0
+        self._ahead_ms: int | None = None
+        """The wall clock minus the monotonic one, at the last turn."""
+
         self._releaser: Releaser
 
     def stop(self) -> None:
@@ -70,6 +75,7 @@ class Scheduler:
                 self._writer.close()
 
     def _turn(self) -> None:
+        self._watch_clock()
         released = self._release_due()
         self._take(self._reader.fetch(self._settings.limits.batch, 0.0 if released else self._wait_s()))
         self._keep_room()
@@ -79,6 +85,16 @@ class Scheduler:
             self._observer.backlog(self._backlog())
         if now - self._refreshed_s >= _REFRESH_S:
             self._refresh()
+
+    def _watch_clock(self) -> None:
+        """When records leave is told by the wall clock; if that is set back they must not wait for it to catch up."""
+        now = self._clock()
+        ahead_ms = now - round(monotonic_s() * 1000)
+        if self._ahead_ms is not None and ahead_ms < self._ahead_ms - _SET_BACK_MS:
+            _log.warning("the clock was set back by %d ms", self._ahead_ms - ahead_ms)
+            for tier in self._tiers.values():
+                tier.clock_set_back(now)
+        self._ahead_ms = ahead_ms
 
     def _wait_s(self) -> float:
         """Until the earliest record of any partition leaves; a new one wakes us sooner."""
@@ -111,12 +127,13 @@ class Scheduler:
 
     def _keep_room(self) -> None:
         """Pause what is full; resume it early, since the first records take a fetch to come again."""
-        most = max(1, self._settings.limits.buffer_records // max(1, len(self._tiers)))
-        full = {
-            place
-            for place, tier in self._tiers.items()
-            if len(tier) >= (most // 2 if place in self._full else most) or not tier.progress.fits(most)
-        }
+        limits, share = self._settings.limits, max(1, len(self._tiers))
+        records, size = max(1, limits.buffer_records // share), limits.buffer_bytes // share
+        full = set()
+        for place, tier in self._tiers.items():
+            part = 2 if place in self._full else 1
+            if len(tier) * part >= records or tier.bytes * part >= size or not tier.noteworthy(limits.batch):
+                full.add(place)
         if full != self._full:
             self._reader.pause(full - self._full)
             self._reader.resume(place for place in self._full - full if place in self._tiers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from topology.headers import read_due
@@ -47,6 +47,9 @@ class Tier:
         self.clock_faults = 0
         """Records, since it was last set to 0, whose times cannot be true."""
 
+        self.bytes = 0
+        """Of the values held."""
+
         self._delay_ms = delay_ms
         self._ordered = ordered
         self._queue: deque[Held] = deque()
@@ -87,6 +90,7 @@ class Tier:
             self.clock_faults += 1
             leaves_ms = now_ms + self._delay_ms
         held = Held(leaves_ms, offset, due_ms, final, message)
+        self.bytes += len(message)
         if self._ordered:
             self._queue.append(held)
         else:
@@ -103,7 +107,20 @@ class Tier:
             heap = self._heap
             while heap and heap[0].leaves_ms <= now_ms and len(taken) < most:
                 taken.append(heappop(heap))
+        self.bytes -= sum(len(held.message) for held in taken)
         return taken
+
+    def noteworthy(self, more: int) -> bool:
+        """Whether progress stays within the commit metadata if ``more`` records are read; always so in order."""
+        return self._ordered or self.progress.fits(more)
+
+    def clock_set_back(self, now_ms: int) -> None:
+        """Our own clock jumped back: nothing held waits longer than the tier's delay from now on."""
+        latest = now_ms + self._delay_ms
+        self.clock_faults += sum(held.leaves_ms > latest for held in (*self._queue, *self._heap))
+        self._queue = deque(held._replace(leaves_ms=min(held.leaves_ms, latest)) for held in self._queue)
+        self._heap = [held._replace(leaves_ms=min(held.leaves_ms, latest)) for held in self._heap]
+        heapify(self._heap)
 
 
 def _due(message: Message) -> int | None:
