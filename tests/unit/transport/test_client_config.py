@@ -112,7 +112,7 @@ class TestOurs:
         ],
     )
     @pytest.mark.parametrize("prefix", ["", "consumer."])
-    def test_of_the_consumer(self, prefix: str, name: str, value: str | bool, ours: str | bool) -> None:  # noqa: FBT001 - a column of the table
+    def test_of_the_consumer(self, prefix: str, name: str, value: str | bool, ours: str | bool) -> None:  # noqa: FBT001 - a column
         """Whatever is given, with a prefix or without."""
         config = consumer_config({**BROKER, prefix + name: value}, group="billing", instance=None)
         assert config[name] == ours
@@ -122,7 +122,7 @@ class TestOurs:
         ("name", "value", "ours"),
         [("enable.idempotence", False, True), ("transactional.id", "another", "billing.worker.0")],
     )
-    def test_of_the_producer(self, prefix: str, name: str, value: str | bool, ours: str | bool) -> None:  # noqa: FBT001 - a column of the table
+    def test_of_the_producer(self, prefix: str, name: str, value: str | bool, ours: str | bool) -> None:  # noqa: FBT001 - a column
         """The same."""
         assert producer_config({**BROKER, prefix + name: value}, transactional_id="billing.worker.0")[name] == ours
 
@@ -192,7 +192,7 @@ class TestCooperative:
             ({"group__protocol": "consumer", "partition__assignment__strategy": "range"}, True),
         ],
     )
-    def test_it_is_told_from_the_settings(self, settings: dict[str, str], cooperative: bool) -> None:  # noqa: FBT001 - a column of the table
+    def test_it_is_told_from_the_settings(self, settings: dict[str, str], cooperative: bool) -> None:  # noqa: FBT001 - a column
         """An incremental assignment to an eager consumer is an error of the client, and the other way round."""
         assert is_cooperative(consumer(**settings)) == cooperative
 
