@@ -1,6 +1,6 @@
 """Test a handler through the real decision, without Kafka.
 
-    kit = HandlerKit(charge, policy=RedeliveryPolicy(maximum_redeliveries=2))
+    kit = HandlerKit(charge, policy=RedeliveryPolicy(maximum_redeliveries=2), value=JsonCodec())
     story = kit.deliver({"amount": 5}, topic="orders")
     assert [type(d.decision).__name__ for d in story] == ["Retry", "Retry", "DeadLetter"]
 

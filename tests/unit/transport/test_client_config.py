@@ -142,7 +142,7 @@ class TestIdentity:
         assert "group.instance.id" not in consumer()
 
     def test_only_a_transactional_producer_has_a_transaction_timeout(self) -> None:
-        """Shorter than the client's own default: an open transaction holds every reader of a tier up. It is the user's to change."""
+        """Below the client's default, since an open transaction holds a tier up; it is the user's to change."""
         assert 0 < int(producer()["transaction.timeout.ms"]) < 60_000
         assert producer(transaction__timeout__ms=60_000)["transaction.timeout.ms"] == 60_000
         plain = producer_config(BROKER, transactional_id=None)
