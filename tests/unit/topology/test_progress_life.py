@@ -2,11 +2,14 @@
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from topology.progress import METADATA_LIMIT, Checkpoint, InPlace, Progress
 
 WAITS = st.builds(InPlace, deliveries=st.integers(0, 2**21 - 1), due_ms=st.integers(0, 2**63 - 1))
+DISTANCES = st.lists(st.sampled_from([1, 1, 2, 4]), min_size=1, max_size=20)
+PATTERNS = st.integers(1, 2**20 - 1) | st.sampled_from([0, 0xFFFFF, 0xFFFFE, 0xFF00E])
+"""Which of twenty records, as bits: any of them, and often none, all, all but the first, or long runs."""
 
 
 class PartitionLife(RuleBasedStateMachine):
@@ -35,20 +38,42 @@ class PartitionLife(RuleBasedStateMachine):
         self.done = set(self.committed_done)
         self.waiting = dict(self.committed_waiting)
 
-    @rule(distances=st.lists(st.integers(1, 4) | st.just(1), min_size=1, max_size=8))
+    @initialize(distances=DISTANCES)
+    def begin(self, distances: list[int]) -> None:
+        """There is something to read from the start."""
+        self.write(distances)
+
+    @rule(distances=DISTANCES)
     def write(self, distances: list[int]) -> None:
         """Records arrive, with holes between them where transactions ended."""
         for distance in distances:
             self.end += distance
             self.log.append(self.end - 1)
 
-    @precondition(lambda self: self.log)
-    @rule(data=st.data())
-    def compact(self, data: st.DataObject) -> None:
-        """A record is deleted, read or not."""
-        self.log.remove(data.draw(st.sampled_from(self.log[:3]) | st.sampled_from(self.log)))
+    @rule(place=st.integers(0, 5))
+    def compact(self, place: int) -> None:
+        """A record that is not done for good is deleted, read or not."""
+        left = [offset for offset in self.log if offset >= self.committed.offset]
+        if left:
+            self.log.remove(left[place % len(left)])
 
-    @rule(most=st.integers(1, 12))
+    @rule(most=st.integers(0, 20), pattern=PATTERNS, commits=st.booleans())
+    def work(self, most: int, pattern: int, commits: bool) -> None:  # noqa: FBT001 - drawn by name
+        """Some records are fetched, some are done in any order, and perhaps that is committed."""
+        self.fetch(most)
+        if pattern:
+            self.finish({offset for place, offset in enumerate(sorted(self.held)) if pattern >> place % 20 & 1})
+        if commits:
+            self.commit()
+
+    @rule(place=st.integers(0, 5), record=WAITS)
+    def wait(self, place: int, record: InPlace) -> None:
+        """A record waits where it is for its next delivery."""
+        if self.held:
+            offset = sorted(self.held)[place % len(self.held)]
+            self.progress.wait(offset, record.deliveries, record.due_ms)
+            self.waiting[offset] = record
+
     def fetch(self, most: int) -> None:
         """What is handed out is exactly what is not done."""
         for offset in [offset for offset in self.log if offset >= self.progress.next_offset][:most]:
@@ -56,26 +81,13 @@ class PartitionLife(RuleBasedStateMachine):
             if offset not in self.done:
                 self.held.add(offset)
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data())
-    def finish(self, data: st.DataObject) -> None:
-        """Some records are done, in any order."""
-        finished = data.draw(st.sets(st.sampled_from(sorted(self.held)), min_size=1))
+    def finish(self, finished: set[int]) -> None:
+        """They are done, and wait no longer."""
         self.progress.finish(finished)
         self.held -= finished
         self.done |= finished
-        for offset in finished:
-            self.waiting.pop(offset, None)
+        self.waiting = {offset: record for offset, record in self.waiting.items() if offset not in finished}
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data(), record=WAITS)
-    def wait(self, data: st.DataObject, record: InPlace) -> None:
-        """A record waits where it is for its next delivery."""
-        offset = data.draw(st.sampled_from(sorted(self.held)))
-        self.progress.wait(offset, record.deliveries, record.due_ms)
-        self.waiting[offset] = record
-
-    @rule()
     def commit(self) -> None:
         """The commit has room, and says the watermark."""
         self.committed = self.progress.checkpoint()
@@ -97,10 +109,11 @@ class PartitionLife(RuleBasedStateMachine):
 
     @invariant()
     def whoever_waits_is_known(self) -> None:
-        """Each record that can still be delivered has its own count and due time, or none."""
+        """Each record that can still be delivered has its own count and due time, or none; what is done has none."""
         open_ones = self.held.union(offset for offset in self.log if offset >= self.progress.next_offset) - self.done
         for offset in open_ones:
             assert self.progress.waiting.get(offset) == self.waiting.get(offset)
+        assert self.progress.waiting.keys().isdisjoint(self.done)
 
     def teardown(self) -> None:
         """However it went: after one more crash all that was not done is handed out, and then all is done."""
@@ -109,9 +122,10 @@ class PartitionLife(RuleBasedStateMachine):
         left = {offset for offset in self.log if offset not in self.done}
         self.fetch(len(self.log))
         assert self.held == left
-        self.progress.finish(left)
+        self.commit()
+        self.finish(left)
         assert self.progress.watermark > max(self.log, default=0)
 
 
 TestPartitionLife = PartitionLife.TestCase
-TestPartitionLife.settings = settings(max_examples=60, stateful_step_count=40)
+TestPartitionLife.settings = settings(max_examples=200, stateful_step_count=40)
