@@ -1,0 +1,1 @@
+"""The smallest complete service: a configuration, a function, and its tests."""

@@ -1,0 +1,42 @@
+"""The quick start is what the README promises: complete, and told the same way in all its files."""
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from consumers.handler import load_handler
+from examples.quickstart import test_handlers as users_tests
+from topology.configuration import load_settings
+from topology.settings import Settings
+
+FOLDER = Path(users_tests.__file__).parent
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """Its configuration."""
+    return load_settings((FOLDER / "redelivery.yaml").read_text())
+
+
+def test_its_handler_is_found_beside_its_configuration(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a worker finds it."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(FOLDER)])
+    assert settings.handler is not None
+    with ExitStack() as stack:
+        handler = load_handler(settings.handler.callable, settings.handler.not_retryable, stack)
+    assert (handler.takes_context, handler.asynchronous) == (True, False)
+    assert Path(sys.modules["handlers"].__file__ or "").parent == FOLDER
+    del sys.modules["handlers"]
+
+
+def test_its_tests_use_its_policy(settings: Settings) -> None:
+    """What they show is what would happen."""
+    assert settings.entry("orders").redelivery_policy == users_tests.POLICY
+
+
+def test_its_own_tests_pass(pytester: pytest.Pytester) -> None:
+    """As a user would run them."""
+    result = pytester.runpytest_inprocess("--import-mode=importlib", "-p", "no:cacheprovider", str(FOLDER))
+    result.assert_outcomes(passed=4)
