@@ -1,0 +1,102 @@
+"""Apply makes what is missing, is idempotent, never deletes and never touches a source."""
+
+import json
+
+from cli import exit_codes
+from tests.scenarios.commands import redelivery
+from tests.scenarios.running import Group
+from tests.scenarios.waiting import until
+from transport.admin import ClusterAdmin
+
+SOURCE = {"retention.ms": "3600000", "cleanup.policy": "compact,delete", "max.message.bytes": "2000000"}
+
+
+def source_properties(group: Group) -> dict[str, str]:
+    """What our own admin says about the source."""
+    facts = ClusterAdmin({"bootstrap.servers": group.cluster.servers}).describe([group.source], {})
+    return dict(facts.topics[group.source].configs)
+
+
+def test_apply_makes_everything_once(group: Group) -> None:
+    """The plan shows what apply then does; a second apply has nothing to do, and the check finds nothing."""
+    group.configure()
+    group.cluster.create(group.source, partitions=3, config=SOURCE)
+    before = source_properties(group)
+
+    planned = redelivery("topology", "plan", file=group.file)
+    assert planned.code == exit_codes.OK
+    assert "3 to create, 0 to change, 0 in order, 6 first offsets to commit" in planned.out
+    dry = redelivery("topology", "apply", "--dry-run", file=group.file)
+    assert "this was a dry run" in dry.out
+    assert not [name for name in group.cluster.topics() if name.startswith(group.tier(""))]
+
+    applied = redelivery("topology", "apply", file=group.file)
+    assert (applied.code, applied.err) == (exit_codes.OK, "")
+    for topic in (group.tier("200ms"), group.ready, group.dead_letters):
+        assert f"+ {topic}: created, 3 partitions, 1 replica" in applied.out
+        assert group.cluster.partitions(topic) == 3
+    assert group.cluster.committed(group.name, group.ready) == {(group.ready, n): (0, "") for n in range(3)}
+    tier = group.tier("200ms")
+    assert group.cluster.committed(f"{group.name}.scheduler", tier) == {(tier, n): (0, "") for n in range(3)}
+
+    assert redelivery("topology", "apply", file=group.file).out == "nothing to do\n"
+    checked = redelivery("topology", "check", file=group.file)
+    assert (checked.code, checked.err) == (exit_codes.OK, "")
+    assert checked.out == f"3 topics of group {group.name}: nothing would be lost\n"
+    assert source_properties(group) == before
+    assert group.cluster.committed(group.name, group.source) == {}
+
+
+def test_apply_grows_with_the_source_and_deletes_nothing(group: Group) -> None:
+    """More partitions and changed policies: topics grow or are added, none is taken away or made smaller."""
+    group.prepare()
+    group.cluster.grow(group.source, 4)
+    group.cluster.alter(group.dead_letters, max_message_bytes="9000000")
+    old = group.tier("200ms")
+    group.cluster.commit(group.name, group.ready, 0, 0)
+    group.configure(policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 300, "redeliveryDelay": 300}})
+
+    done = json.loads(redelivery("topology", "apply", "--json", file=group.file).out)
+    assert done["faults"] == []
+    assert [(each["change"], each["topic"]) for each in done["changes"] if each["change"] != "commit"] == [
+        ("create", group.tier("300ms")),
+        ("grow", group.ready),
+        ("grow", group.dead_letters),
+    ]
+    offsets = {(each["topic"], each["partition"]) for each in done["changes"] if each["change"] == "commit"}
+    assert offsets == {(group.tier("300ms"), n) for n in range(4)} | {(group.ready, 2), (group.ready, 3)}
+
+    assert group.cluster.partitions(old) == 2
+    assert group.cluster.partitions(group.source) == 4
+    assert [group.cluster.partitions(topic) for topic in (group.ready, group.dead_letters)] == [4, 4]
+    facts = ClusterAdmin({"bootstrap.servers": group.cluster.servers}).describe([group.dead_letters], {})
+    assert facts.topics[group.dead_letters].configs["max.message.bytes"] == "9000000"
+
+
+def test_apply_needs_the_group_to_be_empty_for_first_offsets(group: Group) -> None:
+    """While workers run, first offsets cannot be committed: one line tells it, and nothing is changed."""
+    group.prepare()
+    worker = group.worker(None)
+    until(lambda: group.cluster.members(group.name), "the worker has joined")
+    group.cluster.grow(group.source, 3)
+
+    refused = redelivery("topology", "apply", file=group.file)
+    assert (refused.code, refused.out) == (exit_codes.FAILED, "")
+    assert refused.err.startswith(f"error: group {group.name} has 1 running member and lacks first offsets")
+    assert len(refused.err.splitlines()) == 1
+    assert group.cluster.partitions(group.ready) == 2
+
+    worker.stop()
+    until(lambda: not group.cluster.members(group.name), "the worker has left")
+    assert redelivery("topology", "apply", file=group.file).code == exit_codes.OK
+    assert group.cluster.partitions(group.ready) == 3
+
+
+def test_without_its_source_nothing_is_made(group: Group) -> None:
+    """A source is never created by us."""
+    group.configure()
+    for command in ("plan", "apply"):
+        refused = redelivery("topology", command, file=group.file)
+        assert refused.code == exit_codes.TOPOLOGY_REFUSED
+        assert f"{group.source}: the source topic does not exist" in refused.err
+    assert not [name for name in group.cluster.topics() if group.name in name]

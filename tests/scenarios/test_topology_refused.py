@@ -1,0 +1,67 @@
+"""A topology that would lose records is refused, each fault named with its topic and mend; apply mends them."""
+
+import json
+
+from cli import exit_codes
+from tests.scenarios.commands import redelivery
+from tests.scenarios.running import Group
+
+
+def break_it(group: Group) -> dict[str, str]:
+    """Break each topic in another way. Returns topic -> what a check must say of it."""
+    tier, fresh = group.tier("200ms"), group.tier("400ms")
+    group.cluster.alter(tier, cleanup_policy="compact")
+    group.cluster.alter(group.dead_letters, retention_ms="60000")
+    group.cluster.alter(group.ready, message_timestamp_type="LogAppendTime")
+    # Made by hand, without first offsets and too narrow.
+    group.cluster.create(fresh, partitions=1, config={"retention.ms": "-1", "max.message.bytes": "1052684"})
+    group.configure(
+        policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 200, "redeliveryDelay": 400}}, journal=True
+    )
+    return {
+        tier: "is compacted (cleanup.policy=compact)",
+        group.dead_letters: "has a limited retention (retention.ms=60000)",
+        group.ready: "has message.timestamp.type=LogAppendTime",
+        fresh: "has 1 partitions, needs 2",
+        group.journal: "does not exist",
+    }
+
+
+def test_each_fault_is_named_and_mended(group: Group) -> None:
+    """Check and a start name every fault; apply mends all of them."""
+    group.prepare()
+    broken = break_it(group)
+
+    checked = redelivery("topology", "check", file=group.file)
+    assert checked.code == exit_codes.FAILED
+    for topic, problem in broken.items():
+        assert f"refuse: {topic}: {problem}" in checked.out
+    no_offset = f"group {group.name}.scheduler has no committed offset in partition 0"
+    assert f"refuse: {group.tier('400ms')}: {no_offset}" in checked.out
+    assert checked.out.count("mend: ") == len(broken) + 1
+    as_json = json.loads(redelivery("topology", "check", "--json", file=group.file).out)
+    assert (as_json["ok"], len(as_json["faults"])) == (False, len(broken) + 1)
+
+    for role in ("worker", "scheduler"):
+        refused = redelivery(role, file=group.file)
+        assert refused.code == exit_codes.TOPOLOGY_REFUSED
+        assert "Traceback" not in refused.err
+        for topic, problem in broken.items():
+            assert f"{topic}: {problem}" in refused.err
+
+    assert redelivery("topology", "apply", file=group.file).code == exit_codes.OK
+    assert redelivery("topology", "check", file=group.file).code == exit_codes.OK
+    group.send([["ok"]] * 3)
+    group.worker()
+    group.settle()
+    group.stop()
+
+
+def test_what_apply_cannot_mend_is_refused_with_the_exact_command(group: Group) -> None:
+    """An offset beyond the log's end is nobody's to decide but the operator's."""
+    group.prepare()
+    group.cluster.commit(group.name, group.ready, 1, 1000)
+    applied = redelivery("topology", "apply", file=group.file)
+    assert applied.code == exit_codes.TOPOLOGY_REFUSED
+    assert f"--group {group.name} --reset-offsets --topic {group.ready}:1 --to-earliest --execute" in applied.err
+    assert group.cluster.committed(group.name, group.ready)[group.ready, 1] == (1000, "")

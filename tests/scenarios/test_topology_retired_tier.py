@@ -1,0 +1,56 @@
+"""A tier that no policy needs any more is reported until the last record has left it."""
+
+import json
+
+from confluent_kafka import Producer
+
+from cli import exit_codes
+from tests.scenarios.commands import redelivery
+from tests.scenarios.running import Group
+from tests.scenarios.waiting import until
+
+OTHER_DELAY = {"redeliveryPolicy": {"initialRedeliveryDelay": 300, "redeliveryDelay": 300}}
+
+
+def reported(group: Group) -> list[tuple[str, str]]:
+    """Severity and topic of each fault that the check finds; none of them stops a start."""
+    done = redelivery("topology", "check", "--json", file=group.file)
+    assert done.code == exit_codes.OK
+    return [(fault["severity"], fault["topic"]) for fault in json.loads(done.out)["faults"]]
+
+
+def test_a_retired_tier_is_reported_until_it_is_empty(group: Group) -> None:
+    """Markers of transactions are not records: a tier that holds nothing else is empty."""
+    group.prepare()
+    old = group.tier("200ms")
+    producer = Producer({"bootstrap.servers": group.cluster.servers, "transactional.id": group.name, "log_level": 0})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(old, b"waiting", partition=0)
+    producer.commit_transaction(20)
+    group.configure(policyEntry=OTHER_DELAY)
+    group.apply()
+    assert reported(group) == [("warn", old)]
+
+    group.cluster.commit(f"{group.name}.scheduler", old, 0, 1)
+    assert group.cluster.ends(old)[old, 0] == 2
+    assert reported(group) == []
+    assert old in group.cluster.topics()
+
+
+def test_a_record_in_a_retired_tier_is_still_delivered(group: Group) -> None:
+    """A policy change strands nothing."""
+    group.prepare()
+    group.send([["raise", "ok"]] * 5)
+    worker = group.worker()
+    until(lambda: len(group.cluster.read(group.tier("200ms"))) == 5, "all wait")
+    worker.stop()
+    group.configure(policyEntry=OTHER_DELAY)
+    group.apply()
+    assert reported(group) == [("warn", group.tier("200ms"))]
+    group.worker()
+    group.scheduler()
+    group.settle()
+    group.stop()
+    assert sum(group.outputs().values()) == 5
+    assert reported(group) == []
