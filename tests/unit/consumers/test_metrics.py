@@ -6,7 +6,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric as Family
@@ -240,6 +240,7 @@ class TestHistograms:
         assert histogram(found, "redelivery_delivery_lateness_seconds")[1:] == (2, 0.703)
         assert histogram(found, "redelivery_release_lateness_seconds")[1:] == (1, 0.004)
 
+    @settings(max_examples=30)
     @given(st.lists(st.integers(-1000, 10**7), max_size=50))
     def test_every_value_is_in_exactly_one_bucket(self, lateness_ms: list[int]) -> None:
         """Each bound counts what is not above it."""
