@@ -24,8 +24,8 @@ PREFIX = "REDELIVERY_"
 NOT_SETTINGS = frozenset({"REDELIVERY_CONFIG", "REDELIVERY_JAVA", "REDELIVERY_CACHE", "REDELIVERY_DEBUG"})
 """Variables of the command line itself."""
 
-_SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$")
-"""What Kubernetes sets in every pod for a service whose name starts with ``redelivery``."""
+_SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$")
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 _LONGEST_LIST = 10_000
 
@@ -51,7 +51,7 @@ def read_overrides(
             found = _override(steps, environment[variable], variable, _from_variable)
             if isinstance(found, Override):
                 overrides.append(found)
-            elif not _SERVICE_LINK.search(variable):
+            elif not _is_service_link(variable, environment[variable]):
                 faults.append(found)
     for flag in flags:
         name, equals, text = flag.partition("=")
@@ -64,6 +64,18 @@ def read_overrides(
         else:
             faults.append(found)
     return tuple(overrides), tuple(faults)
+
+
+def _is_service_link(variable: str, value: str) -> bool:
+    """Whether Kubernetes set it: it does so in every pod for a service whose name starts with ``redelivery``.
+
+    A setting whose name was mistyped must not pass for one.
+    """
+    if "__" in variable:
+        return False
+    if variable.endswith("_PORT") and _SERVICE_ADDRESS.match(value):
+        return True
+    return _SERVICE_LINK.search(variable) is not None
 
 
 def merge(data: Any, overrides: Sequence[Override]) -> Any:  # noqa: ANN401 - a YAML document

@@ -106,21 +106,31 @@ def test_overrides_that_name_nothing(variables: dict[str, str], flags: list[str]
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "value"),
     [
-        "REDELIVERY_CONFIG",
-        "REDELIVERY_JAVA",
-        "REDELIVERY_CACHE",
-        "REDELIVERY_DEBUG",
-        "REDELIVERY_SERVICE_HOST",
-        "REDELIVERY_PORT_9092_TCP_ADDR",
-        "REDELIVERY_WORKER_SERVICE_PORT_HTTP",
-        "PATH",
+        ("REDELIVERY_CONFIG", "x"),
+        ("REDELIVERY_JAVA", "x"),
+        ("REDELIVERY_CACHE", "x"),
+        ("REDELIVERY_DEBUG", "x"),
+        ("REDELIVERY_SERVICE_HOST", "10.0.0.1"),
+        ("REDELIVERY_SERVICE_PORT", "9092"),
+        ("REDELIVERY_PORT", "tcp://10.0.0.1:9092"),
+        ("REDELIVERY_PORT_9092_TCP_ADDR", "10.0.0.1"),
+        ("REDELIVERY_WORKER_SERVICE_PORT_HTTP", "80"),
+        ("PATH", "x"),
     ],
 )
-def test_variables_that_are_no_settings(name: str) -> None:
+def test_variables_that_are_no_settings(name: str, value: str) -> None:
     """The command's own variables, and what Kubernetes sets for a service of our name, are left alone."""
-    assert variable(name) == ()
+    assert variable(name, value) == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["REDELIVERY_METRICS_PORT", "REDELIVERY_METRIC__PORT", "REDELIVERY_METRIC__SERVICE_PORT"]
+)
+def test_a_mistyped_setting_does_not_pass_for_a_service(name: str) -> None:
+    """It would silently have no effect."""
+    assert problem(variables={name: "9100"})[0] == name
 
 
 def test_later_flags_win() -> None:
