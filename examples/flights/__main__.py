@@ -42,21 +42,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.print("interrupted; everything is stopped")
         return _INTERRUPTED
-    except (DemoError, TransportError, KafkaException) as error:
+    except (DemoError, TransportError) as error:
         console.print(f"demo: {error}", markup=False, highlight=False, soft_wrap=True)
-        return _FAILED
+    except KafkaException as error:
+        console.print(f"demo: Kafka: {error.args[0].str()}", markup=False, highlight=False, soft_wrap=True)
+    return _FAILED
 
 
 def _run(options: argparse.Namespace, console: Console) -> int:
     given = scenario(data.flights(options.days), data.planes())
     names = layout()
-    with _directory(options.keep) as directory, console.status("starting Kafka") as status:
+    starting = console.status("starting Kafka (the first time it is fetched, too)")
+    with _directory(options.keep) as directory, starting:
         # What the Kafka clients have to say is for whoever looks for the cause of a failure.
         log = directory / "demo.log"
         logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         kafka = None if options.keep is None else directory / "kafka"
         with EmbeddedKafka(data_dir=kafka, port=options.port) as broker:
-            status.stop()
+            starting.stop()
             console.print(f"Kafka answers at {broker.bootstrap_servers}; logs are in {directory}", highlight=False)
             report = run(given, names, Place(broker, directory, console))
         show(report, Console())
@@ -81,15 +84,15 @@ def _directory(keep: Path | None) -> Iterator[Path]:
         yield keep.absolute()
         return
     directory = Path(tempfile.mkdtemp(prefix="redelivery-flights-"))
+    failed = False
     try:
         yield directory
-    except DemoError:
+    except Exception:
+        failed = True
         raise
-    except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
-    else:
-        shutil.rmtree(directory, ignore_errors=True)
+    finally:
+        if not failed:  # it went well, or somebody interrupted it
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -28,16 +28,22 @@ def apply_topology(servers: str, directory: Path) -> None:
     """Have the topics of the group made.
 
     Raises:
-        ChildEndedError: it failed.
+        ChildEndedError: it failed, or took a minute.
     """
     log = directory / "topology.log"
     with log.open("wb") as output:
         command = _command("topology", "apply")
-        child = subprocess.run(
-            command, stdout=output, stderr=subprocess.STDOUT, env=_environment(servers), timeout=_APPLY_S, check=False
-        )
-    if child.returncode:
-        raise ChildEndedError("redelivery topology apply", child.returncode, log, _tail(log))
+        child = Guarded(command, env=_environment(servers), stdout=output, stderr=subprocess.STDOUT)
+    try:
+        code = child.wait(_APPLY_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        code = child.wait()
+    except BaseException:
+        child.kill()
+        raise
+    if code:
+        raise ChildEndedError("command redelivery topology apply", code, log, _tail(log))
 
 
 class Child:

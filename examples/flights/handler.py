@@ -104,6 +104,9 @@ class PlanesTable:
         """Read all planes there are now, and go on reading in the background.
 
         Handling begins only when this returns. Otherwise a restart would retry flights of planes known long ago.
+
+        Raises:
+            LookupError: there is no topic ``planes``.
         """
         self._consumer = Consumer(
             {
@@ -117,6 +120,8 @@ class PlanesTable:
             logger=_log,
         )
         partitions = self._consumer.list_topics("planes", timeout=_ANSWER_S).topics["planes"].partitions
+        if not partitions:
+            raise LookupError("there is no topic planes; create it first")
         self._consumer.assign([TopicPartition("planes", number, OFFSET_BEGINNING) for number in partitions])
         unread = set(partitions)
         while unread:

@@ -85,7 +85,8 @@ def show(report: Report, console: Console) -> None:
     if late["count"]:
         console.print(
             f"{late['count']:,} redeliveries, handed out after they were due: p50 {late['p50']} ms, "
-            f"p99 {late['p99']} ms, max {late['max']} ms; early: {late['early']}"
+            f"p99 {late['p99']} ms, max {late['max']} ms; early: {late['early']}",
+            soft_wrap=True,
         )
     killed = ", ".join(f"{role} {times} times" for role, times in report.restarts.items() if times)
     if killed:
@@ -97,7 +98,7 @@ def show(report: Report, console: Console) -> None:
         for fault in report.findings.faults.told():
             console.print(f"  {fault}", markup=False, highlight=False, soft_wrap=True)
     phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.seconds.items())
-    console.print(f"{document['seconds']} s ({phases})")
+    console.print(f"{document['seconds']} s ({phases})", soft_wrap=True)
 
 
 def _rows(report: Report) -> list[tuple[str, str, int, int]]:
