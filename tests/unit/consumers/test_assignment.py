@@ -70,7 +70,7 @@ class TestOpen:
     def test_metadata_of_somebody_else_is_a_fault(self) -> None:
         """Another tool has moved the group."""
         owned = assignment(StoredOffsets({ORDERS: Checkpoint(5, "hello")}))
-        with pytest.raises(ProgressError, match="not ours"):
+        with pytest.raises(ProgressError, match="another tool"):
             owned.open([ORDERS])
 
 
