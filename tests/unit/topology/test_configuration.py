@@ -171,6 +171,24 @@ def test_precedence_is_flag_environment_file() -> None:
     assert read.mode is Mode.AUTO
 
 
+def test_a_fault_of_an_override_is_told_at_the_override() -> None:
+    """A refused value, and a broken rule: the place is the variable or flag that set it, not the file."""
+    text = MINIMAL + "limits: {batch: 5}\n"
+    environment = {
+        "REDELIVERY_LIMITS__BATCH": "x",
+        "REDELIVERY_LIMITS": "{shutdownTimeout: 1s}",
+        "REDELIVERY_MODE": "no",
+    }
+    found = faults(text, environment=environment, overrides=["topics.ready={group}", "journal=maybe"])
+    assert {fault.place for fault in found} == {
+        "REDELIVERY_LIMITS",
+        "REDELIVERY_LIMITS__BATCH",
+        "REDELIVERY_MODE",
+        "--set topics.ready",
+        "--set journal",
+    }
+
+
 def test_an_empty_file_lacks_everything() -> None:
     """An empty file is told what it needs."""
     assert [fault.problem for fault in faults("")] == ["is missing"] * 3
