@@ -12,6 +12,7 @@ from topology.errors import HeaderError
 from topology.headers import read_lineage
 from topology.lineage import Lineage
 from topology.progress import Checkpoint, Progress
+from topology.progress_metadata import HOLE_BITS
 from transport.errors import MissingOffsetError
 from transport.message_headers import UnreadableHeadersError, headers_of
 from transport.protocols import Message, Partition, Source
@@ -37,6 +38,8 @@ class Assignment:
         self._halted: set[Partition] = set()
         self._mean_bytes = 0.0
         self._reader = reader
+        self.deferred: dict[Partition, int] = {}
+        """Partitions to be read again from an offset that was fetched, but has to wait for the watermark."""
 
     @property
     def topics(self) -> list[str]:
@@ -114,13 +117,22 @@ class Assignment:
             assigned = self._owned.get(partition)
             if assigned is None or partition in self._halted:
                 continue
-            progress = assigned.progress
-            fresh = [
-                record
-                for record in records
-                if (offset := record.offset()) >= progress.next_offset and progress.see(offset)
-            ]
-            yield assigned, fresh
+            yield assigned, self._seen(assigned, records)
+
+    def _seen(self, assigned: Assigned, records: Sequence[Message]) -> list[Message]:
+        """Those that are new; from the first on whose note would not fit into the metadata, none, for now."""
+        progress = assigned.progress
+        fresh = []
+        for record in records:
+            offset = record.offset()
+            if offset < progress.next_offset:
+                continue
+            if offset - progress.next_offset > HOLE_BITS and not progress.fits_next(offset):
+                self.deferred[assigned.partition] = offset
+                break
+            if progress.see(offset):
+                fresh.append(record)
+        return fresh
 
     def bytes_held(self, records: int) -> float:
         """About how many bytes so many records take."""

@@ -13,6 +13,7 @@ from consumers.release import Release, Releaser
 from consumers.routes import naming_of
 from consumers.tier import Tier
 from topology.progress import Checkpoint, Progress
+from topology.progress_metadata import HOLE_BITS
 from topology.settings import Settings
 from topology.tiers import SMALLEST_RUNG_MS, TierSet
 from transport.errors import MissingOffsetError, WriteRefusedError, WriteUndoneError
@@ -120,10 +121,14 @@ class Scheduler:
         if not messages:
             return
         now = self._clock()
+        again: dict[Partition, int] = {}
         for message in messages:
-            tier = self._tiers.get(Partition(message.topic(), message.partition()))
-            if tier is not None:
-                tier.add(message, now)
+            place = Partition(message.topic(), message.partition())
+            tier = self._tiers.get(place)
+            if tier is not None and place not in again and not tier.add(message, now):
+                again[place] = message.offset()
+        for place, offset in again.items():
+            self._reader.seek(place, offset)
 
     def _keep_room(self) -> None:
         """Pause what is full; resume it early, since the first records take a fetch to come again."""
@@ -132,7 +137,11 @@ class Scheduler:
         full = set()
         for place, tier in self._tiers.items():
             part = 2 if place in self._full else 1
-            if len(tier) * part >= records or tier.bytes * part >= size or not tier.noteworthy(limits.batch):
+            if (
+                len(tier) * part >= records
+                or tier.bytes * part >= size
+                or not tier.noteworthy(max(limits.batch, HOLE_BITS + 1))
+            ):
                 full.add(place)
         if full != self._full:
             self._reader.pause(full - self._full)

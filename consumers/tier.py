@@ -73,11 +73,19 @@ class Tier:
             return self._queue[0].message.timestamp()[1] if self._queue else None
         return min((held.message.timestamp()[1] for held in self._heap), default=None)
 
-    def add(self, message: Message, now_ms: int) -> None:
-        """Hold a fetched record, unless it is done already."""
+    def add(self, message: Message, now_ms: int) -> bool:
+        """Hold a fetched record, unless it is done already.
+
+        Returns:
+            false if it has to be fetched again later: its note would not fit into the commit metadata.
+        """
         offset = message.offset()
-        if offset < self.progress.next_offset or not self.progress.see(offset):
-            return
+        if offset < self.progress.next_offset:
+            return True
+        if not self._ordered and not self.progress.fits_next(offset):
+            return False
+        if not self.progress.see(offset):
+            return True
         appended_ms = message.timestamp()[1]
         due_ms = _due(message)
         if due_ms is None:
@@ -95,6 +103,7 @@ class Tier:
             self._queue.append(held)
         else:
             heappush(self._heap, held)
+        return True
 
     def take(self, now_ms: int, most: int) -> list[Held]:
         """Remove and return the records that leave now, at most so many."""

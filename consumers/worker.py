@@ -17,6 +17,7 @@ from consumers.processor import deadline_passed
 from consumers.slots import Slots
 from consumers.unit import Assigned, Unit
 from topology.decision import Failure
+from topology.progress_metadata import HOLE_BITS
 from topology.settings import HandlerSection, LimitsSection, Ordering
 from transport.protocols import Message, Partition, Source
 
@@ -130,13 +131,17 @@ class Worker:
                 self._lanes.add(assigned, [record for record in records if record not in judged])
             else:
                 self._lanes.add(assigned, records)
-        if self._parts.handler.ordering is not Ordering.PARTITION:
+        if self._parts.handler.ordering is not Ordering.PARTITION or self._assignment.deferred:
             self._keep_within_metadata()
 
     def _keep_within_metadata(self) -> None:
         """A partition whose finished records could not be noted any more takes no new ones for now."""
-        most = self._limits.batch
+        most = max(self._limits.batch, HOLE_BITS + 1)
         crowded = {a.partition for a in self._assignment.all() if not a.progress.fits(most)}
+        deferred, self._assignment.deferred = self._assignment.deferred, {}
+        for place, offset in deferred.items():
+            self._reader.seek(place, offset)
+            crowded.add(place)
         if crowded != self._crowded:
             self._reader.pause(crowded - self._crowded)
             if not self._paused:

@@ -179,7 +179,10 @@ def decide(
         jitter: draws from [-1, 1) for a randomised policy, at least ``lineage.deliveries`` of them.
 
     Returns:
-        exactly one decision; never raises for any failure kind.
+        exactly one decision, whatever the failure.
+
+    Raises:
+        ValueError: a randomised policy was given too few draws.
     """
     if failure is None:
         return Ack()
@@ -215,7 +218,7 @@ def _retry_or_bury(
     if failure.after_ms is not None and longest is not None:
         delay = min(max(0, failure.after_ms), longest)
     else:
-        delay = redelivery_delay(policy.redelivery_policy, lineage.deliveries, jitter)
+        delay = redelivery_delay(policy.redelivery_policy, max(1, lineage.deliveries), jitter)
     return Retry(delay, min(now_ms + delay, LONG_MAX))
 
 

@@ -27,7 +27,11 @@ def parse_duration(value: object) -> timedelta:
     if match is None:
         msg = f"a duration needs a number and its unit, like 250ms, 30s, 5m or 7d; got {value!r}"
         raise ValueError(msg)
-    return float(match[1]) * _UNIT[match[2]]
+    try:
+        return float(match[1]) * _UNIT[match[2]]
+    except OverflowError:
+        msg = f"a duration of {value!r} is longer than anything can take"
+        raise ValueError(msg) from None
 
 
 def format_duration(value: timedelta) -> str:

@@ -127,13 +127,16 @@ def read_lineage(headers: Headers) -> Lineage:
         address, partition, offset = parse_message_id(text)
     except ValueError as error:
         raise HeaderError(ORIG_MESSAGE_ID, str(error)) from None
+    deliveries = _number(values, DELIVERY_COUNT)
+    if deliveries < 0:
+        raise HeaderError(DELIVERY_COUNT, f"is negative: {deliveries}")
     expiration = read_expiration(headers)  # may be the user's own text on a retry copy too
     return Lineage(
         address,
         partition,
         offset,
         _number(values, TIMESTAMP),
-        _number(values, DELIVERY_COUNT),
+        deliveries,
         expiration,
     )
 

@@ -8,26 +8,22 @@ compaction), so nothing here counts by adding one: "next" is what was seen next.
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from topology.errors import ProgressError
+from topology.progress_metadata import (
+    FIXED_BYTES,
+    HOLE_BITS,
+    METADATA_LIMIT,
+    WAITING_BYTES,
+    InPlace,
+    decode,
+    encode,
+)
 
-METADATA_LIMIT = 4096
-"""Most bytes of commit metadata that a broker accepts by default (``offset.metadata.max.bytes``)."""
-
-_FORMAT = "p1:"
-
-
-@dataclass(frozen=True, slots=True)
-class InPlace:
-    """A record that waits where it is: deliveries made, and when it is due again (epoch ms)."""
-
-    deliveries: int
-    due_ms: int
+__all__ = ["METADATA_LIMIT", "Checkpoint", "InPlace", "Progress"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +52,15 @@ class Progress:
     _finished: set[int] = field(default_factory=set)
     """Finished offsets that are still in ``_unfinished``."""
 
+    _holes: deque[tuple[int, int]] = field(default_factory=deque)
+    """Holes longer than a stretch of the bitmap costs: the offset behind each, and the bits it saves."""
+
+    _saved_bits: int = 0
+    _restored_end: int = 0
+    """Everything below was seen before the restore; what is not in ``_restored`` was finished."""
+
     _restored: set[int] = field(default_factory=set)
-    """Finished offsets above the watermark that have not been seen again since the restore."""
+    _restored_bits: int = 0
 
     @classmethod
     def restore(cls, offset: int, metadata: str | None) -> Progress:
@@ -72,8 +75,21 @@ class Progress:
         """
         if not metadata:
             return cls(offset)
-        finished, waiting = _decode(offset, metadata)
-        return cls(offset, waiting=waiting, _restored=finished)
+        try:
+            noted = decode(offset, metadata)
+        except ValueError as error:
+            msg = (
+                f"the commit at offset {offset} carries metadata that is not ours or damaged "
+                f"({metadata[:40]!r}: {error}): was the group's offset changed by another tool?"
+            )
+            raise ProgressError(msg) from None
+        return cls(
+            offset,
+            waiting=noted.waiting,
+            _restored_end=noted.end,
+            _restored=noted.outstanding,
+            _restored_bits=6 * len(metadata),
+        )
 
     @property
     def watermark(self) -> int:
@@ -91,29 +107,32 @@ class Progress:
         Raises:
             ProgressError: the offset is below one already seen; the reader was rewound behind our back.
         """
-        if offset < self.next_offset:
+        hole = offset - self.next_offset
+        if hole < 0:
             msg = f"offset {offset} was fetched again after {self.next_offset - 1}"
             raise ProgressError(msg)
         self.next_offset = offset + 1
-        if self._restored and offset in self._restored:
+        if offset < self._restored_end:
+            if offset not in self._restored:
+                return False
             self._restored.discard(offset)
-            if self._unfinished:
-                self._unfinished.append(offset)
-                self._finished.add(offset)
-            return False
+        if hole > HOLE_BITS:
+            self._holes.append((offset, hole - HOLE_BITS))
+            self._saved_bits += hole - HOLE_BITS
         self._unfinished.append(offset)
         return True
 
     def finish(self, offsets: Iterable[int]) -> None:
-        """Note that nothing more is owed for these seen offsets."""
+        """Note that nothing more is owed for these seen offsets; what is finished already stays so."""
         finished = self._finished
         finished.update(offsets)
         unfinished = self._unfinished
         while unfinished and unfinished[0] in finished:
             finished.discard(unfinished.popleft())
-        if self.waiting:
-            for offset in [offset for offset in self.waiting if offset in finished or offset < self.watermark]:
-                del self.waiting[offset]
+        if not unfinished:
+            finished.clear()
+        if self._holes or self.waiting:
+            self._tidy()
 
     def wait(self, offset: int, deliveries: int, due_ms: int) -> None:
         """Note that a seen offset waits in place for its next delivery."""
@@ -126,137 +145,37 @@ class Progress:
             ProgressError: the metadata would exceed :data:`METADATA_LIMIT`; see :meth:`fits`.
         """
         watermark = self.watermark
-        # What was restored and the reader has passed without seeing was compacted or deleted: forget it.
-        above = self._finished | {offset for offset in self._restored if offset >= self.next_offset}
         waiting = {offset: record for offset, record in self.waiting.items() if offset >= watermark}
-        if not above and not waiting:
+        if not self._finished and not waiting and self._restored_end <= watermark:
             return Checkpoint(watermark, "")
-        metadata = _encode(watermark, above, waiting)
+        outstanding = [offset for offset in self._unfinished if offset not in self._finished]
+        # What was restored and the reader has passed without seeing was compacted or deleted: it is forgotten.
+        outstanding += sorted(offset for offset in self._restored if offset >= self.next_offset)
+        end = max(self.next_offset, self._restored_end)
+        metadata = encode(watermark, end, outstanding, waiting)
         if len(metadata) > METADATA_LIMIT:
             msg = f"progress above offset {watermark} needs {len(metadata)} bytes of commit metadata"
             raise ProgressError(msg)
         return Checkpoint(watermark, metadata)
 
     def fits(self, more: int = 0) -> bool:
-        """Whether the commit metadata has room even if ``more`` offsets are seen and finished out of order.
+        """Whether the commit metadata has room even if ``more`` offsets are seen and finish out of order.
 
         A partition for which it is false takes no new records until its watermark moves.
         Conservative: counted in bits of the worst encoding, never by encoding.
         """
-        span = self.next_offset - self.watermark + more
-        restored_end = max(self._restored, default=0) - self.watermark
-        bits = max(span, restored_end, 0)
-        return bits // 6 + len(self.waiting) * _WAITING_BYTES + 64 <= METADATA_LIMIT
+        bits = self.next_offset - self.watermark - self._saved_bits + more
+        if self._restored_end > self.next_offset:
+            bits += self._restored_bits
+        return bits // 6 + len(self.waiting) * WAITING_BYTES + FIXED_BYTES <= METADATA_LIMIT
 
+    def fits_next(self, offset: int) -> bool:
+        """The same for one given offset, which may lie behind a hole that nobody could foresee."""
+        return self.fits(min(offset - self.next_offset, HOLE_BITS) + 1)
 
-_WAITING_BYTES = 28
-"""Upper bound of one waiting record in the metadata: three varints (9 + 3 + 9 bytes), in base64."""
-
-
-def _encode(watermark: int, finished: set[int], waiting: Mapping[int, InPlace]) -> str:
-    """``p1:`` + base64(flag byte + runs of finished offsets or bitmap + waiting records)."""
-    ordered = sorted(finished)
-    runs = bytearray()
-    end = watermark
-    for first, last in _runs(ordered):
-        _put(runs, first - end)
-        _put(runs, last - first)
-        end = last
-    span = (ordered[-1] - watermark) // 8 + 1 if ordered else 0
-    if len(runs) <= span:
-        flag, body = 0, bytes(runs)
-    else:
-        bitmap = bytearray(span)
-        for offset in ordered:
-            place = offset - watermark
-            bitmap[place >> 3] |= 1 << (place & 7)
-        flag, body = 1, bytes(bitmap)
-    packed = bytearray([flag])
-    _put(packed, len(body))
-    packed += body
-    for offset, record in sorted(waiting.items()):
-        _put(packed, offset - watermark)
-        _put(packed, record.deliveries)
-        _put(packed, record.due_ms)
-    packed += (zlib.crc32(packed) & 0xFFFF).to_bytes(2, "big")
-    return _FORMAT + base64.b64encode(packed).decode()
-
-
-def _decode(watermark: int, metadata: str) -> tuple[set[int], dict[int, InPlace]]:
-    try:
-        if not metadata.startswith(_FORMAT):
-            raise ValueError  # noqa: TRY301 - every way of being unreadable ends in the one error below
-        packed = base64.b64decode(metadata[len(_FORMAT) :], validate=True)
-        if (zlib.crc32(packed[:-2]) & 0xFFFF).to_bytes(2, "big") != packed[-2:]:
-            raise ValueError  # noqa: TRY301
-        numbers = _Reader(packed[1:-2])
-        body = numbers.take(numbers.number())
-        finished = _from_bitmap(watermark, body) if packed[0] else _from_runs(watermark, body)
-        waiting = {}
-        while numbers.rest:
-            offset = watermark + numbers.number()
-            waiting[offset] = InPlace(numbers.number(), numbers.number())
-    except (ValueError, IndexError):
-        msg = (
-            f"the commit at offset {watermark} carries metadata that is not ours or damaged "
-            f"({metadata[:40]!r}): was the group's offset changed by another tool?"
-        )
-        raise ProgressError(msg) from None
-    return finished, waiting
-
-
-def _from_runs(watermark: int, body: bytes) -> set[int]:
-    numbers = _Reader(body)
-    finished: set[int] = set()
-    end = watermark
-    while numbers.rest:
-        first = end + numbers.number()
-        end = first + numbers.number()
-        finished.update(range(first, end + 1))
-    return finished
-
-
-def _from_bitmap(watermark: int, body: bytes) -> set[int]:
-    return {watermark + (index << 3) + bit for index, byte in enumerate(body) for bit in range(8) if byte >> bit & 1}
-
-
-def _runs(ordered: list[int]) -> Iterator[tuple[int, int]]:
-    """Consecutive runs as (first, last)."""
-    start = 0
-    for index in range(1, len(ordered) + 1):
-        if index == len(ordered) or ordered[index] != ordered[index - 1] + 1:
-            yield ordered[start], ordered[index - 1]
-            start = index
-
-
-def _put(target: bytearray, number: int) -> None:
-    """Append an unsigned varint."""
-    while number > 0x7F:  # noqa: PLR2004 - seven bits a byte
-        target.append(number & 0x7F | 0x80)
-        number >>= 7
-    target.append(number)
-
-
-class _Reader:
-    """Takes unsigned varints off the front of a byte string."""
-
-    __slots__ = ("rest",)
-
-    def __init__(self, data: bytes) -> None:
-        self.rest = data
-
-    def number(self) -> int:
-        value = shift = 0
-        for index, byte in enumerate(self.rest):
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
-                self.rest = self.rest[index + 1 :]
-                return value
-        raise IndexError
-
-    def take(self, length: int) -> bytes:
-        if length > len(self.rest):
-            raise IndexError
-        taken, self.rest = self.rest[:length], self.rest[length:]
-        return taken
+    def _tidy(self) -> None:
+        watermark = self.watermark
+        while self._holes and self._holes[0][0] <= watermark:
+            self._saved_bits -= self._holes.popleft()[1]
+        for offset in [offset for offset in self.waiting if offset < watermark or offset in self._finished]:
+            del self.waiting[offset]

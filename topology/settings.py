@@ -50,6 +50,10 @@ Duration = Annotated[
 _NUMBERS = (int, float, int | None, float | None)
 
 
+_LONGEST_LIFE_MS = 2**62
+"""Added to the clock it still is a 64-bit number."""
+
+
 class Section(BaseModel):
     """Base of every part of the file: camelCase names, unknown names refused, values frozen."""
 
@@ -124,7 +128,7 @@ class DeadLetterStrategySection(Section):
         None, description="template with {topic} and {group}; default DLQ.{topic}, shared: ActiveMQ.DLQ"
     )
     process_expired: bool = True
-    expiration: int = Field(0, ge=0, description="ms a dead letter lives; 0 = for ever")
+    expiration: int = Field(0, ge=0, le=_LONGEST_LIFE_MS, description="ms a dead letter lives; 0 = for ever")
 
     def value(self) -> DeadLetterStrategy:
         """The strategy itself."""

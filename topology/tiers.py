@@ -6,9 +6,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
+from math import ceil
 
 from topology.backoff import delays
-from topology.policy import NO_MAXIMUM, PolicyEntry, RedeliveryPolicy
+from topology.policy import NO_MAXIMUM, BackOffAlgorithm, PolicyEntry, RedeliveryPolicy
 
 SMALLEST_RUNG_MS = 1000
 """The ladder's smallest tier; what has less left waits in the mixed topic."""
@@ -46,7 +47,9 @@ class TierSet:
             raise ValueError(msg)
         if self.mixed:
             index = bisect_right(self.delays_ms, remaining_ms)
-            return self.delays_ms[index - 1] if index else None
+            tier = self.delays_ms[index - 1] if index else None
+            # A short tier of a policy's own serves that delay alone: a remainder would go through it again and again.
+            return tier if tier is not None and (tier >= SMALLEST_RUNG_MS or tier == remaining_ms) else None
         index = bisect_left(self.delays_ms, remaining_ms)
         return self.delays_ms[min(index, len(self.delays_ms) - 1)]
 
@@ -59,19 +62,19 @@ def tier_set(entries: Iterable[PolicyEntry]) -> TierSet:
     with ratio 2 up to the longest delay and the mixed topic are added.
     """
     exact: set[int] = set()
-    longest = 0
+    longest: int | None = None
     for entry in entries:
         found = exact_delays(entry.redelivery_policy)
         if found is None:
-            longest = max(longest, longest_delay(entry.redelivery_policy))
+            longest = max(longest or 0, longest_delay(entry.redelivery_policy))
         else:
             exact |= found
-        if entry.maximum_handler_delay is not None:
-            longest = max(longest, entry.maximum_handler_delay)
+        if entry.maximum_handler_delay is not None and entry.maximum_handler_delay > 0:
+            longest = max(longest or 0, entry.maximum_handler_delay)
     if len(exact) > MOST_EXACT_TIERS:
-        longest = max(longest, *exact)
+        longest = max(longest or 0, *exact)
         exact = set()
-    if longest == 0:
+    if longest is None:
         return TierSet(tuple(sorted(exact)), mixed=False)
     return TierSet(tuple(sorted(exact | set(_ladder(longest)))), mixed=True)
 
@@ -96,12 +99,30 @@ def exact_delays(policy: RedeliveryPolicy) -> set[int] | None:
 
 
 def longest_delay(policy: RedeliveryPolicy) -> int:
-    """An upper bound of a policy's delays in ms, at most :data:`LONGEST_RUNG_MS`."""
+    """An upper bound of a policy's delays in ms, at most :data:`LONGEST_RUNG_MS`.
+
+    Whatever was drawn before, a delay is either the redelivery delay or the one before it multiplied,
+    capped, and then drawn; a negative one can be drawn to the other side.
+    """
     redeliveries = policy.maximum_redeliveries
     horizon = _HORIZON if redeliveries == NO_MAXIMUM else min(max(0, redeliveries), _HORIZON)
-    draw = 1.0 if policy.collision_avoidance_factor >= 0 else -1.0
-    chain = islice(delays(policy, (draw for _ in range(horizon))), horizon)
-    return min(LONGEST_RUNG_MS, max((0, *chain)))
+    if horizon == 0:
+        return 0
+    spread = 1 + (abs(policy.collision_avoidance_factor) if policy.randomised else 0.0)
+    floor = abs(policy.redelivery_delay)
+    previous: float = abs(policy.initial_redelivery_delay)
+    longest = previous
+    for _ in range(horizon - 1):
+        following = previous if policy.algorithm is BackOffAlgorithm.ACTIVEMQ_5_8 else 0.0
+        if policy.use_exponential_back_off and policy.back_off_multiplier > 1:
+            following = previous * policy.back_off_multiplier
+            if policy.maximum_redelivery_delay != NO_MAXIMUM:
+                following = min(following, max(policy.maximum_redelivery_delay, floor))
+        previous = max(following, floor) * spread
+        longest = max(longest, previous)
+        if longest >= LONGEST_RUNG_MS:
+            return LONGEST_RUNG_MS
+    return min(LONGEST_RUNG_MS, ceil(longest))
 
 
 def _ladder(longest_ms: int) -> Iterable[int]:
