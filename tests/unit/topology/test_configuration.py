@@ -157,6 +157,12 @@ def test_a_missing_source_is_told_once() -> None:
     assert [(fault.place, fault.problem) for fault in found] == [("redelivery.yaml:3:10 sources", "has no items")]
 
 
+def test_a_variable_that_is_not_set_is_told_once() -> None:
+    """The empty value it leaves behind is no fault of its own."""
+    found = faults(MINIMAL + "mode: ${MODE}\n")
+    assert [fault.problem for fault in found] == ["needs the environment variable MODE, which is not set"]
+
+
 def test_precedence_is_flag_environment_file() -> None:
     """A flag stands above a variable, which stands above the file."""
     text = MINIMAL + "limits: {batch: 1, bufferRecords: 2, shutdownTimeout: 1m}\nmode: auto\n"

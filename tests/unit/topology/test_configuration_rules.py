@@ -178,6 +178,7 @@ def test_settings_that_are_ours(prefix: str, name: str) -> None:
             "}]", "}, {topic: bills, policy: {deadLetterStrategy: {kind: shared}}}]"
         ),
         value("format: avro, schemas: {1: a, 2: b}, reader: b"),
+        value("format: avro, schemas: {1: a}, registry: {url: u}, writeId: 7"),
         HEAD + "policyEntry: {redeliveryPolicy: {useCollisionAvoidance: true, redeliveryDelay: -5}}",
     ],
 )
