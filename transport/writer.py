@@ -8,6 +8,9 @@ The rules for transactional errors, in the order they are tried:
 * everything else (time-out, unknown outcome, fatal): throw the producer away and make a new one with
   the same ``transactional.id``. Its ``init_transactions`` finishes or aborts the old transaction and
   fences the old epoch. Never abort after a commit that timed out: it may have happened.
+
+The broker measures a batch of the client's as a whole, and refuses all its records alike. So when more
+than one copy is refused for its size, each is tried in a batch of its own, which tells.
 """
 
 from __future__ import annotations
@@ -19,13 +22,16 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from topology.progress import Checkpoint
+from transport.bounded_calls import BoundedCalls
 from transport.client_config import Config, client_log
-from transport.errors import Refusal, TransportError, WriteRefusedError, WriterFencedError, WriteUndoneError
+from transport.errors import TransportError, WriteRefusedError, WriterFencedError, WriteUndoneError
 from transport.protocols import Copy, Group, Partition
+from transport.refusals import Failed, SizeUnclearError, find_too_large, produce, raise_refused
 
 _log = logging.getLogger(__name__)
 
 _CALL_TIMEOUT_S = 30.0
+_OFFSETS_TIMEOUT_S = 10.0
 _INIT_TIMEOUT_S = 90.0
 """A predecessor's open transaction is waited for: its time-out plus the broker's scan of 10 s."""
 
@@ -37,22 +43,9 @@ _FENCED = frozenset(
         KafkaError.FENCED_INSTANCE_ID,
     }
 )
-_FOR_GOOD = frozenset(
-    {
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.RECORD_LIST_TOO_LARGE,
-        KafkaError.INVALID_MSG,
-        KafkaError.INVALID_RECORD,
-        KafkaError.INVALID_TIMESTAMP,
-        KafkaError.POLICY_VIOLATION,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_EXCEPTION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-    }
-)
-"""Refusals that writing the same copy again cannot change."""
+
+_SINGLY: Config = {"batch.num.messages": 1, "max.in.flight.requests.per.connection": 1, "linger.ms": 0}
+"""Each record in a batch of its own, none sent before the one ahead of it is answered."""
 
 
 class AutoWriter:
@@ -65,12 +58,13 @@ class AutoWriter:
     def write(self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """See :class:`transport.protocols.Writer`."""
         if copies:
-            failed: list[tuple[int, KafkaError]] = []
-            _produce(self._producer, copies, failed)
-            if self._producer.flush(_CALL_TIMEOUT_S) > 0:
-                self._producer.purge()
-                raise WriteUndoneError(f"the broker did not confirm {len(copies)} copies in {_CALL_TIMEOUT_S:.0f} s")
-            _raise_refused(failed)
+            failed = self._confirm(copies)
+            try:
+                raise_refused(failed)
+            except SizeUnclearError as error:
+                failed = [entry for entry in failed if entry[0] not in error.suspects]
+                failed += [(index, why) for index in error.suspects for _, why in self._confirm([copies[index]])]
+                raise_refused(failed, singly=True)
             if failed:
                 raise WriteUndoneError(failed[0][1].str())
         try:
@@ -81,6 +75,14 @@ class AutoWriter:
     def close(self) -> None:
         """Release the client."""
         self._producer.flush(1.0)
+
+    def _confirm(self, copies: Sequence[Copy]) -> Failed:
+        failed: Failed = []
+        produce(self._producer, copies, failed)
+        if self._producer.flush(_CALL_TIMEOUT_S) > 0:
+            self._producer.purge()
+            raise WriteUndoneError(f"the broker did not confirm {len(copies)} copies in {_CALL_TIMEOUT_S:.0f} s")
+        return failed
 
 
 class TransactedWriter:
@@ -94,33 +96,71 @@ class TransactedWriter:
         """
         self._config = config
         self._group = group
+        self._calls = BoundedCalls()
+        self._singly = False
         self._producer = self._take_over()
 
     def write(self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """See :class:`transport.protocols.Writer`."""
+        try:
+            self._write(copies, checkpoints)
+        except SizeUnclearError as error:
+            self._replace(singly=True)
+            try:
+                self._write_singly(copies, checkpoints, error.suspects)
+            except (WriteRefusedError, WriteUndoneError):
+                self._replace()
+                raise
+            self._replace()
+
+    def _write_singly(
+        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], suspects: Sequence[int]
+    ) -> None:
+        """Find out which copies are too large; if none is, write."""
+        try:
+            refusals = find_too_large(self._producer, copies, suspects, _CALL_TIMEOUT_S)
+        except KafkaException as exception:
+            raise WriteUndoneError(str(exception)) from exception
+        if refusals:
+            raise WriteRefusedError(refusals)
+        self._write(copies, checkpoints)
+
+    def _write(self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint]) -> None:
         offsets = [
             TopicPartition(place.topic, place.number, point.offset, metadata=point.metadata)
             for place, point in checkpoints.items()
         ]
-        failed: list[tuple[int, KafkaError]] = []
+        failed: Failed = []
         producer = self._producer
         try:
             producer.begin_transaction()
-            _produce(producer, copies, failed)
+            produce(producer, copies, failed)
             if failed:  # refused at once by the client itself, which does not spoil the transaction: we do
                 producer.abort_transaction(_CALL_TIMEOUT_S)
-                _raise_refused(failed)
+                raise_refused(failed, singly=self._singly)
             if offsets:
-                producer.send_offsets_to_transaction(offsets, self._group.group_metadata(), _CALL_TIMEOUT_S)
+                self._send_offsets(producer, offsets)
             producer.commit_transaction(_CALL_TIMEOUT_S)
         except KafkaException as exception:
             self._settle(exception.args[0], failed)
 
     def close(self) -> None:
         """Release the client; between two writes no transaction is open."""
-        self._discard()
+        if hasattr(self, "_producer"):  # else taking over failed, which is being reported
+            self._discard()
 
-    def _settle(self, error: KafkaError, failed: list[tuple[int, KafkaError]]) -> None:
+    def _send_offsets(self, producer: Producer, offsets: list[TopicPartition]) -> None:
+        """Do not trust this call's own time-out: with the group's coordinator gone it can hang (librdkafka#5456)."""
+        send = partial(producer.send_offsets_to_transaction, offsets, self._group.group_metadata(), _OFFSETS_TIMEOUT_S)
+        try:
+            self._calls.make(send, 2 * _OFFSETS_TIMEOUT_S)
+        except TimeoutError:
+            _log.warning("offsets could not be added to a transaction, starting a new producer")
+            self._calls = BoundedCalls()
+            self._replace()
+            raise WriteUndoneError("transaction settled by a new producer: a call did not return") from None
+
+    def _settle(self, error: KafkaError, failed: Failed) -> None:
         """Bring the producer back to a known state; always raises."""
         if error.code() in _FENCED:
             raise WriterFencedError(
@@ -131,15 +171,16 @@ class TransactedWriter:
                 self._producer.abort_transaction(_CALL_TIMEOUT_S)
             except KafkaException as exception:
                 _log.warning("abort failed, starting a new producer: %s", exception)
-                self._replace()
-            _raise_refused(failed)
+                self._replace(singly=self._singly)
+            raise_refused(failed, singly=self._singly)
             raise WriteUndoneError(f"transaction aborted: {error.str()}")
         _log.warning("outcome of a transaction unknown, starting a new producer: %s", error)
-        self._replace()
-        _raise_refused(failed)
+        self._replace(singly=self._singly)
+        raise_refused(failed, singly=self._singly)
         raise WriteUndoneError(f"transaction settled by a new producer: {error.str()}")
 
-    def _replace(self) -> None:
+    def _replace(self, *, singly: bool = False) -> None:
+        self._singly = singly
         self._discard()
         self._producer = self._take_over()
 
@@ -150,7 +191,8 @@ class TransactedWriter:
         del self._producer
 
     def _take_over(self) -> Producer:
-        producer = Producer(self._config, logger=client_log)
+        config = self._config | _SINGLY if self._singly else self._config
+        producer = Producer(config, logger=client_log)
         try:
             producer.init_transactions(_INIT_TIMEOUT_S)
         except KafkaException as exception:
@@ -158,33 +200,3 @@ class TransactedWriter:
             message = f"cannot take over transactional.id {self._config['transactional.id']}: {error.str()}"
             raise TransportError(message) from exception
         return producer
-
-
-def _produce(producer: Producer, copies: Sequence[Copy], failed: list[tuple[int, KafkaError]]) -> None:
-    """Hand every copy to the client; those refused at once or later are noted in ``failed``."""
-
-    def report(index: int, error: KafkaError | None, _message: object) -> None:
-        if error is not None:
-            failed.append((index, error))
-
-    for index, (topic, partition, key, value, headers) in enumerate(copies):
-        place = -1 if partition is None else partition
-        while True:
-            try:
-                producer.produce(topic, value, key, place, on_delivery=partial(report, index), headers=headers)  # type: ignore[arg-type] # a list of str is not wanted, only read
-            except BufferError:
-                producer.poll(0.1)
-                continue
-            except KafkaException as exception:
-                error = exception.args[0]
-                if error.code() not in _FOR_GOOD:
-                    raise
-                failed.append((index, error))
-            break
-    producer.poll(0)
-
-
-def _raise_refused(failed: Sequence[tuple[int, KafkaError]]) -> None:
-    refusals = [Refusal(index, error.str()) for index, error in failed if error.code() in _FOR_GOOD]
-    if refusals:
-        raise WriteRefusedError(refusals)
