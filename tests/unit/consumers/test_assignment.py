@@ -108,14 +108,13 @@ class TestTake:
         assert source.closed
 
     def test_a_halted_partition_is_not_read(self) -> None:
-        """Nor counted among those that are; the others go on."""
+        """Until a restart; the others go on."""
         owned = assignment(committed(orders=0, ready=0))
         owned.open([ORDERS, READY])
         owned.halt([ORDERS])
         assert taken(owned, record(0), redelivery(0, lineage(partition=0))) == {READY: [0]}
-        assert owned.active() == [READY]
         assert owned.halted == {ORDERS}
-        assert owned.active(without=[READY]) == []
+        assert dict(owned.places()) == {ORDERS: False, READY: True}
 
     def test_nothing_is_nothing(self) -> None:
         """An empty fetch."""

@@ -267,6 +267,12 @@ class TestRipe:
             assert parts.committer.ripe(more_to_come=True)
             parts.write()
 
+    def test_a_halt_waits_for_nothing(self) -> None:
+        """What stands behind the record must not be handed out meanwhile."""
+        parts = Set()
+        parts.committer.batch.add(handled(source(), record(0), failures={0: OUT_OF_MEMORY}))
+        assert parts.committer.ripe(more_to_come=True)
+
     def test_a_full_batch_waits_for_nothing(self) -> None:
         """Fullness is in records, whatever became of them."""
         parts = Set(most=3)

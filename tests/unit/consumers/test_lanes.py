@@ -9,7 +9,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from consumers.lanes import LONGEST_UNIT, Lanes
 from consumers.unit import Assigned, Unit
-from tests.unit.consumers.records import record, source
+from tests.unit.consumers.records import ready, record, source
 from topology.settings import Ordering
 
 
@@ -236,9 +236,10 @@ class _Machine(RuleBasedStateMachine):
     def start(self, slots: int) -> None:
         self.lanes = Lanes(self.ordering, slots)
 
-    @rule(target=open_)
-    def open_partition(self) -> Assigned:
-        assigned = opened(self.lanes, len(self.handled))
+    @rule(target=open_, redelivered=st.booleans())
+    def open_partition(self, redelivered: bool) -> Assigned:  # noqa: FBT001 - drawn
+        assigned = (ready if redelivered else source)(partition=len(self.handled))
+        self.lanes.open(assigned)
         self.waiting[assigned], self.handled[assigned] = [], []
         return assigned
 

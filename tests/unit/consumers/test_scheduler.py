@@ -52,13 +52,13 @@ class NotingReleases(Noting):
 class Running:
     """A scheduler that owns three partitions, all read from their start, and is turned by hand."""
 
-    def __init__(self, *script: Exception, batch: int = 1000) -> None:
+    def __init__(self, *script: Exception, limit: str = "batch: 1000") -> None:
         settings = load_settings(
             f"""
             group: billing
             kafka: {{bootstrap.servers: "localhost:9092"}}
             sources: [{{topic: orders}}]
-            limits: {{batch: {batch}}}
+            limits: {{{limit}}}
             """
         )
         self.reader = StoredOffsets({place: Checkpoint(0, "") for place in (QUICK, SLOW, MIXED)}, counts=COUNTS)
@@ -170,13 +170,48 @@ def test_writes_that_are_always_undone_are_given_up(monkeypatch: pytest.MonkeyPa
 
 def test_a_backlog_in_one_tier_does_not_keep_another_from_its_turn() -> None:
     """A write has only so much room; partitions with more than that take turns."""
-    running = Running(batch=2)
+    running = Running(limit="batch: 2")
     backlog = [due(QUICK, n, n + 1) for n in range(0, 8, 2)]
     running.now_ms = NOW - 1
     running.turn(*backlog, due(SLOW, 0))
     running.now_ms = NOW
     running.turn((), ())
     assert any(SLOW in checkpoints for _, checkpoints in running.writer.confirmed[:2])
+
+
+def test_a_clock_that_is_set_back_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour: what was due in a moment leaves after its tier's delay at the latest, and is counted."""
+    clock = Clock()
+    monkeypatch.setattr("consumers.scheduler.monotonic_s", clock)
+    running = Running()
+    running.turn(due(QUICK, 0, due_ms=NOW + 700))
+    running.now_ms -= 3_600_000
+    running.turn()
+    for _ in range(2):
+        clock.advance(0.5)
+        assert running.writer.confirmed == []
+        running.now_ms += 500
+        running.turn()
+    assert running.topics() == [["billing.ready.orders"]]
+    assert running.observer.releases[0].clock_faults == 1
+
+
+@pytest.mark.parametrize("limit", ["batch: 2, bufferRecords: 6", "bufferBytes: 196608"])
+def test_a_full_tier_is_paused_until_it_is_half_empty(limit: str) -> None:
+    """In records or in bytes, of which each partition has its share; the others are read on."""
+    running = Running(limit=limit)
+    records = [
+        Fetched(*QUICK, offset, None, b"x" * 32768, waiting_headers(lineage(offset), due_ms=NOW + 100 + offset), NOW)
+        for offset in range(2)
+    ]
+    running.turn(records)
+    assert running.reader.paused == {QUICK}
+    running.now_ms += 100
+    running.turn()
+    assert running.reader.paused == {QUICK}
+    running.now_ms += 1
+    running.turn()
+    assert running.reader.paused == set()
 
 
 def test_a_tier_without_an_offset_is_a_fault() -> None:

@@ -111,6 +111,51 @@ class TestClockFault:
         assert offsets(one.take(NOW + DELAY, 9)) == [0, 1]
 
 
+class TestClockSetBack:
+    """Our own clock jumps back while records wait by it."""
+
+    @pytest.mark.parametrize("ordered", [True, False])
+    def test_nobody_waits_for_it_to_catch_up(self, ordered: bool) -> None:  # noqa: FBT001 - a column of the table
+        """No longer than the tier's delay from then on, each record counted; the order stays."""
+        one = tier(ordered=ordered)
+        for offset, due_in in enumerate([200, 600, 900]):
+            one.add(waiting(offset, NOW + due_in - DELAY, NOW + due_in), NOW)
+        one.clock_set_back(NOW - 500)
+        assert one.clock_faults == 2
+        assert offsets(one.take(NOW + 200, 9)) == [0]
+        assert offsets(one.take(NOW + 500, 9)) == [1, 2]
+
+    def test_what_it_does_not_hold_up_stays_as_it_was(self) -> None:
+        """A small step changes nothing for records that leave soon."""
+        one = tier()
+        one.add(waiting(0, NOW - DELAY + 50, NOW + 50), NOW)
+        one.clock_set_back(NOW - 900)
+        assert (one.next_ms, one.clock_faults) == (NOW + 50, 0)
+
+
+class TestRoom:
+    def test_bytes_are_those_of_the_values_held(self) -> None:
+        """A tombstone has none."""
+        one = tier()
+        for offset, value in enumerate([b"12345", None, b"123"]):
+            headers = waiting_headers(lineage(), due_ms=NOW)
+            one.add(Fetched("billing.retry", 0, offset, None, value, headers, NOW), NOW)
+        assert one.bytes == 8
+        one.take(NOW, 2)
+        assert one.bytes == 3
+
+    def test_only_the_mixed_topic_can_fill_the_commits_metadata(self) -> None:
+        """A tier is done from its head on, so its offset says everything."""
+        for ordered in (True, False):
+            one = tier(ordered=ordered)
+            for offset in range(0, 400_000, 2):
+                one.progress.see(offset)
+            one.progress.finish(range(0, 400_000, 4))
+            one.progress.see(400_001)
+            assert one.noteworthy(0) == (ordered or one.progress.fits(0))
+            assert one.noteworthy(10**9) == ordered
+
+
 class TestOrder:
     def test_a_tier_waits_for_its_head(self) -> None:
         """In a tier all stay equally long, so its order is the order of leaving."""
