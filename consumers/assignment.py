@@ -55,9 +55,9 @@ class Assignment:
         """Every partition owned."""
         return list(self._owned.values())
 
-    def active(self, without: Collection[Partition] = ()) -> list[Partition]:
-        """Every partition that is read, without some."""
-        return [place for place in self._owned if place not in self._halted and place not in without]
+    def places(self) -> Iterator[tuple[Partition, bool]]:
+        """Every partition owned, and whether it holds redeliveries."""
+        return ((place, assigned.redelivered) for place, assigned in self._owned.items())
 
     def find(self, partitions: Iterable[Partition]) -> list[Assigned]:
         """Those of them that are owned."""

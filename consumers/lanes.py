@@ -13,6 +13,9 @@ from transport.protocols import Message
 
 LONGEST_UNIT = 256
 
+DUE_SHARE = 3
+"""So many units of redeliveries are begun for one of fresh records, where both wait."""
+
 
 class Lanes:
     """Everything that waits for a slot, in line. Not thread-safe: owned by the polling thread.
@@ -24,7 +27,9 @@ class Lanes:
     def __init__(self, ordering: Ordering, slots: int) -> None:
         self._ordering = ordering
         self._slots = slots
-        self._line: deque[Lane] = deque()
+        self._fresh: deque[Lane] = deque()
+        self._due: deque[Lane] = deque()
+        self._due_in_a_row = 0
         self.waiting = 0
         """How many records wait for a slot."""
 
@@ -51,12 +56,19 @@ class Lanes:
 
     def next_unit(self) -> Unit | None:
         """The next piece of work, or ``None`` if no lane may start one."""
-        while self._line:
-            lane = self._line.popleft()
+        while line := self._next_line():
+            lane = line.popleft()
             lane.listed = False
             if lane.queue:  # empty once its partition was closed
+                self._due_in_a_row = self._due_in_a_row + 1 if line is self._due else 0
                 return self._start(lane)
         return None
+
+    def _next_line(self) -> deque[Lane]:
+        """Redeliveries first, for they have a due time; but where both wait, every fourth unit is a fresh one."""
+        if self._due and not (self._fresh and self._due_in_a_row >= DUE_SHARE):
+            return self._due
+        return self._fresh
 
     def _start(self, lane: Lane) -> Unit:
         # Few records: a share for each slot. Many: as many as one unit may hold.
@@ -92,4 +104,4 @@ class Lanes:
     def _enlist(self, lane: Lane) -> None:
         if not lane.listed and lane.queue and not (lane.exclusive and lane.under_way):
             lane.listed = True
-            self._line.append(lane)
+            (self._due if lane.assigned.redelivered else self._fresh).append(lane)

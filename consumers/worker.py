@@ -24,7 +24,7 @@ from transport.protocols import Message, Partition, Source
 _IDLE_S = 0.2
 _BUSY_S = 0.002
 _EVERY_S = 1.0
-"""How often the state is told, and at most how long the client goes without being polled."""
+"""How often the state is told."""
 
 _CLOSING_S = 3.0
 """What the last steps of a shutdown need of its time."""
@@ -60,11 +60,11 @@ class Worker:
         self._observer = parts.observer
         self._under_way: set[Unit] = set()
         self._stuck: set[Unit] = set()
-        self._paused = False
+        self._paused: set[Partition] = set()
         self._crowded: set[Partition] = set()
         self._leaving: frozenset[Partition] = frozenset()
         self._stopping = False
-        self._polled_s = self._told_s = 0.0
+        self._told_s = 0.0
         deadline = parts.handler.deadline
         self._deadline_s = None if deadline is None else deadline.total_seconds()
 
@@ -104,21 +104,32 @@ class Worker:
         held = self._lanes.waiting + sum(len(unit.messages) - unit.position for unit in self._under_way)
         room = self._limits.buffer_records - held
         if self._assignment.bytes_held(held) >= self._limits.buffer_bytes:
-            room = 0
-        now = monotonic_s()
-        if room <= 0:
-            # Pausing throws away what the client has fetched ahead; so first just do not ask for a while.
-            if now - self._polled_s < _EVERY_S:
-                return []
-            if not self._paused:
-                self._paused = True
-                self._reader.pause(self._assignment.active())
-        elif self._paused:
-            self._paused = False
-            self._reader.resume(self._assignment.active(self._crowded))
-        self._polled_s = now
+            room = min(room, 0)
+        extra = self._limits.buffer_records // 4
+        self._pause_only(self._without_room(room, extra))
         busy = self._under_way or self._committer.batch.size or self._lanes.waiting
-        return self._reader.fetch(max(1, min(room, self._limits.batch)), 0.0 if busy else _IDLE_S)
+        return self._reader.fetch(max(1, min(room + extra, self._limits.batch)), 0.0 if busy else _IDLE_S)
+
+    def _without_room(self, room: int, extra: int) -> set[Partition]:
+        """The partitions that take no new records for now.
+
+        A full buffer stops the sources first: redeliveries have a due time, and a quarter more room.
+        What is stopped goes on when half the room is free again, since each stop costs a new fetch.
+        """
+        stopped = set(self._assignment.halted) | self._crowded
+        for place, redelivered in self._assignment.places():
+            limit = -extra if redelivered else 0
+            if place in self._paused:
+                limit += self._limits.buffer_records // 2
+            if room <= limit:
+                stopped.add(place)
+        return stopped
+
+    def _pause_only(self, stopped: set[Partition]) -> None:
+        if stopped != self._paused:
+            self._reader.pause(stopped - self._paused)
+            self._reader.resume(self._paused - stopped)
+            self._paused = stopped
 
     def _take(self, messages: list[Message]) -> None:
         verdicts = self._parts.verdicts
@@ -131,22 +142,17 @@ class Worker:
                 self._lanes.add(assigned, [record for record in records if record not in judged])
             else:
                 self._lanes.add(assigned, records)
-        if self._parts.handler.ordering is not Ordering.PARTITION or self._assignment.deferred:
+        if self._parts.handler.ordering is not Ordering.PARTITION or self._assignment.deferred or self._crowded:
             self._keep_within_metadata()
 
     def _keep_within_metadata(self) -> None:
         """A partition whose finished records could not be noted any more takes no new ones for now."""
         most = max(self._limits.batch, HOLE_BITS + 1)
-        crowded = {a.partition for a in self._assignment.all() if not a.progress.fits(most)}
+        self._crowded = {a.partition for a in self._assignment.all() if not a.progress.fits(most)}
         deferred, self._assignment.deferred = self._assignment.deferred, {}
         for place, offset in deferred.items():
             self._reader.seek(place, offset)
-            crowded.add(place)
-        if crowded != self._crowded:
-            self._reader.pause(crowded - self._crowded)
-            if not self._paused:
-                self._reader.resume(set(self._assignment.active(crowded)) & self._crowded)
-            self._crowded = crowded
+            self._crowded.add(place)
 
     def _hand_out(self) -> None:
         """Keep every slot busy, and as many units again in line, for the time of a write."""
@@ -194,7 +200,6 @@ class Worker:
         for assigned in self._assignment.reopen(leaving=self._leaving):
             self._lanes.open(assigned)
             self._reader.seek(assigned.partition, assigned.progress.next_offset)
-        self._reader.pause(self._assignment.halted)
 
     # Deadlines and state.
 
@@ -298,6 +303,7 @@ class Worker:
             self._lanes.close(assigned)
             self._assignment.close(assigned)
             self._crowded.discard(assigned.partition)
+            self._paused.discard(assigned.partition)
 
     # The end.
 

@@ -23,7 +23,8 @@ _CONSUMER_DEFAULTS: Config = {
     "fetch.wait.max.ms": 20,
     # A prefetch of 64 MiB a partition would outlive any bound of ours on memory.
     "queued.max.messages.kbytes": 16_384,
-    "queued.min.messages": 10_000,
+    # A redelivery waits behind whatever the client has fetched ahead of it.
+    "queued.min.messages": 1_000,
 }
 _CONSUMER_OURS: Config = {
     "enable.auto.commit": False,
