@@ -8,6 +8,18 @@ to have it dead-lettered at once, or :class:`Redeliver` to name a delay of its o
 
 from consumers.record import Context, Record, Redeliver, Reject
 from consumers.testkit import HandlerKit
+from serdes.codec import JsonCodec, RawCodec, StringCodec
 from topology.policy import DeadLetterStrategy, RedeliveryPolicy
 
-__all__ = ["Context", "DeadLetterStrategy", "HandlerKit", "Record", "Redeliver", "RedeliveryPolicy", "Reject"]
+__all__ = [
+    "Context",
+    "DeadLetterStrategy",
+    "HandlerKit",
+    "JsonCodec",
+    "RawCodec",
+    "Record",
+    "Redeliver",
+    "RedeliveryPolicy",
+    "Reject",
+    "StringCodec",
+]

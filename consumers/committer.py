@@ -9,6 +9,7 @@ from consumers.batch import Batch, Owner, Shared
 from consumers.clock import monotonic_s
 from consumers.errors import HaltedError
 from consumers.observer import Observer
+from consumers.patience import Patience
 from consumers.unit import Assigned
 from topology.decision import Failure, FailureKind
 from topology.progress import Checkpoint
@@ -16,9 +17,6 @@ from transport.errors import WriteRefusedError, WriteUndoneError
 from transport.protocols import Partition, Writer
 
 _log = logging.getLogger(__name__)
-
-GIVE_UP_S = 60.0
-"""Writes undone for so long, without one that succeeds, mean that the next one will be, too."""
 
 LINGER_S = 0.01
 """How long outcomes may wait for more to be written with them while more are under way."""
@@ -40,7 +38,7 @@ class Committer:
         self._writer = writer
         self._observer = observer
         self._most = most
-        self._undone_since_s: float | None = None
+        self._patience = Patience()
         self._since_s = 0.0
         self.batch = Batch(shared)
 
@@ -93,7 +91,7 @@ class Committer:
         except WriteUndoneError as error:
             self._note_undone(str(error))
             return []
-        self._undone_since_s = None
+        self._patience.succeeded()
         self._drop_verdicts(checkpoints)
         self._observer.committed(batch.committed(monotonic_s() - started))
         if batch.halts:
@@ -141,10 +139,6 @@ class Committer:
                 del verdicts[place, offset]
 
     def _note_undone(self, cause: str) -> None:
-        now = monotonic_s()
-        if self._undone_since_s is None:
-            self._undone_since_s = now
-        if now - self._undone_since_s > GIVE_UP_S:
-            raise HaltedError(f"every write of the last {GIVE_UP_S:.0f} s was undone, the last: {cause}")
+        self._patience.undone(cause)
         _log.warning("going back to the committed offsets: %s", cause)
         self._observer.undone(cause)

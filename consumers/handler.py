@@ -111,7 +111,11 @@ def _takes_context(function: Callable[..., object], target: str) -> bool:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return False
-    for arguments in (_TWO, 1):
+    # One argument first: a second parameter with a default is the user's own, unless it is called "context".
+    parameters = signature.parameters
+    open_ended = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters.values())
+    wanted = (_TWO, 1) if open_ended or "context" in parameters else (1, _TWO)
+    for arguments in wanted:
         try:
             signature.bind(*([None] * arguments))
         except TypeError:

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from consumers.clock import Clock, monotonic_s
-from consumers.committer import GIVE_UP_S
 from consumers.errors import HaltedError
 from consumers.observer import Observer, Released, TierBacklog
+from consumers.patience import Patience
 from consumers.release import Release, Releaser
 from consumers.routes import naming_of
 from consumers.tier import Tier
@@ -47,7 +47,7 @@ class Scheduler:
         self._full: set[Partition] = set()
         self._refusals: dict[tuple[Partition, int], str] = {}
         self._stopping = False
-        self._undone_since_s: float | None = None
+        self._patience = Patience()
         self._told_s = self._refreshed_s = 0.0
         self._ahead_ms: int | None = None
         """The wall clock minus the monotonic one, at the last turn."""
@@ -187,7 +187,7 @@ class Scheduler:
         except WriteUndoneError as error:
             self._undo(str(error))
         else:
-            self._undone_since_s = None
+            self._patience.succeeded()
             for place, offset in list(self._refusals):
                 if place in checkpoints and offset < checkpoints[place].offset:
                     del self._refusals[place, offset]
@@ -208,11 +208,7 @@ class Scheduler:
 
     def _undo(self, cause: str) -> None:
         """Go back to what is committed, whatever that is."""
-        now = monotonic_s()
-        if self._undone_since_s is None:
-            self._undone_since_s = now
-        if now - self._undone_since_s > GIVE_UP_S:
-            raise HaltedError(f"every write of the last {GIVE_UP_S:.0f} s was undone, the last: {cause}")
+        self._patience.undone(cause)
         _log.warning("going back to the committed offsets: %s", cause)
         self._observer.undone(cause)
         places = list(self._tiers)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from consumers.committer import GIVE_UP_S, LINGER_S, Committer
+from consumers.committer import LINGER_S, Committer
 from consumers.errors import HaltedError
+from consumers.patience import GIVE_UP_S
 from consumers.unit import Assigned
 from tests.unit.consumers.batches import DEAD, OUT_OF_MEMORY, RAISED, REJECTED, TIER, handled, output, shared
 from tests.unit.consumers.doubles import Clock, Noting, ScriptedWriter
@@ -23,6 +24,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The time that the committer sees."""
     clock = Clock()
     monkeypatch.setattr("consumers.committer.monotonic_s", clock)
+    monkeypatch.setattr("consumers.patience.monotonic_s", clock)
     return clock
 
 
@@ -191,6 +193,11 @@ class TestUndone:
         self.attempts(parts, clock, 7, every_s=GIVE_UP_S / 6)
         with pytest.raises(HaltedError, match="every write of the last 60 s was undone, the last: no 7"):
             self.attempts(parts, clock, 1, every_s=0)
+
+    def test_a_pause_between_them_begins_a_new_series(self, clock: Clock) -> None:
+        """Nothing was tried meanwhile, so nothing is known of the time between."""
+        parts = Set(*[WriteUndoneError("") for _ in range(4)])
+        self.attempts(parts, clock, 4, every_s=GIVE_UP_S)
 
     def test_however_many_there_are(self, clock: Clock) -> None:
         """Each refused record of a batch can cost one, so their number says nothing."""

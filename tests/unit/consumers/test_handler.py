@@ -75,6 +75,8 @@ class AsyncCallable:
 SHAPES: dict[str, tuple[Callable[[Calls], Callable[..., Any]], int, bool]] = {
     "bound method": (lambda calls: calls.one, 1, False),
     "bound method with context": (lambda calls: calls.two, 2, False),
+    "a default of the user's own": (lambda calls: lambda record, _db="db": calls.one(record), 1, False),
+    "a context that may be left out": (lambda calls: lambda record, context=None: calls.two(record, context), 2, False),
     "lambda": (lambda calls: lambda record: calls.seen.append((record,)), 1, False),
     "lambda with context": (lambda calls: lambda record, context: calls.seen.append((record, context)), 2, False),
     "partial": (lambda calls: functools.partial(calls.bound_first, "bound"), 2, False),

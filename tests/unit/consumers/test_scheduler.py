@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from consumers.committer import GIVE_UP_S
 from consumers.errors import HaltedError
 from consumers.observer import Released
+from consumers.patience import GIVE_UP_S
 from consumers.scheduler import Scheduler
 from tests.unit.consumers.doubles import Clock, Noting, ScriptedWriter, StoredOffsets
 from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
@@ -159,11 +159,11 @@ def test_an_undone_write_is_done_again() -> None:
 def test_writes_that_are_always_undone_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while, not after a number."""
     clock = Clock()
-    monkeypatch.setattr("consumers.scheduler.monotonic_s", clock)
+    monkeypatch.setattr("consumers.patience.monotonic_s", clock)
     running = Running(*[WriteUndoneError("no") for _ in range(20)])
-    for _ in range(10):
+    for _ in range(4):
         running.turn(due(QUICK, 0))
-    clock.advance(GIVE_UP_S + 1)
+        clock.advance(GIVE_UP_S / 4 + 1)
     with pytest.raises(HaltedError, match="every write of the last 60 s was undone, the last: no"):
         running.turn(due(QUICK, 0))
 
