@@ -153,7 +153,7 @@ class TransactedWriter:
         """Do not trust this call's own time-out: with the group's coordinator gone it can hang (librdkafka#5456)."""
         send = partial(producer.send_offsets_to_transaction, offsets, self._group.group_metadata(), _OFFSETS_TIMEOUT_S)
         try:
-            self._calls.make(send, 2 * _OFFSETS_TIMEOUT_S)
+            self._calls.make(send, _OFFSETS_TIMEOUT_S + 2)
         except TimeoutError:
             _log.warning("offsets could not be added to a transaction, starting a new producer")
             self._calls = BoundedCalls()
