@@ -32,7 +32,7 @@ Pairs = Sequence[tuple[str, bytes | None]]
 Config = dict[str, str | int | float | bool]
 
 _QUIET: Config = {"log_level": 0}
-_ANSWER_S = 20.0
+_ANSWER_S = 45.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,8 @@ class Cluster:
         """Set a group's offset, as a tool would."""
         request = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset)])]
         for answer in self._admin.alter_consumer_group_offsets(request).values():
-            answer.result(_ANSWER_S)
+            for place in answer.result(_ANSWER_S).topic_partitions or []:
+                assert place.error is None, place.error
 
     def delete_group(self, group: str) -> None:
         """Delete a group with all its offsets; it must have no members."""
