@@ -1,12 +1,14 @@
-"""The command line, but its process kills itself (SIGKILL) at a chosen step of a chosen transaction.
+"""The command line, but its process kills itself (SIGKILL) at a chosen step of a chosen write.
 
 ``python -m tests.scenarios.dying STEP NUMBER worker --config ...``: the real program with a client that dies in the
-``NUMBER``-th transaction that writes copies, right after
+``NUMBER``-th write that has copies, right after
 
 * ``begin``: nothing of it has reached the broker;
 * ``produce``: the broker has the copies;
 * ``offsets``: and the offsets;
 * ``commit``: everything is committed, but the process has not learned so.
+
+In mode auto, which has no transactions, only the first two exist.
 """
 
 import os
@@ -24,19 +26,31 @@ PROGRAM: Final = ("-m", "tests.scenarios.dying")
 
 
 class DyingProducer(Producer):
-    """Counts the transactions that carry copies, and dies in one of them."""
+    """Counts the writes that have copies, and dies in one of them."""
 
     step = ""
     number = 0
     _copies = 0
-    _transactions = 0
+    _writes = 0
+    _transacted = False
+
+    def begin_transaction(self) -> None:
+        self._transacted = True
+        super().begin_transaction()
 
     def produce(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
         self._copies += 1
         if self._copies == 1:
-            type(self)._transactions += 1
+            type(self)._writes += 1
             self._die_at("begin")
         super().produce(*args, **kwargs)
+
+    def flush(self, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - handed on as they are
+        left: int = super().flush(*args, **kwargs)
+        if not self._transacted:
+            self._die_at("produce")
+            self._copies = 0
+        return left
 
     def send_offsets_to_transaction(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
         self.flush(10)
@@ -50,7 +64,7 @@ class DyingProducer(Producer):
         self._copies = 0
 
     def _die_at(self, step: str) -> None:
-        if self._copies and step == self.step and self._transactions == self.number:
+        if self._copies and step == self.step and self._writes == self.number:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
