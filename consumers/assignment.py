@@ -12,7 +12,6 @@ from topology.errors import HeaderError
 from topology.headers import read_lineage
 from topology.lineage import Lineage
 from topology.progress import Checkpoint, Progress
-from topology.progress_metadata import HOLE_BITS
 from transport.errors import MissingOffsetError
 from transport.message_headers import UnreadableHeadersError, headers_of
 from transport.protocols import Message, Partition, Source
@@ -88,11 +87,13 @@ class Assignment:
         self._owned = {}
         return self.open(places)
 
-    def close(self, assigned: Assigned) -> None:
-        """Own it no more."""
-        assigned.closed = True
-        self._owned.pop(assigned.partition, None)
-        self._halted.discard(assigned.partition)
+    def close(self, partition: Partition) -> None:
+        """Own it no more, and forget what was known of it."""
+        assigned = self._owned.pop(partition, None)
+        if assigned is not None:
+            assigned.closed = True
+        self._halted.discard(partition)
+        self.deferred.pop(partition, None)
 
     def halt(self, partitions: Iterable[Partition]) -> None:
         """Read these no more."""
@@ -122,12 +123,13 @@ class Assignment:
     def _seen(self, assigned: Assigned, records: Sequence[Message]) -> list[Message]:
         """Those that are new; from the first on whose note would not fit into the metadata, none, for now."""
         progress = assigned.progress
+        roomy = progress.fits(max(0, records[-1].offset() - progress.next_offset) + 1)
         fresh = []
         for record in records:
             offset = record.offset()
             if offset < progress.next_offset:
                 continue
-            if offset - progress.next_offset > HOLE_BITS and not progress.fits_next(offset):
+            if not roomy and not progress.fits_next(offset):
                 self.deferred[assigned.partition] = offset
                 break
             if progress.see(offset):

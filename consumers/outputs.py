@@ -50,14 +50,12 @@ def _check_place(topic: object, partition: object, topics: Topics | None) -> Non
     if not isinstance(topic, str):
         raise TypeError(f"the topic of an output must be a str, got {type(topic).__name__}")
     _check_topic(topic)
-    count = _MOST_PARTITIONS if topics is None else topics.partitions(topic)
+    if not (partition is None or isinstance(partition, int)):
+        raise TypeError(f"the partition of an output to {topic} must be an int, got {type(partition).__name__}")
+    count = _MOST_PARTITIONS if topics is None else topics.partitions(topic, partition or 0)
     if count is None:
         raise ValueError(f"there is no topic {topic} to write an output to; create it")
-    if partition is None:
-        return
-    if not isinstance(partition, int):
-        raise TypeError(f"the partition of an output to {topic} must be an int, got {type(partition).__name__}")
-    if not 0 <= partition < count:
+    if partition is not None and not 0 <= partition < count:
         raise ValueError(f"no topic {topic} has a partition {partition}; an output was to go there")
 
 

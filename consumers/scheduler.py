@@ -253,6 +253,8 @@ class Scheduler:
     def _open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         starts = {}
         for place, committed in self._reader.committed(partitions).items():
+            if place.topic not in self._delays:
+                continue  # the tier was deleted meanwhile
             if committed is None:
                 raise MissingOffsetError(
                     f"{place.topic}-{place.number} has no committed offset for {self._settings.group}.scheduler, so "

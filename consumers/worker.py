@@ -142,11 +142,12 @@ class Worker:
                 self._lanes.add(assigned, [record for record in records if record not in judged])
             else:
                 self._lanes.add(assigned, records)
-        if self._parts.handler.ordering is not Ordering.PARTITION or self._assignment.deferred or self._crowded:
-            self._keep_within_metadata()
+        self._keep_within_metadata()
 
     def _keep_within_metadata(self) -> None:
         """A partition whose finished records could not be noted any more takes no new ones for now."""
+        if self._parts.handler.ordering is Ordering.PARTITION and not (self._assignment.deferred or self._crowded):
+            return  # what finishes in order needs no note
         most = max(self._limits.batch, HOLE_BITS + 1)
         self._crowded = {a.partition for a in self._assignment.all() if not a.progress.fits(most)}
         deferred, self._assignment.deferred = self._assignment.deferred, {}
@@ -187,7 +188,13 @@ class Worker:
         self._lanes.put_back(unit)
 
     def _write(self) -> None:
-        refused = self._committer.write(self._assignment.dirty())
+        try:
+            refused = self._committer.write(self._assignment.dirty())
+        except BaseException:
+            # What was to be written is finished in our books and nowhere else: no later write may commit it.
+            self._committer.discard()
+            self._forget([assigned.partition for assigned in self._assignment.all()])
+            raise
         if refused is not None:
             self._assignment.halt(assigned.partition for assigned in refused)
             self._rewind()
@@ -299,11 +306,13 @@ class Worker:
             self._watch_deadlines()
 
     def _forget(self, leaving: Iterable[Partition]) -> None:
+        leaving = list(leaving)
         for assigned in self._assignment.find(leaving):
             self._lanes.close(assigned)
-            self._assignment.close(assigned)
-            self._crowded.discard(assigned.partition)
-            self._paused.discard(assigned.partition)
+        for place in leaving:
+            self._assignment.close(place)
+            self._crowded.discard(place)
+            self._paused.discard(place)
 
     # The end.
 

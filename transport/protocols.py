@@ -97,7 +97,7 @@ class Listener(Protocol):
 class Topics(Protocol):
     """What there is to write to."""
 
-    def partitions(self, topic: str) -> int | None:
+    def partitions(self, topic: str, wanted: int = 0) -> int | None:
         """How many partitions a topic has, ``None`` if there is no such topic."""
         ...
 

@@ -48,7 +48,7 @@ class Reader:
         self._ends: dict[Partition, int] = {}
         self._failure: Exception | None = None
         self._started: dict[Partition, int] = {}
-        """Partitions assigned during the current fetch, and where they start."""
+        """Partitions assigned or sought during the current fetch, and where they start."""
 
         self._consumer = Consumer(config, logger=client_log)
 
@@ -89,21 +89,21 @@ class Reader:
         return cast("list[Message]", good)
 
     def _without_started(self, messages: list[KafkaMessage]) -> list[KafkaMessage]:
-        """Drop what was fetched of partitions that were assigned meanwhile, and fetch it again.
+        """Drop what was fetched of partitions that were assigned or sought meanwhile, and fetch it again.
 
-        One call can return records from before and from after a change of the assignment; the former
+        One call can return records from before and from after such a change; the former
         may lie beyond the new start and would be taken for a hole in the offsets.
         """
         kept = []
-        refetched = set()
+        refetched: dict[Partition, int] = {}
         for message in messages:
             place = Partition(message.topic() or "", message.partition() or 0)
             if place in self._started:
-                refetched.add(place)
+                refetched[place] = self._started[place]
             else:
                 kept.append(message)
-        for place in refetched:
-            self.seek(place, self._started[place])
+        for place, start in refetched.items():
+            self.seek(place, start)
         return kept
 
     def pause(self, partitions: Iterable[Partition]) -> None:
@@ -115,8 +115,9 @@ class Reader:
         self._consumer.resume([TopicPartition(*partition) for partition in partitions])
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Read on from ``offset``."""
+        """Read on from ``offset``; also what the fetch under way has already, if it is called from within one."""
         self._ends.pop(partition, None)
+        self._started[partition] = offset
         self._consumer.seek(TopicPartition(*partition, offset))
 
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint | None]:
@@ -215,6 +216,8 @@ class Reader:
             consumer.incremental_assign(offsets)
         else:
             consumer.assign(offsets)
+        # The client remembers a pause across a partition's leaving and coming back; nobody else does.
+        consumer.resume(offsets)
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._tell(self._listener.revoked, partitions)

@@ -26,14 +26,18 @@ class TopicDirectory:
         self._counts: dict[str, int] = {}
         self._asked_s = 0.0
 
-    def partitions(self, topic: str) -> int | None:
+    def partitions(self, topic: str, wanted: int = 0) -> int | None:
         """How many partitions a topic has, ``None`` if there is no such topic.
+
+        Args:
+            topic: its name.
+            wanted: the partition that is wanted; the cluster is asked again if the topic had no such one.
 
         Raises:
             TransportError: the cluster does not answer.
         """
         count = self._counts.get(topic)
-        if count is not None:
+        if count is not None and wanted < count:
             return count
         with self._lock:
             now = time.monotonic()

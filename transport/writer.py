@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
@@ -186,8 +187,9 @@ class TransactedWriter:
 
     def _discard(self) -> None:
         """Let go of the client without touching its transaction."""
-        self._producer.purge()
-        self._producer.poll(0)
+        with suppress(KafkaException):  # a fatal error is raised again by whatever is called next
+            self._producer.purge()
+            self._producer.poll(0)
         del self._producer
 
     def _take_over(self) -> Producer:

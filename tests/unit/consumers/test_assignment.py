@@ -103,7 +103,7 @@ class TestTake:
         """It was fetched before its partition left."""
         owned = assignment(committed(orders=0))
         [source] = owned.open([ORDERS])
-        owned.close(source)
+        owned.close(source.partition)
         assert taken(owned, record(0), record(0, partition=1)) == {}
         assert source.closed
 

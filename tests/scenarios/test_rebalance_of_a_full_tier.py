@@ -1,0 +1,28 @@
+"""A partition that leaves a scheduler while it is paused, and comes back, is read on."""
+
+import pytest
+
+from tests.scenarios.running import Group
+from tests.scenarios.waiting import until
+
+
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
+def test_a_second_scheduler_comes_and_goes(group: Group, strategy: str) -> None:
+    """The buffer is full, so the client is paused, and remembers that for longer than we do."""
+    group.prepare(
+        kafka={"partition.assignment.strategy": strategy},
+        limits={"bufferRecords": 20, "batch": 20},
+        policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 9000, "redeliveryDelay": 9000}},
+    )
+    schedulers = f"{group.name}.scheduler"
+    group.scheduler("a")
+    group.worker("w")
+    until(lambda: len(group.cluster.members(schedulers)) == 1, "the first is there")
+    group.send([["raise", "ok"]] * 200)
+    until(lambda: len(group.cluster.read(group.tier("9s"))) == 200, "all wait")
+    second = group.scheduler(None)
+    until(lambda: len(group.cluster.members(schedulers)) == 2, "the second is there")
+    second.stop()
+    until(lambda: len(group.cluster.members(schedulers)) == 1, "the second is gone")
+
+    until(lambda: sum(group.outputs().values()) == 200, "all are released", within_s=45)
