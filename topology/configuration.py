@@ -5,6 +5,8 @@ Precedence: a ``--set`` flag stands above a ``REDELIVERY_...`` variable, which s
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +32,8 @@ _STAND_INS: Mapping[str, Any] = {
 
 _ROUNDS = 3
 
+_LINE_AND_COLUMN = re.compile(r":(\d+):(\d+)(?: |$)")
+
 
 def load_settings(
     text: str,
@@ -47,7 +51,7 @@ def load_settings(
         overrides: ``name=value`` of each ``--set`` flag, later ones above earlier ones.
 
     Raises:
-        ConfigurationError: the configuration cannot be used; holds every fault.
+        ConfigurationError: the configuration cannot be used; holds every fault, in the order of the file.
     """
     variables = {} if environment is None else environment
     document = read_document(text, name, variables)
@@ -63,7 +67,13 @@ def load_settings(
             faults += _broken(settings, places, unreadable=document.faulty)
             if not faults:
                 return settings
-    raise ConfigurationError(tuple(faults))
+    raise ConfigurationError(tuple(sorted(faults, key=lambda fault: _position(fault, name))))
+
+
+def _position(fault: Fault, name: str) -> tuple[float, float]:
+    """Line and column, for sorting: what has none (a variable, a flag) comes last."""
+    found = _LINE_AND_COLUMN.match(fault.place.removeprefix(name))
+    return (math.inf, math.inf) if found is None else (int(found[1]), int(found[2]))
 
 
 class _Places:

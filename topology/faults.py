@@ -25,6 +25,10 @@ class Fault:
     def __str__(self) -> str:
         return f"{self.place}: {self.problem}; {self.mend}"
 
+    def document(self) -> dict[str, str]:
+        """The fault as plain data."""
+        return {"place": self.place, "problem": self.problem, "mend": self.mend}
+
 
 class ConfigurationError(TopologyError):
     """A configuration cannot be used. Raised once, with every fault of it.

@@ -21,7 +21,9 @@ from topology.shape import CLIENT_SETTINGS, fields_at, is_list, is_mapping, matc
 
 PREFIX = "REDELIVERY_"
 
-NOT_SETTINGS = frozenset({"REDELIVERY_CONFIG", "REDELIVERY_JAVA", "REDELIVERY_CACHE", "REDELIVERY_DEBUG"})
+NOT_SETTINGS = frozenset(
+    {"REDELIVERY_CACHE", "REDELIVERY_CONFIG", "REDELIVERY_DEBUG", "REDELIVERY_JAVA", "REDELIVERY_LOG_LEVEL"}
+)
 """Variables of the command line itself."""
 
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$")

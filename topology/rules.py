@@ -15,6 +15,9 @@ from topology.serde_rules import serde_rules
 from topology.settings import Mode, RedeliveryPolicySection, Settings
 from topology.violations import Violation
 
+_OURS = frozenset({"cli", "consumers", "pipeline", "serdes", "topology", "transport"})
+"""Top-level packages of this project: a module of the same name beside the configuration would never be found."""
+
 
 def violations(settings: Settings) -> Iterator[Violation]:
     """Every rule that a configuration of the right shape breaks."""
@@ -55,6 +58,13 @@ def _handler(settings: Settings) -> Iterator[Violation]:
     handler = settings.handler
     if handler is None:
         return
+    package = handler.callable.partition(":")[0].partition(".")[0]
+    if package in _OURS:
+        yield Violation(
+            ("handler", "callable"),
+            f"is in {package}, which is the name of a package of this project",
+            f"put it in a package or module of another name than {', '.join(sorted(_OURS))}",
+        )
     if handler.deadline is not None and handler.deadline <= timedelta(0):
         problem = "is zero: every record would fail before its handler starts"
         yield Violation(("handler", "deadline"), problem, "write a longer one, or remove it to have none")

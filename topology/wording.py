@@ -72,6 +72,8 @@ def _shape(kind: str, path: Path) -> tuple[str, str]:
 
 
 def _value(kind: str, path: Path, given: object, context: dict[str, Any]) -> tuple[str, str]:
+    if kind == "string_pattern_mismatch":
+        return _form(path, str(given))
     got = "" if any(step in CLIENT_SETTINGS for step in path) or isinstance(given, (dict, list)) else f", not {given!r}"
     expected = context.get("expected")
     for starts, problem, mend in (
@@ -87,11 +89,19 @@ def _value(kind: str, path: Path, given: object, context: dict[str, Any]) -> tup
         ("greater_than_equal", f"must be at least {context.get('ge')}{got}", f"write {context.get('ge')} or more"),
         ("less_than_equal", f"must be at most {context.get('le')}{got}", f"write {context.get('le')} or less"),
         ("less_than", f"must be less than {context.get('lt')}{got}", f"write less than {context.get('lt')}"),
-        ("string_pattern", f"does not have the form it needs{got}", f"it is: {_description(path)}"),
     ):
         if kind.startswith(starts):
             return problem, mend
     return f"is not accepted{got}", f"it is: {_description(path)}"
+
+
+def _form(path: Path, given: str) -> tuple[str, str]:
+    if path[-1] == "callable":
+        module, dot, function = given.rpartition(".")
+        dotted = dot and all(name.isidentifier() for name in given.split("."))
+        mend = f"did you mean {module}:{function}?" if dotted else "write one colon between the module and the function"
+        return f"must be {_description(path)}, not {given!r}", mend
+    return f"does not have the form it needs, not {given!r}", f"it is: {_description(path)}"
 
 
 def _example(path: Path) -> str:

@@ -109,8 +109,20 @@ def test_the_error_lists_every_fault() -> None:
         (
             "handler: {callable: nowhere}",
             "5:21 handler.callable",
-            "does not have the form it needs, not 'nowhere'",
-            None,
+            "must be package.module:function, not 'nowhere'",
+            "write one colon between the module and the function",
+        ),
+        (
+            "handler: {callable: shop.handlers.charge}",
+            "5:21 handler.callable",
+            "must be package.module:function, not 'shop.handlers.charge'",
+            "did you mean shop.handlers:charge?",
+        ),
+        (
+            "handler: {callable: 'a.b:c:d'}",
+            "5:21 handler.callable",
+            "must be package.module:function, not 'a.b:c:d'",
+            "write one colon between the module and the function",
         ),
         ("handler: {callable: 'a:b', deadline: 5}", "5:38 handler.deadline", "is 5, which is no duration", None),
         ("handler: {callable: 'a:b', notRetryable: x}", "5:42 handler.notRetryable", "must be a list", None),
@@ -211,3 +223,19 @@ def test_a_file_can_be_made_of_overrides_alone() -> None:
         },
     )
     assert (read.group, read.kafka, read.sources[0].topic) == ("billing", {"bootstrap.servers": "kafka:9092"}, "orders")
+
+
+def test_faults_come_in_the_order_of_the_file() -> None:
+    """By line, then by column as numbers; those that are not of the file come last."""
+    text = (
+        "journal: maybe\nlimits: {batch: x,   bufferRecords: y}\n"
+        + MINIMAL
+        + "handler: {callable: cli:run}\nmode: fast\n"
+    )
+    found = faults(text, name="my.yaml", overrides=["metrics.port=x"], environment={"REDELIVERY_NONSENSE": "1"})
+    places = [fault.place.removeprefix("my.yaml:").split(" ")[0] for fault in found]
+    assert places[:3] == ["1:10", "2:17", "2:37"]
+    lines = [int(place.split(":")[0]) for place in places if place[0].isdigit()]
+    assert lines == sorted(lines)
+    assert len(lines) == len(found) - 2
+    assert {fault.place for fault in found[-2:]} == {"REDELIVERY_NONSENSE", "--set metrics.port"}

@@ -109,6 +109,8 @@ def strategy(text: str) -> str:
             "does not tell which schema",
         ),
         # Handler and limits.
+        (HEAD + "handler: {callable: 'consumers.mine:handle'}", "handler.callable", "is in consumers, which is"),
+        (HEAD + "handler: {callable: 'cli:handle'}", "handler.callable", "is in cli, which is"),
         (HEAD + "handler: {callable: 'a:b', deadline: 0s}", "handler.deadline", "is zero"),
         (
             HEAD + "handler: {callable: 'a:b', slots: 20}\nlimits: {batch: 5, bufferRecords: 10}",
@@ -167,6 +169,8 @@ def test_settings_that_are_ours(prefix: str, name: str) -> None:
         HEAD + "handler: {callable: 'a:b', slots: 8, ordering: key, deadline: 1ms}",
         HEAD + "limits: {batch: 10, bufferRecords: 10, rebalanceTimeout: 0s, shutdownTimeout: 0s}",
         HEAD + "journal: true",
+        HEAD + "handler: {callable: 'shop.consumers:handle'}",
+        HEAD + "handler: {callable: 'client:handle'}",
         HEAD + "outputs: [{topic: totals, value: {format: avro, schemas: {3: a}, writeId: 3}}]",
         HEAD + "outputs: [{topic: totals, value: {format: avro, registry: {url: u}, subject: s}}]",
         HEAD + 'topics: {retry: "billing.again.{delay}", ready: "billing.{topic}"}',
