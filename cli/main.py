@@ -7,15 +7,18 @@ from typing import Annotated
 
 import typer
 
-from cli import config, topology
+from cli import config, exit_codes, topology
 from cli.broker import broker
 from cli.errors import ReportingGroup
 from cli.run import scheduler, worker
+
+_EPILOG = "\n".join(["Exit codes", *(f"{code:>3} {text}" for code, text in exit_codes.MEANINGS.items())])
 
 app = typer.Typer(
     name="redelivery",
     cls=ReportingGroup,
     help="ActiveMQ's redelivery policies and dead-letter strategies for Kafka consumers.",
+    epilog=_EPILOG,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,23 @@ Overrides = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 DEFAULT_CONFIG = Path("redelivery.yaml")
+
+
+class LogLevel(StrEnum):
+    """What a process writes into its log at least."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+LogLevelOption = Annotated[
+    LogLevel,
+    typer.Option(
+        "--log-level", envvar="REDELIVERY_LOG_LEVEL", case_sensitive=False, help="The least that goes into the log."
+    ),
+]
 
 
 def load(config: Path, overrides: list[str] | None) -> Settings:

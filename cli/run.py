@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import logging
 
-from cli.options import DEFAULT_CONFIG, ConfigFile, Overrides, load
+from cli.options import DEFAULT_CONFIG, ConfigFile, LogLevel, LogLevelOption, Overrides, load
 
 
-def worker(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None) -> None:
+def worker(
+    config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, log_level: LogLevelOption = LogLevel.INFO
+) -> None:
     """Handle the records of the sources until SIGTERM or Ctrl-C.
 
     A second signal ends the process at once; what was not committed is delivered again.
     """
     from consumers.wiring import run_worker
 
-    _log_to_stderr()
+    _log_to_stderr(log_level)
     run_worker(load(config, overrides), config.absolute().parent)
 
 
-def scheduler(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None) -> None:
+def scheduler(
+    config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, log_level: LogLevelOption = LogLevel.INFO
+) -> None:
     """Release what is due again, for all workers of the group, until SIGTERM or Ctrl-C."""
     from consumers.wiring import run_scheduler
 
-    _log_to_stderr()
+    _log_to_stderr(log_level)
     run_scheduler(load(config, overrides))
 
 
-def _log_to_stderr() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+def _log_to_stderr(level: LogLevel) -> None:
+    logging.basicConfig(level=level.name, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

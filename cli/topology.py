@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -11,10 +12,9 @@ from cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
 from cli.output import print_json, stderr, stdout
 from cli.topology_view import change_line, offset_lines, print_faults, print_offline, print_plan
 from topology.changes import Change, Changes, CommitFirst, change_document, changes
-from topology.check import Severity, check_plan
+from topology.check import Severity, TopologyFault, check_outputs, check_plan
 from topology.check import check as check_topology
 from topology.facts import MIN_INSYNC, TopicFacts
-from topology.plan import TopologyPlan
 from topology.plan import plan as plan_topology
 from topology.settings import Settings
 
@@ -48,7 +48,7 @@ def plan(
             print_json(planned.document())
         else:
             print_offline(stdout(), planned)
-        _end_if_refused(planned, as_json=as_json)
+        _end_if_refused(check_plan(planned), as_json=as_json)
         return
     if partitions:
         raise typer.BadParameter("is for --offline; the cluster knows its partitions", param_hint="--partitions")
@@ -57,11 +57,12 @@ def plan(
 
     planned, cluster = survey(ClusterAdmin(settings.kafka), settings)
     todo = changes(planned, cluster)
+    faults = (*check_plan(planned), *check_outputs(planned, cluster))
     if as_json:
-        print_json(planned.document() | {"changes": todo.document(), "faults": _documents(planned)})
+        print_json(planned.document() | {"changes": todo.document(), "faults": _documents(faults)})
     else:
         print_plan(stdout(), planned, cluster, todo)
-    _end_if_refused(planned, as_json=as_json)
+    _end_if_refused(faults, as_json=as_json)
 
 
 @app.command()
@@ -84,22 +85,22 @@ def apply(
         raise TopologyRefusedError(refused)
     todo = changes(planned, cluster)
     if dry_run:
-        _tell_dry_run(todo, as_json=as_json)
+        _tell_dry_run(todo, check_outputs(planned, cluster), as_json=as_json)
         return
     made: list[Change] = []
 
     def done(change: Change) -> None:
         made.append(change)
         if not as_json and not isinstance(change, CommitFirst):
-            typer.echo(change_line(change))
+            typer.echo(change_line(change, done=True))
 
     admin.apply(todo, done)
     faults = check_topology(*survey(admin, settings))
     if as_json:
         documents = [change_document(change) for change in made]
-        print_json({"dryRun": False, "changes": documents, "faults": [fault.document() for fault in faults]})
+        print_json({"dryRun": False, "changes": documents, "faults": _documents(faults)})
     else:
-        _tell_offsets([change for change in made if isinstance(change, CommitFirst)])
+        _tell_offsets([change for change in made if isinstance(change, CommitFirst)], done=True)
         if not made:
             typer.echo("nothing to do")
         print_faults(stderr(), faults)
@@ -118,7 +119,7 @@ def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_j
     faults = check_topology(planned, cluster)
     refused = any(fault.severity is Severity.REFUSE for fault in faults)
     if as_json:
-        print_json({"ok": not refused, "faults": [fault.document() for fault in faults]})
+        print_json({"ok": not refused, "faults": _documents(faults)})
     else:
         print_faults(stdout(), faults)
         if not refused:
@@ -152,30 +153,31 @@ def _offline_sources(
     }
 
 
-def _end_if_refused(planned: TopologyPlan, *, as_json: bool) -> None:
+def _end_if_refused(faults: Sequence[TopologyFault], *, as_json: bool) -> None:
     """A plan that no change of our topics can make good ends as a refused topology does."""
-    refused = check_plan(planned)
-    if refused:
-        if not as_json:
-            print_faults(stderr(), refused)
+    if not as_json:
+        print_faults(stderr(), faults)
+    if any(fault.severity is Severity.REFUSE for fault in faults):
         raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
 
 
-def _documents(planned: TopologyPlan) -> list[dict[str, str]]:
-    return [fault.document() for fault in check_plan(planned)]
+def _documents(faults: Sequence[TopologyFault]) -> list[dict[str, str]]:
+    return [fault.document() for fault in faults]
 
 
-def _tell_dry_run(todo: Changes, *, as_json: bool) -> None:
+def _tell_dry_run(todo: Changes, faults: Sequence[TopologyFault], *, as_json: bool) -> None:
     if as_json:
-        print_json({"dryRun": True, "changes": todo.document(), "faults": []})
+        print_json({"dryRun": True, "changes": todo.document(), "faults": _documents(faults)})
         return
     for change in todo:
         if not isinstance(change, CommitFirst):
-            typer.echo(change_line(change))
-    _tell_offsets(list(todo.commit))
+            typer.echo(change_line(change, done=False))
+    _tell_offsets(list(todo.commit), done=False)
+    print_faults(stderr(), faults)
     typer.echo("nothing was done: this was a dry run" if todo else "nothing to do")
 
 
-def _tell_offsets(firsts: list[CommitFirst]) -> None:
+def _tell_offsets(firsts: list[CommitFirst], *, done: bool) -> None:
+    what = "first offsets" if done else "would commit first offsets"
     for topic, _, text in offset_lines(firsts):
-        typer.echo(f"+ {topic}: first offsets, {text}")
+        typer.echo(f"+ {topic}: {what}, {text}")

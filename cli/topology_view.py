@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cli.output import print_table
 from topology.changes import AlterConfig, Change, Changes, CommitFirst, CreateTopic, GrowTopic
 from topology.facts import ClusterFacts
 from topology.plan import PlannedTopic, TopologyPlan
@@ -29,7 +30,10 @@ def print_plan(console: Console, plan: TopologyPlan, cluster: ClusterFacts, todo
         table.add_row("!", name, "retired", f"no longer configured; {state}; never deleted by us", style=_STYLES["!"])
     for line in offset_lines(todo.commit):
         table.add_row("+", *line, style=_STYLES["+"])
-    console.print(table)
+    if table.row_count:
+        print_table(console, table)
+    if not plan.topics:
+        return
     offsets = f", {len(todo.commit)} first offsets to commit" if todo.commit else ""
     console.print(f"{signs['+']} to create, {signs['~']} to change, {signs['=']} in order{offsets}")
 
@@ -43,21 +47,23 @@ def print_offline(console: Console, plan: TopologyPlan) -> None:
         if topic.reader is not None:
             partitions = _ranges(range(topic.partitions))
             table.add_row("+", topic.name, "offset", f"group {topic.reader}, partitions {partitions}: 0", style="green")
-    console.print(table)
+    print_table(console, table)
     console.print(f"{len(plan.topics)} topics; nothing was compared with a cluster")
 
 
-def change_line(change: Change) -> str:
-    """A change that was made (or would be), in a line. First offsets are told by :func:`offset_lines`."""
+def change_line(change: Change, *, done: bool) -> str:
+    """A change that was made, or would be, in a line. First offsets are told by :func:`offset_lines`."""
+    would = "" if done else "would change "
     match change:
         case CreateTopic(topic):
-            return f"+ {topic.name}: created, {_whole(topic)}"
+            return f"+ {topic.name}: {'created' if done else 'would create'}, {_whole(topic)}"
         case GrowTopic():
-            return f"~ {change.topic}: partitions {change.before} -> {change.partitions}"
+            return f"~ {change.topic}: {would}partitions {change.before} -> {change.partitions}"
         case AlterConfig():
-            return f"~ {change.topic}: {change.config} {change.before} -> {change.after}"
+            return f"~ {change.topic}: {would}{change.config} {change.before} -> {change.after}"
         case CommitFirst():
-            return f"+ {change.topic}: first offset of {change.group} in partition {change.partition}: {change.offset}"
+            what = "first offset" if done else "would commit first offset"
+            return f"+ {change.topic}: {what} of {change.group} in partition {change.partition}: {change.offset}"
 
 
 def offset_lines(firsts: Sequence[CommitFirst]) -> list[tuple[str, str, str]]:

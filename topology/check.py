@@ -10,7 +10,7 @@ from topology.plan import PlannedTopic, Role, TopologyPlan, scheduler_group
 from topology.property_check import keeping, properties
 from topology.topology_fault import Severity, TopologyFault
 
-__all__ = ["Severity", "TopologyFault", "check", "check_plan"]
+__all__ = ["Severity", "TopologyFault", "check", "check_outputs", "check_plan"]
 
 _APPLY = "run: redelivery topology apply"
 _PURPOSE: Mapping[Role, str] = {
@@ -36,6 +36,21 @@ def check_plan(plan: TopologyPlan) -> tuple[TopologyFault, ...]:
     return (*_missing_sources(plan), *_replication_of_plan(plan))
 
 
+def check_outputs(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFault, ...]:
+    """The output topics that do not exist: ours to tell of, not to create."""
+    return tuple(
+        TopologyFault(
+            Severity.WARN,
+            name,
+            "the output topic does not exist",
+            "a record that emits to it cannot be committed",
+            f"create {name} before its first output",
+        )
+        for name in plan.outputs
+        if name not in cluster.topics and name not in plan.sources
+    )
+
+
 def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
     yield from check_plan(plan)
     yield from source_offsets(plan, cluster)
@@ -49,15 +64,7 @@ def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]
         yield from properties(plan, topic, actual)
     yield from internal_offsets(plan, cluster)
     yield from _retired(plan, cluster)
-    for name in plan.outputs:
-        if name not in cluster.topics and name not in plan.sources:
-            yield TopologyFault(
-                Severity.WARN,
-                name,
-                "the output topic does not exist",
-                "a record that emits to it cannot be committed",
-                f"create {name} before its first output",
-            )
+    yield from check_outputs(plan, cluster)
 
 
 def _missing_sources(plan: TopologyPlan) -> Iterator[TopologyFault]:

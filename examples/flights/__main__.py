@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo. Returns the exit code: 0 if every record is accounted for."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-    console = Console(stderr=True)
+    console = Console(stderr=True, emoji=False, markup=False)
     try:
         return _run(options, console)
     except KeyboardInterrupt:
@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
             starting.stop()
             console.print(f"Kafka answers at {broker.bootstrap_servers}; logs are in {directory}", highlight=False)
             report = run(given, names, Place(broker, directory, console))
-        show(report, Console())
+        show(report, Console(emoji=False, markup=False))
         if options.json:
             print(json.dumps(report.document()))
         if not report.conserved:

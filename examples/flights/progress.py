@@ -25,7 +25,11 @@ class Live:
         self._feed, self._late, self._ledger = feed, late, ledger
         must = Counter("dead_lettered" if each.ending.dead else each.ending.value for each in expected)
         self._bars = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
         )
         self._fed = self._bars.add_task("flights fed", total=feed.total)
         self._planes = self._bars.add_task("late planes sent", total=late.total)

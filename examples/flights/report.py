@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from examples.flights.check import Findings
 from examples.flights.truth import Ending, Expected
@@ -133,5 +134,5 @@ def _quantile(ascending: Sequence[int], share: float) -> int | None:
     return ascending[min(len(ascending) - 1, int(len(ascending) * share))] if ascending else None
 
 
-def _mark(right: bool) -> str:  # noqa: FBT001 - a truth to be shown
-    return "[green]✓[/]" if right else "[bold red]✗[/]"
+def _mark(right: bool) -> Text:  # noqa: FBT001 - a truth to be shown
+    return Text("✓", "green") if right else Text("✗", "bold red")

@@ -28,6 +28,9 @@ def test_apply_makes_everything_once(group: Group) -> None:
     assert "3 to create, 0 to change, 0 in order, 6 first offsets to commit" in planned.out
     dry = redelivery("topology", "apply", "--dry-run", file=group.file)
     assert "this was a dry run" in dry.out
+    assert ": created" not in dry.out
+    assert ": would create, 3 partitions" in dry.out
+    assert ": would commit first offsets, " in dry.out
     assert not [name for name in group.cluster.topics() if name.startswith(group.tier(""))]
 
     applied = redelivery("topology", "apply", file=group.file)
@@ -99,4 +102,5 @@ def test_without_its_source_nothing_is_made(group: Group) -> None:
         refused = redelivery("topology", command, file=group.file)
         assert refused.code == exit_codes.TOPOLOGY_REFUSED
         assert f"{group.source}: the source topic does not exist" in refused.err
+        assert "0 to create" not in refused.out
     assert not [name for name in group.cluster.topics() if group.name in name]

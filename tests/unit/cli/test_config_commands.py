@@ -55,7 +55,8 @@ def test_check_as_json() -> None:
     assert (good.exit_code, json.loads(good.stdout)) == (exit_codes.OK, {"ok": True, "faults": []})
     assert bad.exit_code == exit_codes.CONFIGURATION
     found = json.loads(bad.stdout)
-    assert found["ok"] is False
+    assert (found["ok"], found["error"], found["message"]) == (False, "configuration", "the configuration has 2 faults")
+    assert bad.stderr == ""
     assert [set(fault) for fault in found["faults"]] == [{"place", "problem", "mend"}] * 2
 
 

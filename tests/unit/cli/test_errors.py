@@ -1,17 +1,22 @@
 """Errors become one message and an exit code, never a traceback."""
 
+import json
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
+from rich.table import Table
 from typer.testing import CliRunner
 
 from cli import exit_codes
 from cli.errors import ReportingGroup, exit_code
+from cli.output import print_table, stdout
 from consumers.errors import HaltedError, HandlerLoadError
 from serdes.errors import SchemaError
 from topology.errors import HeaderError
 from topology.faults import ConfigurationError, Fault
+from topology.topology_fault import Severity, TopologyFault
 from transport.admin_errors import (
     AdminError,
     ClientSettingsError,
@@ -55,7 +60,7 @@ def app_that_raises(error: Exception) -> typer.Typer:
         """As in ours."""
 
     @app.command()
-    def fail() -> None:
+    def fail(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:  # noqa: ARG001, FBT002
         raise error
 
     return app
@@ -74,6 +79,74 @@ def test_markup_in_a_message_is_text() -> None:
     """A name with brackets is not eaten by the colours."""
     result = CliRunner().invoke(app_that_raises(AdminError("make", "[red]x[/red] [/]")), ["fail"])
     assert result.stderr == "error: make: [red]x[/red] [/]\n"
+
+
+@pytest.mark.parametrize("text", ["handlers:bank: is not callable", "a :warning: of [bold]b[/bold]"])
+def test_a_message_is_printed_as_it_is(text: str) -> None:
+    """What looks like the name of an emoji stays text."""
+    result = CliRunner().invoke(app_that_raises(AdminError("load", text)), ["fail"])
+    assert result.stderr == f"error: load: {text}\n"
+
+
+def test_markup_in_a_table_is_text() -> None:
+    """So it is in the cells of a table, and no line ends in blanks where there is no terminal."""
+    app = typer.Typer()
+
+    @app.command()
+    def show() -> None:
+        table = Table(box=None, show_header=False)
+        table.add_row("a:bank:", "[red]x[/red]" * 100)
+        table.add_row("b", "short")
+        print_table(stdout(), table)
+
+    lines = CliRunner().invoke(app, []).stdout.splitlines()
+    assert [line.split() for line in lines] == [["a:bank:", "[red]x[/red]" * 100], ["b", "short"]]
+    assert lines == [line.rstrip() for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "message", "faults"),
+    [
+        (BrokerUnavailableError("x:1"), "broker_unavailable", str(BrokerUnavailableError("x:1")), []),
+        (KeyError("lost"), "internal", "internal error: KeyError: 'lost' (--debug shows where)", []),
+        (
+            ConfigurationError((Fault("a", "b", "c"),)),
+            "configuration",
+            "the configuration has 1 fault",
+            [{"place": "a", "problem": "b", "mend": "c"}],
+        ),
+        (
+            TopologyRefusedError((TopologyFault(Severity.REFUSE, "t", "p", "l", "m"),)),
+            "topology_refused",
+            "the topology has 1 fault that would lose records",
+            [{"severity": "refuse", "topic": "t", "problem": "p", "loss": "l", "mend": "m"}],
+        ),
+    ],
+)
+def test_errors_are_json_where_json_is_asked_for(
+    error: Exception, name: str, message: str, faults: list[dict[str, str]]
+) -> None:
+    """One object on standard output, nothing on standard error, the exit code as ever."""
+    result = CliRunner().invoke(app_that_raises(error), ["fail", "--json"])
+    assert result.exit_code == exit_code(error)
+    assert result.stderr == ""
+    assert json.loads(result.stdout) == {"ok": False, "error": name, "message": message, "faults": faults}
+
+
+def test_wrong_usage_is_json_too() -> None:
+    """An option that does not exist is told as an object, beside the usage that people read."""
+    result = CliRunner().invoke(app_that_raises(AdminError("make", "no")), ["fail", "--json", "--typo"])
+    assert result.exit_code == exit_codes.USAGE
+    found = json.loads(result.stdout)
+    assert (found["error"], found["faults"]) == ("usage", [])
+    assert "--typo" in found["message"]
+
+
+def test_every_code_has_a_name_and_a_meaning() -> None:
+    """What the help lists and what JSON says are complete."""
+    codes = {value for value in vars(exit_codes).values() if isinstance(value, int)}
+    assert set(exit_codes.MEANINGS) == codes
+    assert set(exit_codes.NAMES) == codes - {exit_codes.OK}
 
 
 def test_a_fault_of_ours_says_so() -> None:

@@ -1,5 +1,6 @@
 """The command as a whole."""
 
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -51,3 +52,39 @@ def test_processes_refuse_a_bad_configuration(command: str) -> None:
     result = CliRunner().invoke(app, [command, "--config", "/nowhere/redelivery.yaml"])
     assert result.exit_code == exit_codes.CONFIGURATION
     assert "there is no such file" in result.stderr
+
+
+def test_the_help_lists_the_exit_codes() -> None:
+    """Each code on a line of its own."""
+    lines = [line.strip() for line in CliRunner().invoke(app, ["--help"]).stdout.splitlines()]
+    listed = lines[lines.index("Exit codes") + 1 :]
+    assert listed[: len(exit_codes.MEANINGS)] == [f"{code} {text}" for code, text in exit_codes.MEANINGS.items()]
+
+
+@pytest.mark.parametrize("command", ["worker", "scheduler"])
+@pytest.mark.parametrize(
+    ("flags", "variable", "level"),
+    [
+        ([], None, "INFO"),
+        (["--log-level", "debug"], None, "DEBUG"),
+        ([], "WARNING", "WARNING"),
+        (["--log-level", "ERROR"], "debug", "ERROR"),
+    ],
+)
+def test_the_log_level(command: str, flags: list[str], variable: str | None, level: str) -> None:
+    """INFO unless a variable says otherwise, or a flag above that; the variable is no fault of the configuration."""
+    script = (
+        "import logging\nfrom cli.main import app\n"
+        f"try: app({[command, '--config', '/nowhere/redelivery.yaml', *flags]!r})\nexcept SystemExit: pass\n"
+        "print(logging.getLevelName(logging.getLogger().level))"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REDELIVERY_")}
+    if variable is not None:
+        environment["REDELIVERY_LOG_LEVEL"] = variable
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines()[-1] == level
+
+
+def test_an_unknown_log_level_is_wrong_usage() -> None:
+    """It is not taken for another."""
+    assert CliRunner().invoke(app, ["worker", "--log-level", "loud"]).exit_code == exit_codes.USAGE

@@ -61,6 +61,9 @@ def test_the_table_names_every_topic(file: str) -> None:
     for name in ("billing.retry.1s", "billing.ready.orders", "billing.ready.bills", "DLQ.orders", "DLQ.bills"):
         assert f"+  {name} " in result.stdout
     assert "group billing.scheduler, partitions 0-7: 0" in result.stdout
+    lines = result.stdout.splitlines()
+    assert lines == [line.rstrip() for line in lines]
+    assert [line[0] for line in lines[:-1]] == ["+"] * (len(lines) - 1)
 
 
 def test_a_plan_less_safe_than_its_source_is_refused(file: str) -> None:
