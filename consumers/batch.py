@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
+from consumers.failure_log import FailureLog
 from consumers.journal import Journal
 from consumers.observer import Committed, OutcomeLabel
 from consumers.processor import fresh_lineage
@@ -54,6 +55,8 @@ class Shared:
 
     journal: str | None = None
     """The journal's topic, ``None`` if it is off."""
+
+    log: FailureLog = field(default_factory=FailureLog)
 
 
 class Batch:
@@ -150,6 +153,7 @@ class Batch:
             lineage = lineage.delivered(lineage.deliveries + 1)
         now = shared.clock()
         decision = decide(failure, lineage, assigned.route.entry, now, shared.jitter())
+        shared.log.tell(lineage, failure, decision)
         self._dispatch(assigned, message, lineage, decision, now)
         return decision
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import logging
 import sys
+import traceback
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from consumers.errors import HandlerLoadError
 from consumers.record import Context, Record, Redeliver, Reject
 from topology.decision import Failure, FailureKind
+
+_log = logging.getLogger(__name__)
 
 _OURS = frozenset({"cli", "consumers", "pipeline", "serdes", "topology", "transport"})
 _TWO = 2
@@ -31,6 +35,8 @@ class Handler:
     takes_context: bool
     asynchronous: bool
     not_retryable: tuple[type[BaseException], ...] = ()
+    shown: set[type[BaseException]] = field(default_factory=set, compare=False, repr=False)
+    """Exception classes whose traceback is in the log already."""
 
     def failure(self, error: BaseException) -> Failure:
         """What an exception out of the handler means."""
@@ -40,9 +46,16 @@ class Handler:
             return Failure(FailureKind.REDELIVER, name, message, after)
         if isinstance(error, Reject) or (self.not_retryable and isinstance(error, self.not_retryable)):
             return Failure(FailureKind.REJECTED, name, message)
+        self._show(error)
         if isinstance(error, MemoryError) or not isinstance(error, Exception | CancelledError):
             return Failure(FailureKind.CRITICAL, name, message)
         return Failure(FailureKind.RAISED, name, message)
+
+    def _show(self, error: BaseException) -> None:
+        """Log where it comes from: for each class once, so that a storm of failures stays readable."""
+        level = logging.DEBUG if type(error) in self.shown else logging.WARNING
+        self.shown.add(type(error))
+        _log.log(level, "the handler raised (shown once for each class):", exc_info=error)
 
 
 def load_handler(target: str, not_retryable: Sequence[str], stack: ExitStack) -> Handler:
@@ -131,10 +144,11 @@ def _find(target: str) -> Any:  # noqa: ANN401 - whatever the user's module hold
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
+        own = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == top
         # The last place is the configuration's folder: where the user's modules are.
-        searched = f"searched: {', '.join(sys.path[:2])}, ..., {sys.path[-1]}"
+        where = f"searched: {', '.join(sys.path[:2])}, ..., {sys.path[-1]}" if own else f"at {_last_line(error)}"
         raise HandlerLoadError(
-            target, f"cannot be imported: {type(error).__name__}: {error} ({searched}){hint}"
+            target, f"cannot be imported: {type(error).__name__}: {error} ({where}){hint}"
         ) from error
     found: Any = module
     for part in attribute.split("."):
@@ -142,6 +156,12 @@ def _find(target: str) -> Any:  # noqa: ANN401 - whatever the user's module hold
         if found is None:
             raise HandlerLoadError(target, f"module {module_name} has no {attribute}{hint}")
     return found
+
+
+def _last_line(error: BaseException) -> str:
+    """The line that an import failed at, outside the import machinery."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
 
 
 def _exception(target: str) -> type[BaseException]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
@@ -32,6 +35,7 @@ from consumers.unit import Unit
 from consumers.worker import Parts, Worker
 from serdes.codec import Codec
 from topology.decision import Failure
+from topology.durations import format_duration
 from topology.settings import HandlerSection, Mode, Settings
 from topology.tiers import tier_set
 from transport.client_config import consumer_config, producer_config, source_start
@@ -59,7 +63,9 @@ def run_worker(settings: Settings, base: Path) -> None:
     """
     section = settings.handler
     if section is None:
-        raise HandlerLoadError("(none)", "the configuration has no 'handler' section, which a worker needs")
+        raise HandlerLoadError(
+            "needed", "the configuration has no 'handler' section; add 'handler: {callable: package.module:function}'"
+        )
     with ExitStack() as stack:
         # At the end of the path: a package of the user's must not hide one of ours or of the installation.
         sys.path.append(str(base))
@@ -71,7 +77,9 @@ def run_worker(settings: Settings, base: Path) -> None:
         observer = stack.enter_context(serve_metrics(settings, "worker", instance.name))
         reader = _reader(settings, settings.group, instance)
         worker = _worker(settings, section, handler, routes, outputs, reader, instance, observer)
-        with _until_signalled(worker.stop):
+        topics = ", ".join(name for route in routes for name in (route.source, route.ready))
+        _log.info("worker %s of group %s reads %s", instance.name, settings.group, topics)
+        with _until_signalled(worker.stop, settings.limits.shutdown_timeout):
             worker.run()
 
 
@@ -88,7 +96,8 @@ def run_scheduler(settings: Settings) -> None:
         reader = _reader(settings, f"{settings.group}.scheduler", instance)
         writer = _writer(settings, "scheduler", instance, reader)
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms)
-        with _until_signalled(scheduler.stop):
+        _log.info("scheduler %s of group %s reads the group's tiers", instance.name, settings.group)
+        with _until_signalled(scheduler.stop, settings.limits.shutdown_timeout):
             scheduler.run()
 
 
@@ -156,9 +165,9 @@ class _Instance:
             return cls(settings.instance, stable=True)
         name = f"random-{secrets.token_hex(4)}"
         _log.warning(
-            "no stable instance name is configured, this process calls itself %s: if it is killed, what it was "
-            "writing holds everybody up until the broker gives it up (session time-out + transaction time-out + up "
-            "to 10 s); set 'instance' (or REDELIVERY_INSTANCE) to a name that is unique and survives a restart",
+            "no stable instance name is configured, this process calls itself %s: if it is killed, its partitions wait "
+            "until the broker gives it up (by default at most 45 s); set 'instance' (or REDELIVERY_INSTANCE) to a name "
+            "that is unique and survives a restart",
             name,
         )
         return cls(name, stable=False)
@@ -177,17 +186,32 @@ def _writer(settings: Settings, role: str, instance: _Instance, group: Group) ->
 
 
 @contextmanager
-def _until_signalled(stop: Callable[[], None]) -> Iterator[None]:
-    """The first SIGTERM or SIGINT asks for an orderly end, the second ends the process."""
+def _until_signalled(stop: Callable[[], None], timeout: timedelta) -> Iterator[None]:
+    """The first SIGTERM or SIGINT asks for an orderly end within ``timeout``, the second ends the process.
+
+    An orderly end can hang where Kafka does not answer. Then the process leaves as it is: what was not
+    committed is delivered again, as after a kill.
+    """
+    clock = threading.Timer(timeout.total_seconds(), _leave, (timeout,))
+    clock.daemon = True
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        _log.info("%s: stopping", signal.Signals(number).name)
+        _log.info("%s: stopping, for at most %s", signal.Signals(number).name, format_duration(timeout))
         signal.signal(number, signal.SIG_DFL)
+        if not clock.is_alive():
+            clock.start()
         stop()
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
+        _log.info("stopped")
     finally:
+        clock.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _leave(timeout: timedelta) -> None:
+    _log.error("not stopped within %s, leaving: what is not committed is delivered again", format_duration(timeout))
+    os._exit(1)

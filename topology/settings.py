@@ -90,7 +90,7 @@ class Ordering(StrEnum):
 class RedeliveryPolicySection(Section):
     """``redeliveryPolicy``: ActiveMQ Classic's properties. Delays in milliseconds."""
 
-    maximum_redeliveries: int = Field(6, ge=-(2**31), lt=2**31, description="-1 = no limit, 0 = none")
+    maximum_redeliveries: int = Field(6, ge=-(2**31), lt=2**31, description="-1 = no limit, 0 = none; lower: dead-lettered unseen, as in Classic")
     initial_redelivery_delay: int = Field(1000, description="ms before the first redelivery")
     redelivery_delay: int = Field(1000, description="ms before later redeliveries")
     use_exponential_back_off: bool = False

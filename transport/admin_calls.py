@@ -13,12 +13,14 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from transport.admin_errors import AdminError, ClientSettingsError, NotAuthorisedError
-from transport.client_config import Config, client_log
+from transport.client_config import Config
+from transport.client_log import client_log
 from transport.errors import BrokerUnavailableError
 
 admin_log = client_log.getChild("admin")
 # A failed connection is told once, in our error; who wants each attempt sets up logging.
 admin_log.addHandler(logging.NullHandler())
+admin_log.propagate = False  # what matters of it is in the errors
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")

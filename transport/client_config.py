@@ -6,14 +6,10 @@ Settings of the ``kafka`` section pass through by their own names; ``producer.``
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 Value = str | int | float | bool
 Config = dict[str, Value]
-
-client_log = logging.getLogger("transport.client")
-"""Where librdkafka's own messages go, instead of straight to stderr."""
 
 _CLIENTS = ("producer.", "consumer.", "admin.")
 

@@ -17,7 +17,8 @@ from confluent_kafka import (
 from confluent_kafka import Message as KafkaMessage
 
 from topology.progress import Checkpoint
-from transport.client_config import Config, client_log, is_cooperative
+from transport.client_config import Config, is_cooperative
+from transport.client_log import client_log
 from transport.errors import MissingOffsetError, ReaderError
 from transport.protocols import Listener, Message, Partition
 

@@ -24,7 +24,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from topology.progress import Checkpoint
 from transport.bounded_calls import BoundedCalls
-from transport.client_config import Config, client_log
+from transport.client_config import Config
+from transport.client_log import client_log
 from transport.errors import TransportError, WriteRefusedError, WriterFencedError, WriteUndoneError
 from transport.protocols import Copy, Group, Partition
 from transport.refusals import Failed, SizeUnclearError, find_too_large, produce, raise_refused

@@ -1,0 +1,34 @@
+"""SIGTERM ends worker and scheduler within shutdownTimeout, also where Kafka does not answer any more."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.cluster import Cluster
+from tests.scenarios.running import Group
+from tests.scenarios.waiting import until
+from transport.embedded import EmbeddedKafka
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_kafka_is_gone(tmp_path: Path) -> None:
+    """Retries are pending and the broker is killed: nobody waits for it longer than he was told to."""
+    with EmbeddedKafka(data_dir=tmp_path / "kafka") as kafka:
+        group = Group(Cluster(kafka.bootstrap_servers), "left", tmp_path)
+        try:
+            group.prepare(limits={"shutdownTimeout": "5s", "rebalanceTimeout": "1s"})
+            scheduler, worker = group.scheduler(), group.worker()
+            group.send([["raise"] * 50] * 20)
+            until(lambda: len(group.cluster.read(group.tier("200ms"))) >= 20, "they are retried")
+            kafka.kill()
+            time.sleep(3)
+
+            for process in (scheduler, worker):
+                began = time.monotonic()
+                process.terminate()
+                process.wait(30)
+                assert time.monotonic() - began < 15
+        finally:
+            group.close()
