@@ -87,10 +87,13 @@ class Ordering(StrEnum):
     UNORDERED = "unordered"
 
 
+_MAXIMUM = "-1 = no limit, 0 = none; lower: dead-lettered unseen, as in Classic"
+
+
 class RedeliveryPolicySection(Section):
     """``redeliveryPolicy``: ActiveMQ Classic's properties. Delays in milliseconds."""
 
-    maximum_redeliveries: int = Field(6, ge=-(2**31), lt=2**31, description="-1 = no limit, 0 = none; lower: dead-lettered unseen, as in Classic")
+    maximum_redeliveries: int = Field(6, ge=-(2**31), lt=2**31, description=_MAXIMUM)
     initial_redelivery_delay: int = Field(1000, description="ms before the first redelivery")
     redelivery_delay: int = Field(1000, description="ms before later redeliveries")
     use_exponential_back_off: bool = False
