@@ -95,6 +95,22 @@ def test_apply_needs_the_group_to_be_empty_for_first_offsets(group: Group) -> No
     assert group.cluster.partitions(group.ready) == 3
 
 
+def test_a_missing_output_is_told_of(group: Group) -> None:
+    """By plan, by a dry run and by apply, as a warning: none of them fails, or creates it."""
+    output = f"{group.source}-totals"
+    group.configure(outputs=[{"topic": output}])
+    group.cluster.create(group.source, partitions=1)
+    for command in (("plan",), ("apply", "--dry-run"), ("apply",)):
+        told = redelivery("topology", *command, file=group.file)
+        assert (told.code, told.err.splitlines()[0]) == (
+            exit_codes.OK,
+            f"warn: {output}: the output topic does not exist",
+        )
+    (fault,) = json.loads(redelivery("topology", "plan", "--json", file=group.file).out)["faults"]
+    assert (fault["severity"], fault["topic"]) == ("warn", output)
+    assert output not in group.cluster.topics()
+
+
 def test_without_its_source_nothing_is_made(group: Group) -> None:
     """A source is never created by us."""
     group.configure()
