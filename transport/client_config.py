@@ -21,6 +21,8 @@ _CONSUMER_DEFAULTS: Config = {
     "queued.max.messages.kbytes": 16_384,
     # A redelivery waits behind whatever the client has fetched ahead of it.
     "queued.min.messages": 1_000,
+    # When that much is queued the client looks again after so long (a second by default).
+    "fetch.queue.backoff.ms": 10,
 }
 _CONSUMER_OURS: Config = {
     "enable.auto.commit": False,
