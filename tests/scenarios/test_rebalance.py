@@ -1,4 +1,4 @@
-"""A second worker that joins under load and leaves again, in order or killed, costs no record and doubles none."""
+"""Workers and schedulers that join under load and leave again, in order or killed, cost no record and double none."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +40,11 @@ def _works(group: Group, pid: int, since: int) -> bool:
     return sum(call.pid == pid for call in group.deliveries.all()[since:]) > _WAVE
 
 
+def _shared(group: Group, name: str) -> bool:
+    members = group.cluster.members(name)
+    return len(members) > 1 and all(members.values())
+
+
 def _all_is_well(group: Group, sent: list[int]) -> None:
     group.settle()
     group.stop()
@@ -49,8 +54,8 @@ def _all_is_well(group: Group, sent: list[int]) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
-def test_a_worker_joins_and_leaves_in_order(group: Group, strategy: str) -> None:
-    """Both work while both are there; after the second has left, the first does all the work again."""
+def test_others_join_and_leave_in_order(group: Group, strategy: str) -> None:
+    """Both work while both are there; after the second ones have left, the first ones do all the work again."""
     group.prepare(
         partitions=4,
         policyEntry=_POLICY,
@@ -61,10 +66,12 @@ def test_a_worker_joins_and_leaves_in_order(group: Group, strategy: str) -> None
     first = group.worker(None)
     with _load(group) as sent:
         until(lambda: _works(group, first.pid, 0), "the first works")
-        second = group.worker(None)
+        second, scheduler = group.worker(None), group.scheduler(None)
         until(lambda: _works(group, second.pid, 0), "the second works")
-        assert _works(group, first.pid, 0)
+        until(lambda: _shared(group, f"{group.name}.scheduler"), "two schedulers share the tiers")
+        assert _shared(group, group.name)
         second.stop()
+        scheduler.stop()
         gone = len(group.deliveries.all())
         until(lambda: len(group.cluster.members(group.name)) == 1, "one is left")
         until(lambda: _works(group, first.pid, gone), "the first works on")
