@@ -72,7 +72,11 @@ def test_a_thread_past_its_deadline_is_given_up(group: Group) -> None:
 
 def test_a_worker_without_a_free_slot_halts(group: Group) -> None:
     """When every slot holds a call that does not return, the worker ends with its exit code and nothing is lost."""
-    group.prepare(partitions=4, handler={"slots": 2, "deadline": "500ms"}, limits={"shutdownTimeout": "10s"})
+    group.prepare(
+        partitions=4,
+        handler={"slots": 2, "deadline": "500ms"},
+        limits={"shutdownTimeout": "4s", "rebalanceTimeout": "2s"},
+    )
     group.send([["ok"]] * 20)
     group.send([["sleep 60", "ok"], ["sleep 60", "ok"]], first=20)
     group.send([["ok"]] * 20, first=22)
