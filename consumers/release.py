@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from consumers.errors import HaltedError
 from consumers.observer import OutcomeLabel
-from consumers.routes import Waiting, naming_of
+from consumers.routes import Waiting
 from consumers.tier import Held
 from topology.decision import DeadLetter, Discard, Failure, FailureKind, decide
 from topology.errors import HeaderError
@@ -50,7 +50,7 @@ class Releaser:
     """Makes the copies. Knows the topics as they are in the cluster now."""
 
     def __init__(self, settings: Settings, tiers: TierSet, partitions: Mapping[str, int]) -> None:
-        naming = naming_of(settings)
+        naming = settings.naming()
         self._group = settings.group
         self._waiting = Waiting(naming, tiers, partitions)
         self._ready = {source.topic: naming.ready_topic(source.topic) for source in settings.sources}

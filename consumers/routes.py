@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from serdes.codec import Codec
 from topology.naming import Naming
 from topology.policy import PolicyEntry
-from topology.settings import Settings
 from topology.tiers import TierSet
 
 
@@ -40,11 +39,3 @@ class Waiting:
     def partition(self, topic: str, origin: int) -> int:
         """The partition of ``topic`` for a record from partition ``origin`` of its source: never left to a hash."""
         return origin % self.partitions[topic]
-
-
-def naming_of(settings: Settings) -> Naming:
-    """The names that a configuration gives its topics."""
-    topics = settings.topics
-    return Naming(
-        group=settings.group, retry=topics.retry, mixed=topics.mixed, ready=topics.ready, journal=topics.journal
-    )

@@ -10,7 +10,6 @@ from consumers.errors import HaltedError
 from consumers.observer import Observer, Released, TierBacklog
 from consumers.patience import Patience
 from consumers.release import Release, Releaser
-from consumers.routes import naming_of
 from consumers.tier import Tier
 from topology.progress import Checkpoint, Progress
 from topology.progress_metadata import HOLE_BITS
@@ -41,7 +40,7 @@ class Scheduler:
         self._observer = observer
         self._clock = clock
         self._settings = settings
-        self._naming = naming_of(settings)
+        self._naming = settings.naming()
         self._delays: dict[str, int] = {}
         self._tiers: dict[Partition, Tier] = {}
         self._full: set[Partition] = set()

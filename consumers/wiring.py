@@ -28,7 +28,7 @@ from consumers.lanes import Lanes
 from consumers.metrics import serve_metrics
 from consumers.observer import Observer
 from consumers.processor import Processor
-from consumers.routes import Route, Waiting, naming_of
+from consumers.routes import Route, Waiting
 from consumers.scheduler import Scheduler
 from consumers.slots import AsyncSlots, Slots, ThreadSlots
 from consumers.unit import Unit
@@ -102,7 +102,7 @@ def run_scheduler(settings: Settings) -> None:
 
 
 def _routes(settings: Settings, base: Path) -> list[Route]:
-    naming = naming_of(settings)
+    naming = settings.naming()
     routes = []
     for source in settings.sources:
         entry = settings.entry(source.topic)
@@ -122,7 +122,7 @@ def _worker(
     instance: _Instance,
     observer: Observer,
 ) -> Worker:
-    naming = naming_of(settings)
+    naming = settings.naming()
     done: SimpleQueue[Unit] = SimpleQueue()
     verdicts: dict[tuple[Partition, int], Failure] = {}
     shared = Shared(
