@@ -1,0 +1,6 @@
+"""``./dev bench``."""
+
+from tests.bench.command import main
+
+if __name__ == "__main__":
+    main()

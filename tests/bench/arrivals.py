@@ -1,0 +1,46 @@
+"""A bare read-committed reader that notes how late each record can be seen."""
+
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.bench.tally import NUMBER_DIGITS
+from topology.headers import read_due
+from transport.client_config import consumer_config
+
+_QUIET_S = 10.0
+_AFTERWARDS_S = 1.0
+_TAKE = 1000
+
+
+def watch(servers: str, topic: str, partitions: int, n: int, warm_up: int, within_s: float) -> dict[str, Any]:
+    """Read until ``n`` records have come, and a little longer; blocks for the first, then takes what is there.
+
+    Returns:
+        how late each was, in ms, without the first ``warm_up`` numbers; how many never came, and came again.
+    """
+    consumer = Consumer(consumer_config({"bootstrap.servers": servers}, group=f"watch-{topic}", instance=None))
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    seen = bytearray(n)
+    late: list[float] = []
+    came = 0
+    end_s = time.monotonic() + within_s
+    while time.monotonic() < end_s:
+        first = consumer.poll(0.2)
+        if first is None:
+            continue
+        for message in [first, *consumer.consume(_TAKE, 0)]:
+            if message.error() is not None:
+                continue
+            now_ms = time.time() * 1000
+            number = int((message.value() or b"")[:NUMBER_DIGITS])
+            seen[number] += 1
+            came += 1
+            if number >= warm_up:
+                late.append(now_ms - (read_due(message.headers() or []) or 0))  # type: ignore[arg-type]
+        if came >= n:
+            end_s = min(end_s, time.monotonic() + _AFTERWARDS_S)
+    consumer.close()
+    lost = seen.count(0)
+    return {"late_ms": late, "lost": lost, "doubled": sum(seen) - (n - lost)}

@@ -1,0 +1,103 @@
+"""The command line of ``./dev bench``."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from tests.bench import release, w0
+from tests.bench.bed import Bed
+from tests.bench.options import Options
+from tests.bench.result import Result
+from tests.bench.view import results_table
+from topology.settings import Mode
+from transport.embedded import EmbeddedKafka
+
+Run = Callable[[Bed, Options], Iterator[Result]]
+
+
+class Workload(StrEnum):
+    """What can be measured."""
+
+    W0 = "W0"
+    RELEASE = "release"
+
+
+RUNS: dict[Workload, Run] = {Workload.W0: w0.run, Workload.RELEASE: release.run}
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def bench(
+    workload: Annotated[Workload, typer.Argument(help="what to measure")],
+    n: Annotated[int | None, typer.Option(min=10, help="records; each workload has a default")] = None,
+    mode: Annotated[Mode, typer.Option(help="how results are acknowledged")] = Mode.TRANSACTED,
+    value_bytes: Annotated[int, typer.Option(min=10, help="bytes of a value")] = 300,
+    keys: Annotated[int, typer.Option(min=1, help="distinct keys")] = 10_000,
+    partitions: Annotated[int, typer.Option(min=1, help="partitions of the source")] = 8,
+    slots: Annotated[int, typer.Option(min=1, help="slots of the worker")] = 1,
+    output: Annotated[bool, typer.Option("--output", help="W0: one output record each")] = False,
+    rate: Annotated[int, typer.Option(min=1, help="release: records per second")] = 1000,
+    seconds: Annotated[float, typer.Option(min=1, help="release: measured time on each side")] = 10,
+    repeat: Annotated[int, typer.Option(min=1, help="W0: runs on each side; medians are compared")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="print the results as JSON")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="small sizes: a smoke test")] = False,
+    profile: Annotated[
+        Path | None, typer.Option(help="run worker and scheduler under cProfile, which slows them; files go there")
+    ] = None,
+) -> None:
+    """Measure kafka-redelivery on an embedded Kafka, beside a bare client in the same run."""
+    options = Options(
+        n=n,
+        mode=mode.value,
+        value_bytes=value_bytes,
+        keys=keys,
+        partitions=partitions,
+        slots=slots,
+        output=output,
+        rate=rate,
+        seconds=seconds,
+        repeat=repeat,
+        quick=quick,
+        profile=profile,
+    )
+    results = list(measure([(workload, options)]))
+    if as_json:
+        found: Any = [result.as_json() for result in results]
+        sys.stdout.write(json.dumps(found[0] if len(found) == 1 else found, indent=2) + "\n")
+    else:
+        Console().print(results_table(results))
+    faults = [f"{result.workload}: {fault}" for result in results for fault in result.faults]
+    for fault in faults:
+        sys.stderr.write(f"broken promise: {fault}\n")
+    raise typer.Exit(1 if faults else 0)
+
+
+def measure(plan: list[tuple[Workload, Options]]) -> Iterator[Result]:
+    """Run one workload after the other on one broker; what happens now is told on stderr."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with (
+        tempfile.TemporaryDirectory(prefix="redelivery-bench-") as folder,
+        EmbeddedKafka() as kafka,
+        Progress(*columns, console=console, transient=True) as progress,
+    ):
+        task = progress.add_task("")
+        for workload, options in plan:
+            bed = Bed(
+                kafka, Path(folder), lambda what, name=workload: progress.update(task, description=f"{name}: {what}")
+            )
+            yield from RUNS[workload](bed, options)
+
+
+def main() -> None:
+    """Run the command."""
+    app(prog_name="./dev bench")

@@ -1,0 +1,59 @@
+"""Writes source records: each begins with its number, the rest hardly compresses."""
+
+import os
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import Producer
+
+from tests.bench.tally import NUMBER_DIGITS
+from transport.client_config import producer_config
+
+_POOL_BYTES = 2**16
+_BEHIND_S = 0.002
+
+
+class Values:
+    """Makes values of so many bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._padding = max(0, size - NUMBER_DIGITS)
+        self._pool = os.urandom(_POOL_BYTES + self._padding)
+
+    def value(self, number: int) -> bytes:
+        """The value of a record."""
+        start = number * 7919 % _POOL_BYTES
+        return b"%010d" % number + self._pool[start : start + self._padding]
+
+
+def feed(servers: str, topic: str, n: int, *, value_bytes: int, keys: int, rate: float | None = None) -> float:
+    """Write ``n`` records, at ``rate`` per second if that is given.
+
+    Returns:
+        the seconds it took.
+    """
+    producer = Producer(producer_config({"bootstrap.servers": servers, "linger.ms": 5}, transactional_id=None))
+    values = Values(value_bytes)
+    names: Sequence[bytes] = [b"k%d" % number for number in range(keys)]
+    begun = time.monotonic()
+    for number in range(n):
+        if rate is not None and number > (time.monotonic() - begun) * rate:
+            producer.poll(0)
+            time.sleep(_BEHIND_S)
+        while True:
+            try:
+                producer.produce(topic, values.value(number), names[number % keys])
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                break
+        if number % 1000 == 0:
+            producer.poll(0)
+    if producer.flush(60):
+        raise RuntimeError(f"{topic} could not be written")
+    return time.monotonic() - begun
+
+
+def feed_actor(**parameters: object) -> dict[str, float]:
+    """The same in a process of its own."""
+    return {"seconds": feed(**parameters)}  # type: ignore[arg-type]

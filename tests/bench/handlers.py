@@ -1,0 +1,102 @@
+"""Handlers that measure. They note into memory and write a report when their worker ends."""
+
+import json
+import os
+import time
+from array import array
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kafka_redelivery import Context, Record
+from tests.bench.tally import NUMBER_DIGITS, Tally
+
+
+class Measured:
+    """What they have in common: parameters, a tally, a report on exit."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = json.loads(os.environ["BENCH_PARAMETERS"])
+        self.folder = Path(self.told["folder"])
+        self.tally = Tally(self.told["n"], self.folder / "reached")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        written = self.folder / "report.part"
+        written.write_text(json.dumps(self.report()), encoding="utf-8")
+        written.rename(self.folder / "report.json")
+
+    def report(self) -> dict[str, Any]:
+        """What was measured."""
+        return self.tally.as_json()
+
+
+class Passes(Measured):
+    """Always succeeds."""
+
+    def __call__(self, record: Record) -> None:
+        """Note it."""
+        self.tally.note(record.value)
+
+
+class Emits(Measured):
+    """Always succeeds, and writes one record for each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._output: str = self.told["output"]
+
+    def __call__(self, record: Record, context: Context) -> None:
+        """Send it on, to the partition it came from."""
+        self.tally.note(record.value)
+        context.send(self._output, record.value, key=record.key, partition=record.partition)
+
+
+class FailsOnce(Measured):
+    """The chosen records fail at their first delivery; the next one tells how late it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        n = self.told["n"]
+        self._percent = round(self.told["fail_ratio"] * 100)
+        self._delay_s = self.told["delay_ms"] / 1000
+        self._due_s = array("d", bytes(8 * n))
+        self._late_s = array("d")
+
+    def __call__(self, record: Record, context: Context) -> None:
+        """Fail, or note."""
+        number = int(record.value[:NUMBER_DIGITS])
+        if context.lineage.deliveries:
+            self._late_s.append(time.time() - self._due_s[number])
+        elif number % 100 < self._percent:
+            self.tally.begin()
+            self._due_s[number] = time.time() + self._delay_s
+            raise ValueError(number)
+        self.tally.note(record.value)
+
+    def report(self) -> dict[str, Any]:
+        """Lateness, too."""
+        with (self.folder / "late").open("wb") as file:
+            self._late_s.tofile(file)
+        return super().report()
+
+
+class AlwaysFails(Measured):
+    """Poison: every delivery fails."""
+
+    def __call__(self, record: Record) -> None:
+        """Fail."""
+        self.tally.begin()
+        raise ValueError(record.value[:NUMBER_DIGITS])
+
+
+def lateness_ms(folder: Path) -> list[float]:
+    """What :class:`FailsOnce` noted."""
+    found = array("d")
+    data = (folder / "late").read_bytes()
+    found.frombytes(data)
+    return [late_s * 1000 for late_s in found]

@@ -1,0 +1,34 @@
+"""What a run is told."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of the command line. ``None`` leaves the choice to the workload."""
+
+    n: int | None = None
+    mode: str = "transacted"
+    value_bytes: int = 300
+    keys: int = 10_000
+    partitions: int = 8
+    slots: int = 1
+    output: bool = False
+    fail_ratio: float = 1.0
+    pending: int = 50_000
+    rate: int = 1000
+    seconds: float = 10
+    repeat: int = 3
+    session_s: float = 45
+    transaction_s: float = 30
+    quick: bool = False
+    profile: Path | None = None
+
+    def with_changes(self, **changes: object) -> "Options":
+        """The same but for these."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def params(self, *names: str) -> dict[str, object]:
+        """Those that a result names."""
+        return {name: getattr(self, name) for name in names}

@@ -1,0 +1,126 @@
+"""What a run found, and the object that ``--json`` prints of it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+SYSTEM = "kafka-redelivery"
+QUANTILES = (0, 1, 2, 5, *range(10, 100, 10), 95, 98, 99, 99.5, 99.9, 100)
+"""Percentages kept of a distribution, for plots."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lateness:
+    """How late records came, in ms; ``early`` counts those that came before they were due."""
+
+    p50: float
+    p90: float
+    p99: float
+    max: float
+    early: int
+    count: int
+    quantiles: tuple[float, ...]
+    """At :data:`QUANTILES`."""
+
+    @classmethod
+    def of(cls, samples_ms: Sequence[float]) -> "Lateness":
+        """Of all the samples; there must be one at least."""
+        ordered = sorted(samples_ms)
+
+        def at(percent: float) -> float:
+            return round(ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)], 2)
+
+        return cls(
+            p50=at(50),
+            p90=at(90),
+            p99=at(99),
+            max=at(100),
+            early=sum(1 for sample in ordered if sample < 0),
+            count=len(ordered),
+            quantiles=tuple(at(percent) for percent in QUANTILES),
+        )
+
+    def as_json(self) -> dict[str, float]:
+        """The fields that a result shows."""
+        return {name: getattr(self, name) for name in ("p50", "p90", "p99", "max", "early", "count")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """What is compared with, in the same run."""
+
+    name: str
+    records_per_s: float | None = None
+    lateness: Lateness | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Without what was not measured."""
+        found: dict[str, Any] = {"name": self.name, "records_per_s": self.records_per_s}
+        if self.lateness is not None:
+            found["lateness_ms"] = self.lateness.as_json()
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One workload, measured. ``None`` where the workload does not measure that."""
+
+    workload: str
+    mode: str
+    params: dict[str, object]
+    records_per_s: float | None = None
+    baseline: Baseline | None = None
+    ratio: float | None = None
+    lateness: Lateness | None = None
+    lost: int = 0
+    doubled: int = 0
+    rss_worker_mb: float | None = None
+    rss_scheduler_mb: float | None = None
+    header_retry: int | None = None
+    header_dead_letter: int | None = None
+    cpu_us_per_record: float | None = None
+    seconds: float | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    """What this workload alone measures."""
+
+    @property
+    def faults(self) -> list[str]:
+        """Broken promises: lost in any mode, doubled in mode transacted, early."""
+        found = []
+        if self.lost:
+            found.append(f"{self.lost} lost")
+        if self.doubled and self.mode == "transacted":
+            found.append(f"{self.doubled} doubled")
+        if self.lateness is not None and self.lateness.early:
+            found.append(f"{self.lateness.early} early")
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that ``--json`` prints."""
+        lateness = self.lateness
+        details = dict(self.details)
+        if lateness is not None:
+            details["lateness_quantiles_ms"] = dict(zip(map(str, QUANTILES), lateness.quantiles, strict=True))
+        if self.baseline is not None and self.baseline.lateness is not None:
+            quantiles = self.baseline.lateness.quantiles
+            details["baseline_quantiles_ms"] = dict(zip(map(str, QUANTILES), quantiles, strict=True))
+        return {
+            "workload": self.workload,
+            "system": SYSTEM,
+            "version": version(SYSTEM),
+            "mode": self.mode,
+            "params": self.params,
+            "records_per_s": self.records_per_s,
+            "baseline": None if self.baseline is None else self.baseline.as_json(),
+            "ratio": self.ratio,
+            "lateness_ms": None if lateness is None else lateness.as_json(),
+            "lost": self.lost,
+            "doubled": self.doubled,
+            "rss_peak_mb": {"worker": self.rss_worker_mb, "scheduler": self.rss_scheduler_mb},
+            "header_bytes": {"retry": self.header_retry, "dead_letter": self.header_dead_letter},
+            "cpu_us_per_record": self.cpu_us_per_record,
+            "seconds": self.seconds,
+            "details": details,
+        }

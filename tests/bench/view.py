@@ -1,0 +1,45 @@
+"""Results as a table for people."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from tests.bench.result import Lateness, Result
+
+
+def results_table(results: Sequence[Result]) -> Table:
+    """One row for each result."""
+    table = Table(title="measured")
+    for name in (
+        "workload",
+        "mode",
+        "records/s",
+        "baseline",
+        "ratio",
+        "late p50 / p99 / max ms, early",
+        "lost, doubled",
+    ):
+        table.add_column(name)
+    table.add_column("RSS MB worker, scheduler")
+    for result in results:
+        base = result.baseline
+        table.add_row(
+            result.workload,
+            result.mode,
+            _number(result.records_per_s),
+            "" if base is None else f"{base.name}: {_number(base.records_per_s) or lateness_text(base.lateness)}",
+            "" if result.ratio is None else f"{result.ratio:.2f}",
+            lateness_text(result.lateness),
+            f"{result.lost}, {result.doubled}",
+            f"{_number(result.rss_worker_mb)}, {_number(result.rss_scheduler_mb)}",
+        )
+    return table
+
+
+def lateness_text(late: Lateness | None) -> str:
+    """In one line."""
+    return "" if late is None else f"{late.p50:.1f} / {late.p99:.1f} / {late.max:.1f}, {late.early} early"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"

@@ -1,0 +1,91 @@
+"""W0: every record succeeds. The worker against the bare loop that does the same work."""
+
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+from tests.bench.bed import Bed
+from tests.bench.drained import numbers_in
+from tests.bench.options import Options
+from tests.bench.profiled import program
+from tests.bench.result import Baseline, Result
+from tests.bench.usage import usage
+
+BATCHES = (1000, 500, 5000)
+"""Tried for the bare loop; the first is the worker's own."""
+
+
+def run(bed: Bed, options: Options) -> Iterator[Result]:
+    """One result."""
+    n = options.n or 100_000
+    source = bed.fed(n, options)
+    bare = {"function": "bare:consume"}
+    if options.output:
+        bare = {"function": f"bare:{'txcopy' if options.mode == 'transacted' else 'copy'}"}
+        bare["target"] = bed.topic("bare-output", options.partitions)
+    tried = tune(bed, n, source, **bare)
+    batch = max(tried, key=lambda batch: tried[batch])
+    limits, runs = [tried[batch]], []
+    for turn in range(options.repeat):
+        bed.say(f"worker, {turn + 1} of {options.repeat}")
+        runs.append(_worker(bed, n, source, options))
+        bed.say(f"bare loop, {turn + 1} of {options.repeat}")
+        limits.append(bed.act(**bare, source=source, n=n, batch=batch)["records_per_s"])
+    rate, limit = median(run["records_per_s"] for run in runs), median(limits)
+    name = bare["function"].removeprefix("bare:")
+    yield Result(
+        workload="W0",
+        mode=options.mode,
+        params={"n": n, **options.params("value_bytes", "keys", "partitions", "slots", "output", "repeat")},
+        records_per_s=round(rate),
+        baseline=Baseline(name=f"{name}, batches of {batch}", records_per_s=round(limit)),
+        ratio=round(rate / limit, 3),
+        lost=sum(run["lost"] for run in runs),
+        doubled=sum(run["doubled"] for run in runs),
+        rss_worker_mb=max(run["rss_mb"] for run in runs),
+        cpu_us_per_record=round(median(run["cpu_us"] for run in runs), 1),
+        seconds=round(n / rate, 3),
+        details={
+            "worker_cpu_us_per_record": round(median(run["worker_cpu_us"] for run in runs), 1),
+            "runs": [round(run["records_per_s"]) for run in runs],
+            "baseline_runs": [round(each) for each in limits],
+            "baseline_by_batch": {str(size): round(each) for size, each in tried.items()},
+            "ratio_at_same_batch": round(rate / tried[BATCHES[0]], 3),
+        },
+    )
+
+
+def tune(bed: Bed, n: int, source: str, **bare: Any) -> dict[int, float]:  # noqa: ANN401 - handed on
+    """How fast the bare loop is with each batch size."""
+    found = {}
+    for batch in BATCHES:
+        bed.say(f"bare loop with batches of {batch}")
+        found[batch] = bed.act(**bare, source=source, n=n, batch=batch)["records_per_s"]
+    return found
+
+
+def _worker(bed: Bed, n: int, source: str, options: Options) -> dict[str, Any]:
+    output = bed.topic("output", options.partitions) if options.output else None
+    handler, told = ("Passes", {"n": n}) if output is None else ("Emits", {"n": n, "output": output})
+    with bed.team(source, handler, options, told=told) as team:
+        broker = bed.broker().cpu_s
+        worker = team.start("worker", program=program(options), wait=False)
+        team.until_reached()
+        end_s = team.committed_all()
+        used, broker = usage(worker.pid), bed.broker().cpu_s - broker
+        team.stop()
+        report = team.report()
+    lost, doubled = report["lost"], report["doubled"]
+    if output is not None:
+        written = numbers_in(bed, output, n)
+        lost, doubled = max(lost, written.lost), max(doubled, written.doubled)
+    seconds = end_s - report["first_s"]
+    own_s = used.cpu_s - report["first_cpu_s"]
+    return {
+        "records_per_s": n / seconds,
+        "lost": lost,
+        "doubled": doubled,
+        "rss_mb": used.rss_peak_mb,
+        "worker_cpu_us": own_s * 1e6 / n,
+        "cpu_us": (own_s + broker) * 1e6 / n,
+    }
