@@ -35,7 +35,6 @@ class Assignment:
         self._from_start = source_start == "earliest"
         self._owned: dict[Partition, Assigned] = {}
         self._halted: set[Partition] = set()
-        self._mean_bytes = 0.0
         self._reader = reader
         self.deferred: dict[Partition, int] = {}
         """Partitions to be read again from an offset that was fetched, but has to wait for the watermark."""
@@ -103,8 +102,6 @@ class Assignment:
         """Those of the fetched records that are to be handled, by partition, in order."""
         if not messages:
             return
-        # The larger of this fetch and what is remembered: large records among small ones must not go unnoticed.
-        self._mean_bytes = max(sum(map(len, messages)) / len(messages), self._mean_bytes * 0.9)
         by_place: dict[tuple[str, int], list[Message]] = {}
         for message in messages:
             place = message.topic(), message.partition()
@@ -135,10 +132,6 @@ class Assignment:
             if progress.see(offset):
                 fresh.append(record)
         return fresh
-
-    def bytes_held(self, records: int) -> float:
-        """About how many bytes so many records take."""
-        return records * self._mean_bytes
 
     def lineage(self, assigned: Assigned, message: Message) -> Lineage:
         """The lineage of a record outside any unit."""

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from consumers.failure_log import FailureLog
 from consumers.journal import Journal
+from consumers.lane import size_of
 from consumers.observer import Committed, OutcomeLabel
 from consumers.processor import fresh_lineage
 from consumers.routes import Waiting
@@ -70,6 +71,9 @@ class Batch:
         self.size = 0
         """How many records have their outcome in it."""
 
+        self.bytes = 0
+        """Of these records and of their outputs; copies share the bytes of their record."""
+
         self._touched: dict[Partition, Assigned] = {}
         self._outcomes: Counter[OutcomeLabel] = Counter()
         self._redeliveries: Counter[tuple[str, int]] = Counter()
@@ -85,6 +89,7 @@ class Batch:
         unsuccessful = self._settle_failures(unit)
         for index, outputs in unit.outputs:
             self._append(outputs, Owner(assigned, unit.messages[index].offset(), "output"))
+            self.bytes += sum(len(output.value or b"") for output in outputs)
         halted = {index for index, decision in unsuccessful.items() if isinstance(decision, Halt)}
         offsets = [message.offset() for message in done]
         if halted:
@@ -92,6 +97,7 @@ class Batch:
         assigned.progress.finish(offsets)
         self._touch(assigned)
         self.size += len(done)
+        self.bytes += unit.bytes
         self._seconds += unit.seconds
         successes = len(done) - len(unsuccessful)
         if successes:
@@ -110,6 +116,7 @@ class Batch:
             assigned.progress.finish((message.offset(),))
         self._touch(assigned)
         self.size += 1
+        self.bytes += size_of((message,))
 
     def touch(self, assigned: Assigned) -> None:
         """Commit this partition's position with the batch, though nothing of it ended."""

@@ -25,7 +25,7 @@ LINGER_S = 0.01
 class Committer:
     """Collects outcomes into a batch and writes it. Owned by the polling thread."""
 
-    def __init__(self, shared: Shared, writer: Writer, observer: Observer, most: int) -> None:
+    def __init__(self, shared: Shared, writer: Writer, observer: Observer, most: int, most_bytes: int = 2**24) -> None:
         """Prepare.
 
         Args:
@@ -33,11 +33,13 @@ class Committer:
             writer: the only way to Kafka.
             observer: told of every write.
             most: so many outcomes make a batch full.
+            most_bytes: the same in bytes of records and outputs.
         """
         self._shared = shared
         self._writer = writer
         self._observer = observer
         self._most = most
+        self._most_bytes = most_bytes
         self._patience = Patience()
         self._since_s = 0.0
         self.batch = Batch(shared)
@@ -45,7 +47,12 @@ class Committer:
     @property
     def full(self) -> bool:
         """Whether nothing more should be added before the next write."""
-        return self.batch.size >= self._most
+        return self.batch.size >= self._most or self.batch.bytes >= self._most_bytes
+
+    @property
+    def bytes(self) -> int:
+        """What is held by batches that are not written yet."""
+        return self.batch.bytes
 
     def ripe(self, *, more_to_come: bool) -> bool:
         """Whether it is time to write: an idle system is prompt, a loaded one efficient, and a halt does not wait."""

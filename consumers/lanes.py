@@ -4,64 +4,92 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice
-from zlib import crc32
 
-from consumers.unit import Assigned, Lane, Unit
+from consumers.lane import Held, KeyedLane, Lane, size_of
+from consumers.unit import Assigned, Unit
 from topology.settings import Ordering
-from transport.protocols import Message
+from transport.protocols import Message, Partition
 
 LONGEST_UNIT = 256
 
 DUE_SHARE = 3
 """So many units of redeliveries are begun for one of fresh records, where both wait."""
 
+UNIT_S = 0.005
+"""So long a unit should take: cheap handlers get many records at once, slow ones a single one."""
+
+_LONGEST_UNIT_S = 0.02
+_IN_LINE_S = 0.1
+"""Slow calls need nobody in line behind them: the polling thread is back long before they end."""
+
+_RECENT = 0.2
+"""How much the last unit counts in the recent mean."""
+
 
 class Lanes:
     """Everything that waits for a slot, in line. Not thread-safe: owned by the polling thread.
 
-    By partition, one unit of a partition is under way at a time. By key, the same for each of several
-    lanes that the keys of a partition are spread over. Unordered, any number.
+    Every partition has one lane. By partition, one unit of it is under way at a time. By key, any number
+    that have no key in common. Unordered, any number.
     """
 
     def __init__(self, ordering: Ordering, slots: int) -> None:
         self._ordering = ordering
         self._slots = slots
+        self._lanes: dict[Assigned, Lane] = {}
         self._fresh: deque[Lane] = deque()
         self._due: deque[Lane] = deque()
         self._due_in_a_row = 0
+        self._call_s: float | None = None
+        """What a call took recently, on average; ``None`` = nothing is known."""
+
+        self._held = {False: Held(), True: Held()}
         self.waiting = 0
         """How many records wait for a slot."""
 
-    def open(self, assigned: Assigned) -> None:
-        """Give a partition its lanes."""
-        count = self._slots if self._ordering is Ordering.KEY else 1
-        exclusive = self._ordering is not Ordering.UNORDERED
-        assigned.lanes = [Lane(assigned, exclusive) for _ in range(count)]
+        # By partition there is no second unit of a lane to go on with, so the time to fetch it counts more.
+        self._unit_s = min(_LONGEST_UNIT_S, UNIT_S * slots) if ordering is Ordering.PARTITION else UNIT_S
 
-    def add(self, assigned: Assigned, messages: Iterable[Message]) -> None:
+    @property
+    def in_line(self) -> int:
+        """How many units may wait behind those in the slots, so that no slot waits for the polling thread."""
+        if self._call_s is None or self._call_s <= _IN_LINE_S:
+            return self._slots
+        return int(self._slots * _IN_LINE_S / self._call_s)
+
+    def held(self, *, redelivered: bool) -> Held:
+        """What of the sources, or of the ready topics, waits or is under way."""
+        return self._held[redelivered]
+
+    def all(self) -> Iterable[tuple[Partition, Lane]]:
+        """The lanes of all partitions."""
+        return ((assigned.partition, lane) for assigned, lane in self._lanes.items())
+
+    def open(self, assigned: Assigned) -> None:
+        """Give a partition its lane."""
+        kind = KeyedLane if self._ordering is Ordering.KEY else Lane
+        self._lanes[assigned] = kind(assigned, exclusive=self._ordering is Ordering.PARTITION)
+
+    def add(self, assigned: Assigned, messages: list[Message]) -> None:
         """Queue records of one partition, in their order."""
-        lanes = assigned.lanes
-        if len(lanes) == 1:
-            before = len(lanes[0].queue)
-            lanes[0].queue.extend(messages)
-            self.waiting += len(lanes[0].queue) - before
-            self._enlist(lanes[0])
-            return
-        for message in messages:
-            lane = lanes[crc32(message.key() or b"") % len(lanes)]
-            lane.queue.append(message)
-            self.waiting += 1
-            self._enlist(lane)
+        lane = self._lanes[assigned]
+        lane.add(messages)
+        self.waiting += len(messages)
+        self._hold(lane, len(messages), size_of(messages))
+        self._enlist(lane)
 
     def next_unit(self) -> Unit | None:
         """The next piece of work, or ``None`` if no lane may start one."""
         while line := self._next_line():
             lane = line.popleft()
             lane.listed = False
-            if lane.queue:  # empty once its partition was closed
+            messages = lane.take(self._size(lane))
+            if messages:  # none once its partition was closed, or where all have to wait for their keys
                 self._due_in_a_row = self._due_in_a_row + 1 if line is self._due else 0
-                return self._start(lane)
+                self.waiting -= len(messages)
+                lane.under_way += 1
+                self._enlist(lane)
+                return Unit(lane, messages)
         return None
 
     def _next_line(self) -> deque[Lane]:
@@ -70,38 +98,47 @@ class Lanes:
             return self._due
         return self._fresh
 
-    def _start(self, lane: Lane) -> Unit:
-        # Few records: a share for each slot. Many: as many as one unit may hold.
-        size = min(LONGEST_UNIT, max(1, self.waiting // (2 * self._slots)), len(lane.queue))
-        if lane.exclusive and self._ordering is Ordering.PARTITION:
-            size = min(LONGEST_UNIT, len(lane.queue))
-        queue = lane.queue
-        messages = list(islice(queue, size))
-        for _ in range(size):
-            queue.popleft()
-        self.waiting -= size
-        lane.under_way += 1
-        self._enlist(lane)
-        return Unit(lane, messages)
+    def _size(self, lane: Lane) -> int:
+        """How many records the next unit may hold."""
+        if self._call_s is None:
+            return 1
+        size = min(LONGEST_UNIT, int(self._unit_s / max(self._call_s, 1e-6)))
+        if not lane.exclusive:
+            # Few records: a share for each slot.
+            size = min(size, self.waiting // (2 * self._slots))
+        return max(1, size)
 
     def put_back(self, unit: Unit) -> None:
         """Take a unit back: what it did not get to is first in its lane again."""
+        if unit.seconds:
+            mean_s = sum(unit.seconds) / len(unit.seconds)
+            self._call_s = mean_s if self._call_s is None else self._call_s + _RECENT * (mean_s - self._call_s)
         lane = unit.lane
         lane.under_way -= 1
-        if lane.assigned.closed:
-            return
-        rest = unit.messages[unit.position :]
-        lane.queue.extendleft(reversed(rest))
-        self.waiting += len(rest)
-        self._enlist(lane)
+        over = unit.messages if lane.closed else unit.messages[: unit.position]
+        unit.bytes = size_of(over)
+        self._hold(lane, -len(over), -unit.bytes)
+        if not lane.closed:
+            before = lane.waiting
+            lane.put_back(unit.messages, unit.position)
+            self.waiting += lane.waiting - before
+            self._enlist(lane)
 
     def close(self, assigned: Assigned) -> None:
-        """Forget what waits for a partition."""
-        for lane in assigned.lanes:
-            self.waiting -= len(lane.queue)
-            lane.queue.clear()
+        """Forget what waits for a partition, and begin nothing more of it."""
+        lane = self._lanes.pop(assigned, None)
+        if lane is not None:
+            lane.closed = True
+            dropped = lane.clear()
+            self.waiting -= len(dropped)
+            self._hold(lane, -len(dropped), -size_of(dropped))
+
+    def _hold(self, lane: Lane, records: int, size: int) -> None:
+        for held in (lane.held, self._held[lane.assigned.redelivered]):
+            held.records += records
+            held.bytes += size
 
     def _enlist(self, lane: Lane) -> None:
-        if not lane.listed and lane.queue and not (lane.exclusive and lane.under_way):
+        if not lane.listed and lane.may_start:
             lane.listed = True
             (self._due if lane.assigned.redelivered else self._fresh).append(lane)

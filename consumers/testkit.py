@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consumers.handler import as_handler
+from consumers.lane import Lane
 from consumers.processor import Processor
 from consumers.routes import Route
-from consumers.unit import Assigned, Lane, Unit
+from consumers.unit import Assigned, Unit
 from serdes.codec import Codec, RawCodec
 from topology.decision import NOT_DELIVERED, Decision, Failure, Retry, decide
 from topology.headers import HeaderList, retry_headers

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from consumers.routes import Route
 from topology.decision import Failure, FailureKind
 from topology.lineage import Lineage
 from topology.progress import Progress
 from transport.protocols import Copy, Message, Partition
+
+if TYPE_CHECKING:
+    from consumers.lane import Lane
 
 
 @dataclass(slots=True, eq=False)
@@ -23,24 +26,11 @@ class Assigned:
     """Whether it is a ready partition: its records carry a lineage in their headers."""
 
     progress: Progress
-    lanes: list[Lane] = field(default_factory=list)
     dirty: bool = False
     """Whether there is progress that no commit has told of yet."""
 
     closed: bool = False
     """Revoked, lost or rewound: results that still come for it are void."""
-
-
-@dataclass(slots=True, eq=False)
-class Lane:
-    """Records of one partition that wait for a slot; an exclusive lane has one unit under way at most."""
-
-    assigned: Assigned
-    exclusive: bool
-    queue: deque[Message] = field(default_factory=deque)
-    under_way: int = 0
-    listed: bool = False
-    """Whether it stands in the line for a slot."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +56,9 @@ class Unit:
 
     seconds: list[float] = field(default_factory=list)
     """How long each handler call took."""
+
+    bytes: int = 0
+    """Of the records with an outcome; known once the unit is back in its lane."""
 
     stop: bool = False
     abandoned: bool = False

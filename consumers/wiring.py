@@ -28,6 +28,7 @@ from consumers.lanes import Lanes
 from consumers.metrics import serve_metrics
 from consumers.observer import Observer
 from consumers.processor import Processor
+from consumers.room import batch_bytes
 from consumers.routes import Route, Waiting
 from consumers.scheduler import Scheduler
 from consumers.slots import AsyncSlots, Slots, ThreadSlots
@@ -139,7 +140,7 @@ def _worker(
     return Worker(
         Parts(
             reader=reader,
-            committer=Committer(shared, writer, observer, settings.limits.batch),
+            committer=Committer(shared, writer, observer, settings.limits.batch, batch_bytes(settings.limits)),
             assignment=Assignment(routes, source_start(settings.kafka), reader),
             lanes=Lanes(section.ordering, section.slots),
             slots=slots,

@@ -14,6 +14,7 @@ from consumers.errors import HaltedError
 from consumers.lanes import Lanes
 from consumers.observer import Observer, WorkerState
 from consumers.processor import deadline_passed
+from consumers.room import Room
 from consumers.slots import Slots
 from consumers.unit import Assigned, Unit
 from topology.decision import Failure
@@ -57,6 +58,7 @@ class Worker:
         self._lanes = parts.lanes
         self._slots = parts.slots
         self._limits = parts.limits
+        self._room = Room(parts.limits, parts.lanes)
         self._observer = parts.observer
         self._under_way: set[Unit] = set()
         self._stuck: set[Unit] = set()
@@ -101,29 +103,10 @@ class Worker:
 
     def _fetch(self) -> list[Message]:
         """Fetch what there is room for. Waits for records only when nothing else could happen."""
-        held = self._lanes.waiting + sum(len(unit.messages) - unit.position for unit in self._under_way)
-        room = self._limits.buffer_records - held
-        if self._assignment.bytes_held(held) >= self._limits.buffer_bytes:
-            room = min(room, 0)
-        extra = self._limits.buffer_records // 4
-        self._pause_only(self._without_room(room, extra))
+        stopped = self._room.without(self._committer.bytes)
+        self._pause_only(stopped | self._assignment.halted | self._crowded)
         busy = self._under_way or self._committer.batch.size or self._lanes.waiting
-        return self._reader.fetch(max(1, min(room + extra, self._limits.batch)), 0.0 if busy else _IDLE_S)
-
-    def _without_room(self, room: int, extra: int) -> set[Partition]:
-        """The partitions that take no new records for now.
-
-        A full buffer stops the sources first: redeliveries have a due time, and a quarter more room.
-        What is stopped goes on when half the room is free again, since each stop costs a new fetch.
-        """
-        stopped = set(self._assignment.halted) | self._crowded
-        for place, redelivered in self._assignment.places():
-            limit = -extra if redelivered else 0
-            if place in self._paused:
-                limit += self._limits.buffer_records // 2
-            if room <= limit:
-                stopped.add(place)
-        return stopped
+        return self._reader.fetch(self._room.next_fetch(), 0.0 if busy else _IDLE_S)
 
     def _pause_only(self, stopped: set[Partition]) -> None:
         if stopped != self._paused:
@@ -156,9 +139,9 @@ class Worker:
             self._crowded.add(place)
 
     def _hand_out(self) -> None:
-        """Keep every slot busy, and as many units again in line, for the time of a write."""
+        """Keep every slot busy, and some units in line, so that no slot waits for this thread."""
         usable = self._slots.capacity - len(self._stuck)
-        while len(self._under_way) < 2 * usable:
+        while len(self._under_way) < usable + min(usable, self._lanes.in_line):
             unit = self._lanes.next_unit()
             if unit is None:
                 return
@@ -183,9 +166,9 @@ class Worker:
             self._stuck.discard(unit)  # it came back after its deadline: only the slot is free again
             return
         self._under_way.discard(unit)
+        self._lanes.put_back(unit)
         if not unit.lane.assigned.closed and unit.position:
             self._committer.batch.add(unit)
-        self._lanes.put_back(unit)
 
     def _write(self) -> None:
         try:
@@ -231,8 +214,9 @@ class Worker:
         if not assigned.closed:
             late.failures.append((late.position, deadline_passed(self._deadline_s)))
             late.position += 1
-            self._committer.batch.add(late)
         self._lanes.put_back(late)
+        if not assigned.closed:
+            self._committer.batch.add(late)
         if len(self._stuck) >= self._slots.capacity:
             self._write()
             raise HaltedError(

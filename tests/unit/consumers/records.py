@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from consumers.lane import Lane
 from consumers.routes import Route
-from consumers.unit import Assigned, Lane, Unit
+from consumers.unit import Assigned, Unit
 from serdes.codec import Codec, RawCodec
 from topology.decision import Retry
 from topology.headers import HeaderList, Headers, ready_headers, retry_headers

@@ -120,16 +120,6 @@ class TestTake:
         """An empty fetch."""
         assert taken(assignment()) == {}
 
-    def test_about_how_many_bytes_are_held(self) -> None:
-        """From the mean of the last fetch: a bound of memory, not an account."""
-        owned = assignment(committed(orders=0))
-        owned.open([ORDERS])
-        assert owned.bytes_held(10) == 0
-        taken(owned, record(0, b"x" * 100), record(1, b"x" * 300), record(2, None), record(3, b""))
-        assert owned.bytes_held(10) == 1000
-        taken(owned)
-        assert owned.bytes_held(10) == 1000
-
 
 class TestReopen:
     def test_everything_is_as_committed(self) -> None:

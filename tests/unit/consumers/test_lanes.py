@@ -7,29 +7,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from consumers.lanes import LONGEST_UNIT, Lanes
+from consumers.lanes import LONGEST_UNIT, UNIT_S
 from consumers.unit import Assigned, Unit
+from tests.unit.consumers.lining import all_units, cheap, finish, keyed, offsets, opened
 from tests.unit.consumers.records import ready, record, source
 from topology.settings import Ordering
-
-
-def opened(lanes: Lanes, partition: int = 0) -> Assigned:
-    """A partition with its lanes."""
-    assigned = source(partition=partition)
-    lanes.open(assigned)
-    return assigned
-
-
-def keyed(lanes: Lanes, assigned: Assigned, keys: str, first: int = 0) -> None:
-    """Queue a record for each letter, which is its key."""
-    partition = assigned.partition.number
-    lanes.add(assigned, [record(first + n, key=key.encode(), partition=partition) for n, key in enumerate(keys)])
-
-
-def offsets(unit: Unit | None) -> list[int]:
-    """What a unit is made of."""
-    assert unit is not None
-    return [message.offset() for message in unit.messages]
 
 
 def keys(unit: Unit) -> set[bytes | None]:
@@ -37,26 +19,12 @@ def keys(unit: Unit) -> set[bytes | None]:
     return {message.key() for message in unit.messages}
 
 
-def finish(lanes: Lanes, unit: Unit, position: int | None = None) -> None:
-    """The slot gives a unit back, done as far as ``position`` (default: to its end)."""
-    unit.position = len(unit.messages) if position is None else position
-    lanes.put_back(unit)
-
-
-def all_units(lanes: Lanes) -> list[Unit]:
-    """Every unit that may start now."""
-    found = []
-    while (unit := lanes.next_unit()) is not None:
-        found.append(unit)
-    return found
-
-
 class TestByPartition:
     """The promise of Kafka: one after the other."""
 
     def test_one_unit_of_a_partition_is_under_way_at_a_time(self) -> None:
         """Whatever arrives meanwhile waits for it."""
-        lanes = Lanes(Ordering.PARTITION, slots=4)
+        lanes = cheap(Ordering.PARTITION, slots=4)
         assigned = opened(lanes)
         keyed(lanes, assigned, "abc")
         [first] = all_units(lanes)
@@ -67,14 +35,14 @@ class TestByPartition:
 
     def test_partitions_go_side_by_side(self) -> None:
         """The order of one is nothing to another."""
-        lanes = Lanes(Ordering.PARTITION, slots=4)
+        lanes = cheap(Ordering.PARTITION, slots=4)
         for partition in range(3):
             keyed(lanes, opened(lanes, partition), "ab")
         assert sorted(unit.lane.assigned.partition.number for unit in all_units(lanes)) == [0, 1, 2]
 
     def test_what_a_slot_did_not_get_to_comes_first_again(self) -> None:
         """Before everything that arrived meanwhile."""
-        lanes = Lanes(Ordering.PARTITION, slots=1)
+        lanes = cheap(Ordering.PARTITION, slots=1)
         assigned = opened(lanes)
         keyed(lanes, assigned, "abcd")
         [first] = all_units(lanes)
@@ -85,7 +53,7 @@ class TestByPartition:
 
     def test_partitions_take_turns(self) -> None:
         """One that never runs dry does not keep the others from a slot."""
-        lanes = Lanes(Ordering.PARTITION, slots=1)
+        lanes = cheap(Ordering.PARTITION, slots=1)
         busy, quiet = opened(lanes, 0), opened(lanes, 1)
         keyed(lanes, busy, "ab")
         first = lanes.next_unit()
@@ -99,7 +67,7 @@ class TestByPartition:
 
     def test_a_unit_is_no_longer_than_it_may_be(self) -> None:
         """A commit must not have to wait for thousands of calls."""
-        lanes = Lanes(Ordering.PARTITION, slots=1)
+        lanes = cheap(Ordering.PARTITION, slots=1)
         lanes.add(opened(lanes), [record(offset) for offset in range(LONGEST_UNIT + 1)])
         assert offsets(lanes.next_unit()) == list(range(LONGEST_UNIT))
         assert lanes.waiting == 1
@@ -110,7 +78,7 @@ class TestByKey:
 
     def test_a_key_is_never_in_two_units_at_once(self) -> None:
         """However many slots are free."""
-        lanes = Lanes(Ordering.KEY, slots=8)
+        lanes = cheap(Ordering.KEY, slots=8)
         keyed(lanes, opened(lanes), "abcdefgh" * 4)
         units = all_units(lanes)
         together = [keys(unit) for unit in units]
@@ -119,7 +87,7 @@ class TestByKey:
 
     def test_a_key_keeps_its_order(self) -> None:
         """Over all the units it is spread over."""
-        lanes = Lanes(Ordering.KEY, slots=3)
+        lanes = cheap(Ordering.KEY, slots=3)
         keyed(lanes, opened(lanes), "abcab" * 20)
         handled: dict[bytes | None, list[int]] = {}
         while units := all_units(lanes):
@@ -132,13 +100,13 @@ class TestByKey:
 
     def test_without_a_key_the_partition_is_the_order(self) -> None:
         """Records without a key are like records with the same one."""
-        lanes = Lanes(Ordering.KEY, slots=4)
+        lanes = cheap(Ordering.KEY, slots=4)
         lanes.add(opened(lanes), [record(offset) for offset in range(8)])
         assert len(all_units(lanes)) == 1
 
     def test_the_same_key_in_two_partitions_is_two_orders(self) -> None:
         """Kafka promises nothing across partitions."""
-        lanes = Lanes(Ordering.KEY, slots=4)
+        lanes = cheap(Ordering.KEY, slots=4)
         for partition in range(2):
             keyed(lanes, opened(lanes, partition), "a")
         assert len(all_units(lanes)) == 2
@@ -149,7 +117,7 @@ class TestUnordered:
 
     def test_units_of_one_partition_overlap(self) -> None:
         """Nobody waits for anybody, not even within a key."""
-        lanes = Lanes(Ordering.UNORDERED, slots=2)
+        lanes = cheap(Ordering.UNORDERED, slots=2)
         keyed(lanes, opened(lanes), "aaaa")
         units = all_units(lanes)
         assert len(units) == 4
@@ -157,7 +125,7 @@ class TestUnordered:
 
     def test_a_backlog_is_shared_out_between_the_slots(self) -> None:
         """No slot takes so much that another goes idle."""
-        lanes = Lanes(Ordering.UNORDERED, slots=4)
+        lanes = cheap(Ordering.UNORDERED, slots=4)
         lanes.add(opened(lanes), [record(offset) for offset in range(80)])
         first = lanes.next_unit()
         assert len(offsets(first)) == 80 // 8
@@ -167,7 +135,7 @@ class TestClose:
     @pytest.mark.parametrize("ordering", Ordering)
     def test_what_waits_is_forgotten(self, ordering: Ordering) -> None:
         """It belongs to somebody else now."""
-        lanes = Lanes(ordering, slots=4)
+        lanes = cheap(ordering, slots=4)
         leaving, staying = opened(lanes, 0), opened(lanes, 1)
         keyed(lanes, leaving, "abcdef")
         keyed(lanes, staying, "xy")
@@ -178,7 +146,7 @@ class TestClose:
     @pytest.mark.parametrize("ordering", Ordering)
     def test_what_comes_back_for_it_waits_no_more(self, ordering: Ordering) -> None:
         """A slot that was under way gives its rest back to nobody."""
-        lanes = Lanes(ordering, slots=1)
+        lanes = cheap(ordering, slots=1)
         leaving = opened(lanes)
         keyed(lanes, leaving, "aaa")
         unit = lanes.next_unit()
@@ -191,7 +159,7 @@ class TestClose:
 
     def test_a_partition_that_comes_back_starts_anew(self) -> None:
         """Its old unit, still under way, holds nothing up and puts nothing in."""
-        lanes = Lanes(Ordering.PARTITION, slots=1)
+        lanes = cheap(Ordering.PARTITION, slots=1)
         before = opened(lanes)
         keyed(lanes, before, "ab")
         old = lanes.next_unit()
@@ -209,7 +177,7 @@ class TestClose:
 
 def test_an_abandoned_unit_frees_its_lane_through_its_fork() -> None:
     """A handler that never returns keeps its slot, not its partition."""
-    lanes = Lanes(Ordering.PARTITION, slots=2)
+    lanes = cheap(Ordering.PARTITION, slots=2)
     keyed(lanes, opened(lanes), "abc")
     stuck = lanes.next_unit()
     assert stuck is not None
@@ -234,7 +202,7 @@ class _Machine(RuleBasedStateMachine):
 
     @initialize(slots=st.integers(1, 5))
     def start(self, slots: int) -> None:
-        self.lanes = Lanes(self.ordering, slots)
+        self.lanes = cheap(self.ordering, slots)
 
     @rule(target=open_, redelivered=st.booleans())
     def open_partition(self, redelivered: bool) -> Assigned:  # noqa: FBT001 - drawn
@@ -281,14 +249,18 @@ class _Machine(RuleBasedStateMachine):
                 assert mine == [pair for pair in waiting if pair[1] == key][: len(mine)]
 
     def nothing_could_start(self) -> None:
-        busy = {unit.lane.assigned for unit in self.running}
+        busy = {(unit.lane.assigned, key) for unit, pairs in self.running.items() for _, key in pairs}
+        partitions = {assigned for assigned, _ in busy}
         for assigned, waiting in self.waiting.items():
-            if self.ordering is Ordering.UNORDERED or assigned not in busy:
+            if self.ordering is Ordering.KEY:
+                assert all((assigned, key) in busy for _, key in waiting), "a key waits for nobody but itself"
+            elif self.ordering is Ordering.UNORDERED or assigned not in partitions:
                 assert not waiting
 
     @rule(unit=consumes(under_way), data=st.data())
     def put_back(self, unit: Unit | None, data: st.DataObject) -> None:
         if unit is not None:
+            unit.seconds.append(data.draw(st.sampled_from([1e-6, UNIT_S / 3, 1.0])))
             self.back(unit, data.draw(st.integers(0, len(unit.messages))))
 
     def back(self, unit: Unit, position: int) -> None:
@@ -310,7 +282,12 @@ class _Machine(RuleBasedStateMachine):
     @invariant()
     def waiting_is_counted(self) -> None:
         if hasattr(self, "lanes"):
-            assert self.lanes.waiting == sum(map(len, self.waiting.values()))
+            waiting = sum(map(len, self.waiting.values()))
+            assert self.lanes.waiting == waiting
+            held = [self.lanes.held(redelivered=redelivered) for redelivered in (False, True)]
+            records = waiting + sum(map(len, self.running.values()))
+            assert sum(one.records for one in held) == records
+            assert sum(one.bytes for one in held) == records * len(b"value" + b"a")
 
     def teardown(self) -> None:
         """Whatever happened, everything that is not forgotten is handled in the end, once and in order."""
