@@ -14,6 +14,9 @@ from tests.bench.tally import Tally
 from transport.client_config import consumer_config, producer_config
 
 _WAIT_S = 0.05
+_QUIET: dict[str, str | int | float | bool] = {"log_level": 3}
+"""A broker that has just started makes the client complain."""
+
 _GIVE_UP_S = 120.0
 
 Write = Callable[[Sequence[Message], list[TopicPartition]], None]
@@ -32,7 +35,7 @@ def consume(servers: str, source: str, n: int, batch: int) -> dict[str, Any]:
 def copy(servers: str, source: str, target: str, n: int, batch: int) -> dict[str, Any]:
     """Consume, produce, flush, commit."""
     consumer = _consumer(servers, f"bare-copy-{time.time_ns()}")
-    producer = Producer(producer_config({"bootstrap.servers": servers}, transactional_id=None))
+    producer = Producer(producer_config({"bootstrap.servers": servers, **_QUIET}, transactional_id=None))
 
     def write(messages: Sequence[Message], offsets: list[TopicPartition]) -> None:
         for message in messages:
@@ -48,7 +51,7 @@ def txcopy(servers: str, source: str, target: str, n: int, batch: int) -> dict[s
     """Begin, produce, send the offsets, commit."""
     name = f"bare-txcopy-{time.time_ns()}"
     consumer = _consumer(servers, name)
-    producer = Producer(producer_config({"bootstrap.servers": servers}, transactional_id=name))
+    producer = Producer(producer_config({"bootstrap.servers": servers, **_QUIET}, transactional_id=name))
     producer.init_transactions(60)
 
     def write(messages: Sequence[Message], offsets: list[TopicPartition]) -> None:

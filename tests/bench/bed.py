@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.bench.actor import Actor
 from tests.bench.feed import feed
+from tests.bench.handlers import PARAMETERS
 from tests.bench.options import Options
 from tests.bench.usage import Usage, usage
 from tests.scenarios.cluster import Cluster
@@ -25,9 +26,6 @@ from topology.settings import Settings
 from transport.admin import ClusterAdmin
 from transport.embedded import EmbeddedKafka
 from transport.preflight import survey
-
-PARAMETERS = "BENCH_PARAMETERS"
-"""The environment variable with what a handler is told, as JSON."""
 
 _LOOK_S = 0.002
 
@@ -123,13 +121,14 @@ class Team:
         """Write the configuration and make the topics.
 
         Args:
-            handler: a class of :mod:`tests.bench.handlers`.
+            handler: a class of :mod:`tests.bench.handlers`, or ``module:Class`` of this package.
             options: mode, slots.
             told: what the handler finds in its environment, beside the folder.
             sections: of the configuration.
         """
         self._told = {"folder": str(self.folder), **(told or {})}
-        how = {"callable": f"tests.bench.handlers:{handler}", "slots": options.slots} | sections.pop("handler", {})
+        where = handler if ":" in handler else f"handlers:{handler}"
+        how = {"callable": f"tests.bench.{where}", "slots": options.slots} | sections.pop("handler_section", {})
         kafka = {"bootstrap.servers": self.bed.servers} | sections.pop("kafka", {})
         whole = {
             "group": self.name,

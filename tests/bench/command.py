@@ -3,8 +3,7 @@
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from enum import StrEnum
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,25 +11,13 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from tests.bench import release, w0
 from tests.bench.bed import Bed
 from tests.bench.options import Options
 from tests.bench.result import Result
 from tests.bench.view import results_table
+from tests.bench.workloads import RUNS, Workload
 from topology.settings import Mode
 from transport.embedded import EmbeddedKafka
-
-Run = Callable[[Bed, Options], Iterator[Result]]
-
-
-class Workload(StrEnum):
-    """What can be measured."""
-
-    W0 = "W0"
-    RELEASE = "release"
-
-
-RUNS: dict[Workload, Run] = {Workload.W0: w0.run, Workload.RELEASE: release.run}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -45,6 +32,8 @@ def bench(
     partitions: Annotated[int, typer.Option(min=1, help="partitions of the source")] = 8,
     slots: Annotated[int, typer.Option(min=1, help="slots of the worker")] = 1,
     output: Annotated[bool, typer.Option("--output", help="W0: one output record each")] = False,
+    fail_ratio: Annotated[float, typer.Option(min=0.01, max=1, help="W1: share that fails once")] = 1.0,
+    pending: Annotated[int, typer.Option(min=100, help="W3: records that wait")] = 50_000,
     rate: Annotated[int, typer.Option(min=1, help="release: records per second")] = 1000,
     seconds: Annotated[float, typer.Option(min=1, help="release: measured time on each side")] = 10,
     repeat: Annotated[int, typer.Option(min=1, help="W0: runs on each side; medians are compared")] = 3,
@@ -63,6 +52,8 @@ def bench(
         partitions=partitions,
         slots=slots,
         output=output,
+        fail_ratio=fail_ratio,
+        pending=pending,
         rate=rate,
         seconds=seconds,
         repeat=repeat,

@@ -4,19 +4,23 @@ import json
 import os
 import time
 from array import array
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
-from kafka_redelivery import Context, Record
+from kafka_redelivery import Context, Record, Redeliver, Reject
 from tests.bench.tally import NUMBER_DIGITS, Tally
+
+PARAMETERS = "BENCH_PARAMETERS"
+"""The environment variable with what a handler is told, as JSON."""
 
 
 class Measured:
     """What they have in common: parameters, a tally, a report on exit."""
 
     def __init__(self) -> None:
-        self.told: dict[str, Any] = json.loads(os.environ["BENCH_PARAMETERS"])
+        self.told: dict[str, Any] = json.loads(os.environ[PARAMETERS])
         self.folder = Path(self.told["folder"])
         self.tally = Tally(self.told["n"], self.folder / "reached")
 
@@ -66,23 +70,40 @@ class FailsOnce(Measured):
         self._delay_s = self.told["delay_ms"] / 1000
         self._due_s = array("d", bytes(8 * n))
         self._late_s = array("d")
+        self._first_again_s = 0.0
 
     def __call__(self, record: Record, context: Context) -> None:
         """Fail, or note."""
         number = int(record.value[:NUMBER_DIGITS])
         if context.lineage.deliveries:
             self._late_s.append(time.time() - self._due_s[number])
+            if not self._first_again_s:
+                self._first_again_s = time.monotonic()
         elif number % 100 < self._percent:
             self.tally.begin()
-            self._due_s[number] = time.time() + self._delay_s
-            raise ValueError(number)
+            self.fail(number)
         self.tally.note(record.value)
+
+    def fail(self, number: int) -> NoReturn:
+        """Note when it is due, then raise."""
+        self._due_s[number] = time.time() + self._delay_s
+        raise ValueError(number)
 
     def report(self) -> dict[str, Any]:
         """Lateness, too."""
         with (self.folder / "late").open("wb") as file:
             self._late_s.tofile(file)
-        return super().report()
+        return super().report() | {"first_again_s": self._first_again_s}
+
+
+class AsksForDelays(FailsOnce):
+    """Each record asks for a delay of its own."""
+
+    def fail(self, number: int) -> NoReturn:
+        """As :class:`FailsOnce`."""
+        delay_ms = own_delay_ms(number, self.told["longest_ms"])
+        self._due_s[number] = time.time() + delay_ms / 1000
+        raise Redeliver(after=timedelta(milliseconds=delay_ms))
 
 
 class AlwaysFails(Measured):
@@ -92,6 +113,26 @@ class AlwaysFails(Measured):
         """Fail."""
         self.tally.begin()
         raise ValueError(record.value[:NUMBER_DIGITS])
+
+
+class FailsAtLength(Measured):
+    """Every delivery fails with a class name of 40 characters and a long message; half of the records give up early."""
+
+    def __call__(self, record: Record, context: Context) -> None:
+        """Fail."""
+        self.tally.begin()
+        message = "x" * 5000
+        if int(record.value[:NUMBER_DIGITS]) % 2 and context.attempt == self.told["reject_at"]:
+            raise Reject(message)
+        raise LONG_NAMED(message)
+
+
+LONG_NAMED = type("Error".ljust(40, "X"), (ValueError,), {})
+
+
+def own_delay_ms(number: int, longest_ms: int) -> int:
+    """The delay that a record asks for: any length up to the longest, spread evenly."""
+    return 1 + number * 7919 % longest_ms
 
 
 def lateness_ms(folder: Path) -> list[float]:

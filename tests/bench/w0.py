@@ -6,13 +6,11 @@ from typing import Any
 
 from tests.bench.bed import Bed
 from tests.bench.drained import numbers_in
+from tests.bench.limit import BATCHES, tune
 from tests.bench.options import Options
 from tests.bench.profiled import program
 from tests.bench.result import Baseline, Result
 from tests.bench.usage import usage
-
-BATCHES = (1000, 500, 5000)
-"""Tried for the bare loop; the first is the worker's own."""
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
@@ -24,7 +22,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
         bare = {"function": f"bare:{'txcopy' if options.mode == 'transacted' else 'copy'}"}
         bare["target"] = bed.topic("bare-output", options.partitions)
     tried = tune(bed, n, source, **bare)
-    batch = max(tried, key=lambda batch: tried[batch])
+    batch = max(tried, key=lambda size: tried[size])
     limits, runs = [tried[batch]], []
     for turn in range(options.repeat):
         bed.say(f"worker, {turn + 1} of {options.repeat}")
@@ -53,15 +51,6 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
             "ratio_at_same_batch": round(rate / tried[BATCHES[0]], 3),
         },
     )
-
-
-def tune(bed: Bed, n: int, source: str, **bare: Any) -> dict[int, float]:  # noqa: ANN401 - handed on
-    """How fast the bare loop is with each batch size."""
-    found = {}
-    for batch in BATCHES:
-        bed.say(f"bare loop with batches of {batch}")
-        found[batch] = bed.act(**bare, source=source, n=n, batch=batch)["records_per_s"]
-    return found
 
 
 def _worker(bed: Bed, n: int, source: str, options: Options) -> dict[str, Any]:

@@ -1,0 +1,24 @@
+"""The bare loop at its best: the batch size is not ours to choose for it."""
+
+from typing import Any
+
+from tests.bench.bed import Bed
+
+BATCHES = (1000, 500, 5000)
+"""Tried for the bare loop; the first is the worker's own."""
+
+
+def tune(bed: Bed, n: int, source: str, **bare: Any) -> dict[int, float]:  # noqa: ANN401 - handed on
+    """How fast the bare loop is with each batch size."""
+    found = {}
+    for batch in BATCHES:
+        bed.say(f"bare loop with batches of {batch}")
+        found[batch] = bed.act(**bare, source=source, n=n, batch=batch)["records_per_s"]
+    return found
+
+
+def fastest_txcopy(bed: Bed, n: int, source: str, partitions: int) -> tuple[str, float]:
+    """What the limit of everything transactional is called, and its records/s."""
+    tried = tune(bed, n, source, function="bare:txcopy", target=bed.topic("bare-output", partitions))
+    batch = max(tried, key=lambda size: tried[size])
+    return f"txcopy, batches of {batch}", tried[batch]

@@ -1,0 +1,66 @@
+"""Delays between tiers: a handler's own, of any length, over the ladder; against the same with one fixed delay."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from statistics import fmean
+
+from tests.bench.bed import Bed, Team
+from tests.bench.handlers import own_delay_ms
+from tests.bench.options import Options
+from tests.bench.result import Baseline, Result
+from tests.bench.steady import steady
+from tests.bench.tally import NUMBER_DIGITS
+from topology.tiers import SMALLEST_RUNG_MS
+
+LONGEST_MS = 8000
+FIXED_MS = 1000
+RATE = 500
+
+
+def run(bed: Bed, options: Options) -> Iterator[Result]:
+    """One result; its ratio is that of the 99th percentiles."""
+    n = options.n or (RATE * (4 if options.quick else 12))
+    bed.say("fixed delays")
+    fixed_policy = {"redeliveryPolicy": {"initialRedeliveryDelay": FIXED_MS, "redeliveryDelay": FIXED_MS}}
+    with steady(bed, options, n=n, rate=RATE, longest_ms=FIXED_MS, told={}, policy=fixed_policy) as (_, fixed):
+        pass
+    bed.say("delays of the handler's own")
+    policy = {**fixed_policy, "maximumHandlerDelay": f"{LONGEST_MS}ms"}
+    told: dict[str, object] = {"longest_ms": LONGEST_MS}
+    with steady(
+        bed, options, n=n, rate=RATE, longest_ms=LONGEST_MS, handler="AsksForDelays", told=told, policy=policy
+    ) as (team, own):
+        hops = _hops(bed, team)
+    excess = [hops[number] - allowed_hops(own_delay_ms(number, LONGEST_MS)) for number in range(n)]
+    yield Result(
+        workload="tiers",
+        mode=options.mode,
+        params={"n": n, "rate": RATE, "longest_ms": LONGEST_MS, **options.params("partitions", "value_bytes")},
+        baseline=Baseline(name=f"one fixed delay of {FIXED_MS} ms", lateness=fixed.late),
+        ratio=round(own.late.p99 / fixed.late.p99, 3),
+        lateness=own.late,
+        lost=own.report["lost"] + fixed.report["lost"],
+        doubled=own.report["doubled"] + fixed.report["doubled"],
+        rss_worker_mb=own.spent.worker.rss_peak_mb,
+        rss_scheduler_mb=own.spent.scheduler.rss_peak_mb,
+        cpu_us_per_record=own.spent.cpu_us(n, own.report["first_cpu_s"])["all"],
+        details={
+            "hops_mean": round(fmean(hops.values()), 3),
+            "hops_max": max(hops.values()),
+            "hops_over_limit": sum(1 for each in excess if each > 0),
+        },
+    )
+
+
+def allowed_hops(delay_ms: int) -> int:
+    """2 + log2(delay / smallest tier), as a whole number, and 2 for what is below the smallest tier."""
+    return 2 + max(0, math.ceil(math.log2(delay_ms / SMALLEST_RUNG_MS)))
+
+
+def _hops(bed: Bed, team: Team) -> Counter[int]:
+    """For each record, how many copies of it were written into tiers and the ready topic."""
+    naming = team.settings.naming()
+    cluster = bed.cluster
+    tiers = [*naming.tiers_among(cluster.topics()), naming.mixed_topic()]
+    return Counter(int((copy.value or b"")[:NUMBER_DIGITS]) for copy in cluster.read(*tiers, team.ready))

@@ -1,0 +1,34 @@
+"""What can be measured, and who measures it."""
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+
+from tests.bench import concurrency, headers, release, tiers, w0, w1, w2, w3
+from tests.bench.bed import Bed
+from tests.bench.options import Options
+from tests.bench.result import Result
+
+
+class Workload(StrEnum):
+    """By the names of the command line."""
+
+    W0 = "W0"
+    W1 = "W1"
+    W2 = "W2"
+    W3 = "W3"
+    RELEASE = "release"
+    TIERS = "tiers"
+    KEYS = "keys"
+    HEADERS = "headers"
+
+
+RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
+    Workload.W0: w0.run,
+    Workload.W1: w1.run,
+    Workload.W2: w2.run,
+    Workload.W3: w3.run,
+    Workload.RELEASE: release.run,
+    Workload.TIERS: tiers.run,
+    Workload.KEYS: concurrency.run,
+    Workload.HEADERS: headers.run,
+}
