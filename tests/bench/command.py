@@ -2,22 +2,17 @@
 
 import json
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from tests.bench.bed import Bed
+from tests.bench.measure import measure
 from tests.bench.options import Options
-from tests.bench.result import Result
 from tests.bench.view import results_table
-from tests.bench.workloads import RUNS, Workload
+from tests.bench.workloads import Workload
 from topology.settings import Mode
-from transport.embedded import EmbeddedKafka
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -70,23 +65,6 @@ def bench(
     for fault in faults:
         sys.stderr.write(f"broken promise: {fault}\n")
     raise typer.Exit(1 if faults else 0)
-
-
-def measure(plan: list[tuple[Workload, Options]]) -> Iterator[Result]:
-    """Run one workload after the other on one broker; what happens now is told on stderr."""
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with (
-        tempfile.TemporaryDirectory(prefix="redelivery-bench-") as folder,
-        EmbeddedKafka() as kafka,
-        Progress(*columns, console=console, transient=True) as progress,
-    ):
-        task = progress.add_task("")
-        for workload, options in plan:
-            bed = Bed(
-                kafka, Path(folder), lambda what, name=workload: progress.update(task, description=f"{name}: {what}")
-            )
-            yield from RUNS[workload](bed, options)
 
 
 def main() -> None:
