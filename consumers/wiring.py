@@ -39,7 +39,15 @@ from topology.decision import Failure
 from topology.durations import format_duration
 from topology.settings import HandlerSection, Mode, Settings
 from topology.tiers import tier_set
-from transport.client_config import consumer_config, producer_config, source_start
+from transport.client_config import (
+    admin_config,
+    consumer_config,
+    is_cooperative,
+    is_new_protocol,
+    producer_config,
+    source_start,
+)
+from transport.orphans import OrphanWatch
 from transport.preflight import verify
 from transport.protocols import Group, Partition, Writer
 from transport.reader import Reader
@@ -176,7 +184,9 @@ class _Instance:
 
 def _reader(settings: Settings, group: str, instance: _Instance) -> Reader:
     static = f"{group}.{instance.name}" if instance.stable else None
-    return Reader(consumer_config(settings.kafka, group=group, instance=static))
+    config = consumer_config(settings.kafka, group=group, instance=static)
+    in_steps = static is not None and is_cooperative(config) and not is_new_protocol(config)
+    return Reader(config, OrphanWatch(admin_config(settings.kafka), group) if in_steps else None)
 
 
 def _writer(settings: Settings, role: str, instance: _Instance, group: Group) -> Writer:

@@ -13,6 +13,13 @@ pytest_plugins = ["pytester"]
 _SKIPPED: list[str] = []
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the switch between the two ways of running the tests of crashes."""
+    parser.addoption(
+        "--crash", action="store_true", help="run all tests of crashes and nothing else; without it, a sample of them"
+    )
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Notes each test that was skipped, whichever way it was asked for."""
     if report.skipped and not hasattr(report, "wasxfail"):
@@ -41,11 +48,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"  {nodeid}", red=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs the broker by what it asks for, so that nobody has to remember the mark."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks what needs the broker by what it asks for, and leaves out what was not asked for of the crashes."""
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.kafka)
+    whole = config.getoption("crash")
+    out = [
+        item for item in items if (not item.get_closest_marker("crash") if whole else item.get_closest_marker("full"))
+    ]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in set(out)]
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,7 @@ process without a stable name holds its partitions that long anyway."""
 def consumer_config(kafka: Mapping[str, Value], *, group: str, instance: str | None) -> Config:
     """Settings of a consumer of ``group``; a stable instance name makes its membership static."""
     config = _for_client("consumer.", kafka, _CONSUMER_DEFAULTS) | _CONSUMER_OURS
-    if config.get("group.protocol") == "consumer":
+    if is_new_protocol(config):
         config.pop("partition.assignment.strategy", None)
     config["group.id"] = group
     if instance is not None:
@@ -87,7 +87,12 @@ def source_start(kafka: Mapping[str, Value]) -> str:
 def is_cooperative(config: Mapping[str, Value]) -> bool:
     """Whether the consumer's assignment changes step by step instead of whole."""
     strategy = str(config.get("partition.assignment.strategy", ""))
-    return config.get("group.protocol") == "consumer" or "cooperative" in strategy
+    return is_new_protocol(config) or "cooperative" in strategy
+
+
+def is_new_protocol(config: Mapping[str, Value]) -> bool:
+    """Whether the broker assigns partitions itself (KIP-848)."""
+    return str(config.get("group.protocol", "")).lower() == "consumer"
 
 
 def _for_client(client: str, kafka: Mapping[str, Value], defaults: Config) -> Config:

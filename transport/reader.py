@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Event
+from time import monotonic
+from typing import TypeVar, cast
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -20,11 +22,17 @@ from topology.progress import Checkpoint
 from transport.client_config import Config, is_cooperative
 from transport.client_log import client_log
 from transport.errors import MissingOffsetError, ReaderError
+from transport.orphans import OrphanWatch
 from transport.protocols import Listener, Message, Partition
 
 _log = logging.getLogger(__name__)
 
 _CALL_TIMEOUT_S = 30.0
+PATIENCE_S = 60.0
+"""So long a broker that does not answer is asked again: as long as writes may be undone one after the other."""
+
+_AGAIN_S = 0.2
+_Answer = TypeVar("_Answer")
 _PASSING = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - the client's own names
@@ -37,14 +45,35 @@ _PASSING = frozenset(
 )
 
 
+def _patiently(ask: Callable[[], _Answer], problem: str) -> _Answer:
+    """Ask the broker; while it is gone, or busy with a change, again and again.
+
+    Raises:
+        ReaderError: it refuses, or has not answered for :data:`PATIENCE_S`.
+    """
+    end = monotonic() + PATIENCE_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as exception:
+            error: KafkaError = exception.args[0]
+            lasting = not (error.retriable() or error.code() in _PASSING)
+            if lasting or monotonic() > end:
+                raise ReaderError(f"{problem}: {error.str()}") from exception
+            _log.warning("%s, trying again: %s", problem, error.str())
+        Event().wait(_AGAIN_S)
+
+
 class Reader:
     """A consumer whose start positions are always explicit.
 
     Not thread-safe. The listener is called from within :meth:`fetch` and :meth:`close`.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, orphans: OrphanWatch | None = None) -> None:
         self._listener: Listener
+        self._orphans = orphans
+        self._topics: list[str] = []
         self._cooperative = is_cooperative(config)
         self._ends: dict[Partition, int] = {}
         self._failure: Exception | None = None
@@ -56,8 +85,14 @@ class Reader:
     def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
         """Join the group, or change what is wanted from it."""
         self._listener = listener
+        self._topics = list(topics)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        if self._orphans is not None:
+            self._orphans.begin(self._topics)
         self._consumer.subscribe(
-            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
@@ -69,6 +104,8 @@ class Reader:
             ReaderError: the consumer cannot go on.
             MissingOffsetError: an internal partition has no offset to start at.
         """
+        if self._orphans is not None:
+            self._adopt(self._orphans.found())
         self._started.clear()
         first = self._consumer.poll(timeout_s)
         self._raise_failure()
@@ -88,6 +125,13 @@ class Reader:
                     place = Partition(message.topic() or "", message.partition() or 0)
                     self._on_error(error, place, message.offset() or 0)
         return cast("list[Message]", good)
+
+    def _adopt(self, orphans: Sequence[Partition]) -> None:
+        """Leave the group and join it again, so that what nobody has is given to somebody."""
+        if orphans:
+            _log.warning("nobody has %s, joining the group again", ", ".join(f"{o.topic}-{o.number}" for o in orphans))
+            self._consumer.unsubscribe()
+            self._subscribe()
 
     def _without_started(self, messages: list[KafkaMessage]) -> list[KafkaMessage]:
         """Drop what was fetched of partitions that were assigned or sought meanwhile, and fetch it again.
@@ -130,16 +174,16 @@ class Reader:
         asked = [TopicPartition(*partition) for partition in partitions]
         if not asked:
             return {}
-        try:
+
+        def ask() -> list[TopicPartition]:
             answer = self._consumer.committed(asked, _CALL_TIMEOUT_S)
-        except KafkaException as exception:
-            raise ReaderError(f"the committed offsets cannot be read: {exception.args[0].str()}") from exception
+            for entry in answer:
+                if entry.error is not None:
+                    raise KafkaException(entry.error)
+            return answer
+
         found: dict[Partition, Checkpoint | None] = {}
-        for entry in answer:
-            if entry.error is not None:
-                raise ReaderError(
-                    f"the committed offset of {entry.topic}-{entry.partition} cannot be read: {entry.error}"
-                )
+        for entry in _patiently(ask, "the committed offsets cannot be read"):
             place = Partition(entry.topic, entry.partition)
             found[place] = None if entry.offset < 0 else Checkpoint(entry.offset, entry.metadata or "")
         return found
@@ -150,12 +194,14 @@ class Reader:
         Raises:
             ReaderError: the broker does not tell.
         """
-        try:
-            low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), _CALL_TIMEOUT_S)
-        except (KafkaException, TypeError) as exception:
-            raise ReaderError(
-                f"the offsets of {partition.topic}-{partition.number} cannot be read: {exception}"
-            ) from exception
+
+        def ask() -> tuple[int, int]:
+            found = self._consumer.get_watermark_offsets(TopicPartition(*partition), _CALL_TIMEOUT_S)
+            if found is None:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the client's own name
+            return found
+
+        low, high = _patiently(ask, f"the offsets of {partition.topic}-{partition.number} cannot be read")
         return low, high
 
     def ahead(self, partition: Partition, next_offset: int) -> int:
@@ -176,10 +222,8 @@ class Reader:
         Raises:
             ReaderError: the broker does not tell.
         """
-        try:
-            topics = self._consumer.list_topics(timeout=_CALL_TIMEOUT_S).topics
-        except KafkaException as exception:
-            raise ReaderError(f"the topics cannot be listed: {exception.args[0].str()}") from exception
+        listed = _patiently(lambda: self._consumer.list_topics(timeout=_CALL_TIMEOUT_S), "the topics cannot be listed")
+        topics = listed.topics
         return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
 
     def group_metadata(self) -> object:

@@ -1,0 +1,194 @@
+"""A group one of whose processes dies at a kill point: before, during and after."""
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from tests.crash.load import HASTY, SCRIPTS, expected, settings
+from tests.crash.points import EAGER, KillPoint
+from tests.crash.program import PROGRAM
+from tests.crash.verdict import Verdict, judge
+from tests.scenarios.cluster import Cluster
+from tests.scenarios.running import SIGKILLED, Group, Process, Role, script
+from tests.scenarios.waiting import until
+
+_REFUSED: Final = frozenset({7, 8, 9})
+"""Last digits of what is refused for its size, where that is part of it."""
+
+_LARGE: Final = 6000
+_FIRST, _MORE = 60, 30
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """What became of one kill point."""
+
+    point: KillPoint
+    verdict: Verdict
+    seconds: float
+
+
+def crash(point: KillPoint, servers: str, folder: Path) -> Crash:
+    """Let a process die at a point, restart it, let everything settle, and look.
+
+    Raises:
+        AssertionError: it did not die there, or things do not settle; with what the processes said.
+    """
+    started = time.monotonic()
+    folder.mkdir(parents=True)
+    with ended(Group(Cluster(servers), f"c{uuid.uuid4().hex[:8]}", folder)) as group:
+        scene = _Scene(point, group)
+        scene.play()
+        verdict = scene.judge()
+    return Crash(point, verdict, time.monotonic() - started)
+
+
+@contextmanager
+def ended(group: Group) -> Iterator[Group]:
+    """A group whose processes end here; what they said becomes part of any error."""
+    try:
+        yield group
+    except BaseException as error:
+        for log in sorted(group.folder.glob("*.log")):
+            error.add_note(f"--- {log.name}\n{log.read_text(encoding='utf-8', errors='replace')[-3000:]}")
+        raise
+    finally:
+        for process in group.processes:
+            process.end()
+
+
+def trapped(group: Group, role: Role, trap: str, instance: str = "one") -> tuple[Process, Path]:
+    """Start a process with a trap; the file is there once it is sprung."""
+    mark = group.folder / f"mark-{role}-{instance}-{len(group.processes)}"
+    return group.start(role, instance, program=(*PROGRAM, trap, str(mark))), mark
+
+
+def stopped(process: Process) -> bool:
+    """Whether it stands still."""
+    return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
+
+
+def joined(group: Group, role: Role) -> str:
+    """The consumer group that processes of a role are members of."""
+    return group.name if role == "worker" else f"{group.name}.scheduler"
+
+
+class _Scene:
+    def __init__(self, point: KillPoint, group: Group) -> None:
+        self._point = point
+        self._group = group
+        self._sent = 0
+        self._refused: set[int] = set()
+
+    def play(self) -> None:
+        point, group = self._point, self._group
+        self._prepare()
+        self._send(_FIRST, refused=point.flow == "refused")
+        if point.flow == "refused" and point.role == "scheduler":
+            # The source, too, for otherwise nothing would start; what is in it stays.
+            for topic in (group.source, group.ready):
+                group.cluster.alter(topic, max_message_bytes=str(_LARGE // 2))
+        group.start("scheduler" if point.role == "worker" else "worker", "other")
+        second = self._second() if point.flow in {"left", "stalled"} else None
+        dying, mark = trapped(group, point.role, point.trap)
+        self._lead_to_death(dying, second)
+        code = dying.wait(45)
+        assert (code, mark.exists()) == (SIGKILLED, True), f"it ended with {code} instead of dying at {point}"
+        assert mark.read_text(encoding="utf-8") == f"{point.step}:{point.when}"
+        again = group.start(point.role, "one")
+        self._send(_MORE)
+        group.settle()
+        assert again.running, f"after {point} it ended:\n{again.log[-3000:]}"
+        group.stop()
+
+    def judge(self) -> Verdict:
+        outputs, dead = expected(self._sent)
+        if self._point.role == "worker":
+            return judge(self._group, outputs=outputs, dead=dead)
+        # What cannot be released is buried by the scheduler, which keeps no journal.
+        buried = self._refused
+        return judge(self._group, outputs=outputs - buried, dead=dead | buried, unjournalled=buried)
+
+    def _prepare(self) -> None:
+        point, group = self._point, self._group
+        full = point.flow == "full"
+        kafka: dict[str, Any] = {"partition.assignment.strategy": point.strategy}
+        if point.flow in {"joined", "left", "stalled"}:
+            kafka |= HASTY
+        # Mode auto has no transaction that a journal could be part of.
+        sections: dict[str, Any] = {"mode": point.mode, "journal": point.mode == "transacted", "kafka": kafka}
+        if full:
+            sections["limits"] = {"batch": 5, "bufferRecords": 6}
+        group.prepare(
+            output={"max.message.bytes": str(_LARGE // 2)} if point.flow == "refused" else None,
+            **settings(1000 if full and point.role == "scheduler" else 100, **sections),
+        )
+
+    def _send(self, number: int, *, refused: bool = False) -> None:
+        group, point = self._group, self._point
+        records = []
+        for n in range(self._sent, self._sent + number):
+            last = n % 10
+            do, padding = SCRIPTS.get(last, ["ok"]), 0
+            if refused and last in _REFUSED:
+                self._refused.add(n)
+                if point.role == "worker":
+                    do = [f"big {_LARGE}", "ok"]
+                else:
+                    do, padding = ["raise", "ok"], _LARGE
+            elif point.flow == "full" and last > 5:
+                do = ["sleep 0.05"] if point.role == "worker" else ["raise", "ok"]
+            records.append(script(n, do, padding=padding))
+        group.cluster.produce(group.source, records)
+        self._sent += number
+
+    def _second(self) -> Process:
+        """Another one of the same role, without a stable name, so that it leaves when it ends."""
+        process = self._group.start(self._point.role, None)
+        self._members(1)
+        return process
+
+    def _members(self, number: int) -> None:
+        name = joined(self._group, self._point.role)
+        members = self._group.cluster.members
+        until(
+            lambda: len(found := members(name)) == number and all(found.values()),
+            f"{name} has {number} members, each with partitions",
+        )
+
+    def _lead_to_death(self, dying: Process, second: Process | None) -> None:
+        point = self._point
+        match point.flow:
+            case "joined":
+                self._members(1)
+                self._second()
+                self._send(_MORE)
+            case "left":
+                if point.strategy == EAGER or point.number > 1:
+                    self._members(2)
+                self._send(_MORE)
+                assert second is not None
+                second.stop()
+            case "stalled":
+                self._members(2)
+                self._send(_MORE)
+                os.kill(dying.pid, signal.SIGSTOP)
+                try:
+                    self._members(1)
+                finally:
+                    os.kill(dying.pid, signal.SIGCONT)
+                self._send(_MORE)
+            case "stopped":
+                self._members(1)
+                until(lambda: sum(self._group.outputs().values()) > 5, "it works")
+                dying.terminate()
+            case _:
+                pass

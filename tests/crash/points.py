@@ -1,0 +1,147 @@
+"""The kill points: every step of worker and scheduler at which a process can die, before it and after it."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tests.scenarios.running import Role
+
+When = Literal["before", "after"]
+Mode = Literal["transacted", "auto"]
+Flow = Literal["plain", "full", "refused", "joined", "left", "stalled", "stopped"]
+"""What happens around the death.
+
+* ``plain``: one worker and one scheduler have work.
+* ``full``: more records than the buffer holds, so partitions are paused and go on.
+* ``refused``: the broker refuses copies for their size, so writes are undone and producers replaced.
+* ``joined``: a second process of the same role joins.
+* ``left``: the second one was there first, and leaves.
+* ``stalled``: the process is stopped for longer than its session, so its partitions are taken from it.
+* ``stopped``: it is told to stop.
+"""
+
+STEPS: Final = {
+    "init": "take over the transactional id: settles the transaction of a predecessor",
+    "begin": "begin a transaction",
+    "produce": "hand one copy to the client",
+    "flush": "wait until the broker has the copies",
+    "offsets": "add the offsets to the transaction",
+    "commit": "commit: the transaction, or in mode auto the offsets",
+    "abort": "abort a transaction whose copies are refused",
+    "fetch": "wait for a record: after it, it is fetched and not handed out",
+    "handle": "call the handler: after it, it has returned and nothing is collected",
+    "committed": "read the committed offsets back",
+    "seek": "go back to an offset after an undone write",
+    "pause": "stop fetching partitions while the buffer is full",
+    "resume": "fetch them again",
+    "assigned": "be told of partitions that are ours now",
+    "assign": "take them over in the client, with their start positions",
+    "revoked": "be told of partitions that go to another process: finish, write",
+    "lost": "be told of partitions that another process has already",
+    "leave": "give the partitions back and leave the group",
+    "slots": "leave the slots",
+    "close": "release the producer",
+}
+"""What the process does in each step."""
+
+EAGER: Final = "range"
+COOPERATIVE: Final = "cooperative-sticky"
+
+
+@dataclass(frozen=True, slots=True)
+class KillPoint:
+    """A process of ``role`` dies right ``when`` the ``number``-th ``step`` begins or has ended."""
+
+    role: Role
+    step: str
+    when: When
+    number: int = 1
+    flow: Flow = "plain"
+    mode: Mode = "transacted"
+    strategy: str = COOPERATIVE
+
+    @property
+    def trap(self) -> str:
+        """What the program is told; see :mod:`tests.crash.program`."""
+        return f"{self.step}:{self.when}:{self.number}:die"
+
+    def __str__(self) -> str:
+        words = [self.role, self.when, self.step, str(self.number)]
+        words += [word for word in (self.flow, self.mode) if word not in {"plain", "transacted"}]
+        words += ["eager"] if self.strategy == EAGER else []
+        return "-".join(words)
+
+
+ROLES: Final[tuple[Role, ...]] = ("worker", "scheduler")
+BOTH: Final[tuple[When, ...]] = ("before", "after")
+
+_EACH: Final[tuple[tuple[str, int, Flow], ...]] = (
+    ("init", 1, "plain"),
+    ("begin", 3, "plain"),
+    ("produce", 8, "plain"),
+    ("flush", 3, "plain"),
+    ("offsets", 3, "plain"),
+    ("commit", 3, "plain"),
+    ("fetch", 4, "plain"),
+    ("committed", 1, "plain"),
+    ("assigned", 1, "plain"),
+    ("assign", 1, "plain"),
+    ("pause", 1, "full"),
+    ("resume", 1, "full"),
+    ("init", 2, "refused"),
+    ("abort", 1, "refused"),
+    ("committed", 2, "refused"),
+    ("seek", 1, "refused"),
+    ("begin", 5, "refused"),
+    ("commit", 4, "refused"),
+    ("revoked", 1, "joined"),
+    ("assigned", 2, "left"),
+    ("assign", 2, "left"),
+    ("lost", 1, "stalled"),
+    ("leave", 1, "stopped"),
+    ("revoked", 1, "stopped"),
+    ("close", 1, "stopped"),
+)
+_OF_A_WORKER: Final[tuple[tuple[str, int, Flow], ...]] = (
+    ("handle", 4, "plain"),
+    ("slots", 1, "stopped"),
+)
+_EAGER: Final[tuple[tuple[str, int, Flow], ...]] = (
+    ("revoked", 1, "joined"),
+    ("assigned", 2, "joined"),
+    ("assign", 2, "joined"),
+    ("lost", 1, "stalled"),
+)
+_AUTO: Final[tuple[tuple[str, int, Flow], ...]] = (
+    ("produce", 8, "plain"),
+    ("flush", 3, "plain"),
+    ("commit", 3, "plain"),
+    ("fetch", 4, "plain"),
+    ("revoked", 1, "joined"),
+    ("lost", 1, "stalled"),
+    ("close", 1, "stopped"),
+)
+
+POINTS: Final[tuple[KillPoint, ...]] = (
+    *(KillPoint(role, step, when, n, flow) for role in ROLES for step, n, flow in _EACH for when in BOTH),
+    *(KillPoint("worker", step, when, n, flow) for step, n, flow in _OF_A_WORKER for when in BOTH),
+    *(
+        KillPoint(role, step, when, n, flow, strategy=EAGER)
+        for role in ROLES
+        for step, n, flow in _EAGER
+        for when in BOTH
+    ),
+    *(KillPoint(role, step, when, n, flow, mode="auto") for role in ROLES for step, n, flow in _AUTO for when in BOTH),
+    *(KillPoint("worker", "handle", when, 4, mode="auto") for when in BOTH),
+)
+
+SAMPLE: Final[tuple[KillPoint, ...]] = (
+    KillPoint("worker", "produce", "after", 8),
+    KillPoint("worker", "commit", "before", 3),
+    KillPoint("worker", "commit", "after", 3),
+    KillPoint("worker", "revoked", "after", 1, "joined"),
+    KillPoint("scheduler", "begin", "after", 3),
+    KillPoint("scheduler", "offsets", "after", 3),
+    KillPoint("scheduler", "commit", "after", 3),
+    KillPoint("scheduler", "seek", "before", 1, "refused"),
+)
+"""The few that are tried in every run of the tests."""

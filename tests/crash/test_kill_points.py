@@ -1,0 +1,22 @@
+"""Killed at any step and started again, a worker or scheduler loses nothing and doubles nothing."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.crash.crashing import Crash
+from tests.crash.points import POINTS, SAMPLE, KillPoint
+
+
+@pytest.mark.kafka
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    "point", [pytest.param(p, id=str(p), marks=[] if p in SAMPLE else pytest.mark.full) for p in POINTS]
+)
+def test_death_at(point: KillPoint, crashed: Callable[[KillPoint], Crash]) -> None:
+    """Everything ends exactly once; in mode auto at least once."""
+    verdict = crashed(point).verdict
+
+    assert verdict.pending == 0
+    assert verdict.lost == 0, verdict.details
+    assert point.mode == "auto" or verdict.doubled == 0, verdict.details

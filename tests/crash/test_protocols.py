@@ -1,0 +1,105 @@
+"""Workers and schedulers come, go and are killed: with each rebalance protocol nothing is lost or doubled."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from tests.crash.crashing import joined, trapped
+from tests.crash.load import HASTY, scripts, settings
+from tests.crash.verdict import assert_exactly_once
+from tests.scenarios.running import SIGKILLED, Group, Role
+from tests.scenarios.waiting import until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.crash]
+
+_WAVE = 20
+_ROLES: tuple[Role, ...] = ("worker", "scheduler")
+_PROTOCOLS: dict[str, dict[str, Any]] = {
+    "range": {"partition.assignment.strategy": "range"},
+    "roundrobin": {"partition.assignment.strategy": "roundrobin"},
+    "cooperative-sticky": {"partition.assignment.strategy": "cooperative-sticky"},
+}
+
+
+@contextmanager
+def _load(group: Group) -> Iterator[list[int]]:
+    """Records all the time; the list grows."""
+    sent: list[int] = []
+    enough = Event()
+
+    def produce() -> None:
+        while not enough.wait(0.2):
+            group.send(scripts(_WAVE, first=len(sent)), first=len(sent))
+            sent.extend(range(len(sent), len(sent) + _WAVE))
+
+    thread = Thread(target=produce)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        enough.set()
+        thread.join()
+
+
+def _shared_by(group: Group, number: int) -> bool:
+    for role in _ROLES:
+        members = group.cluster.members(joined(group, role))
+        if len(members) != number or not all(members.values()):
+            return False
+    return True
+
+
+def _on(group: Group, sent: list[int]) -> None:
+    """Wait until what is sent from now on is handled, too."""
+    last = len(sent) + 2 * _WAVE
+    until(lambda: max(group.outputs(), default=0) >= last, "they work on")
+
+
+@pytest.mark.full
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("protocol", _PROTOCOLS)
+def test_others_come_and_go(group: Group, protocol: str) -> None:
+    """Others join, leave in order, join again, are killed inside a write, and are missed after their session."""
+    group.prepare(partitions=4, **settings(kafka={**HASTY, **_PROTOCOLS[protocol]}))
+    for role in _ROLES:
+        group.start(role, "one")
+    with _load(group) as sent:
+        until(lambda: _shared_by(group, 1), "the first ones work")
+        others = [group.start(role, None) for role in _ROLES]
+        until(lambda: _shared_by(group, 2), "others have joined")
+        _on(group, sent)
+        for process in others:
+            process.stop()
+        until(lambda: _shared_by(group, 1), "the others have left")
+        _on(group, sent)
+        dying = [trapped(group, role, "offsets:after:5:die", "two")[0] for role in _ROLES]
+        for process in dying:
+            assert process.wait(45) == SIGKILLED
+        until(lambda: _shared_by(group, 1), "the dead are missed")
+        _on(group, sent)
+    group.settle()
+    group.stop()
+    assert_exactly_once(group, len(sent))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("protocol", _PROTOCOLS)
+def test_an_undone_write_inside_a_rebalance(group: Group, protocol: str) -> None:
+    """A worker that gives partitions away goes back to the committed offsets there and then, with what it keeps."""
+    group.prepare(partitions=4, **settings(kafka={**HASTY, **_PROTOCOLS[protocol]}))
+    group.scheduler()
+    one, mark = trapped(group, "worker", "revoked:before:1:unheard")
+    group.send([["sleep 0.3"]] * 200)
+    until(lambda: len(group.deliveries.all()) > 10, "it works")
+    two = group.worker("two")
+    until(mark.exists, "the write of the rebalance was undone")
+    group.settle(within_s=90)
+    assert "outcome of a transaction unknown" in one.log
+    assert one.running
+    assert two.running
+    group.stop()
+    outputs = group.outputs()
+    assert outputs == dict.fromkeys(range(200), 1)

@@ -1,0 +1,70 @@
+"""What a read-committed reader finds when everything has settled, and what of it is lost or doubled."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from tests.crash.load import expected
+from tests.scenarios.running import Group, number
+
+_FINAL = ("acked", "recovered", "dead_lettered", "discarded")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Counts over outputs, dead letters and the journal."""
+
+    lost: int
+    doubled: int
+    pending: int
+    details: str
+
+
+def judge(
+    group: Group, *, outputs: AbstractSet[int], dead: AbstractSet[int], unjournalled: AbstractSet[int] = frozenset()
+) -> Verdict:
+    """Compare what is there with what has to be.
+
+    Args:
+        group: settled and stopped; its journal is read, too, if it has one.
+        outputs: numbers that must be among the outputs, once.
+        dead: numbers that must be among the dead letters, once.
+        unjournalled: numbers whose end a scheduler wrote, which keeps no journal.
+    """
+    checks = [("outputs", group.outputs(), outputs), ("dead letters", group.dead(), dead)]
+    if group.configuration["journal"]:
+        numbers = {(record.partition, record.offset): number(record) for record in group.cluster.read(group.source)}
+        checks.append(("journal", _ended(group, numbers), set(numbers.values()) - unjournalled))
+    lost = doubled = 0
+    details = []
+    for name, found, wanted in checks:
+        missing, surplus = _differences(found, wanted)
+        lost, doubled = lost + len(missing), doubled + sum(surplus.values())
+        if missing or surplus:
+            details.append(f"{name}: missing {sorted(missing)}, too many {dict(sorted(surplus.items()))}")
+    return Verdict(lost, doubled, len(group.pending()), "; ".join(details))
+
+
+def _ended(group: Group, numbers: Mapping[tuple[int, int], int]) -> Counter[int]:
+    """How often the journal says of each source record that it has ended."""
+    ended: Counter[int] = Counter()
+    for record in group.cluster.read(group.journal):
+        entry = json.loads(record.value or b"")
+        for first, last in (run for outcome in _FINAL for run in entry.get(outcome, [])):
+            ended.update(numbers[entry["partition"], offset] for offset in range(first, last + 1))
+    return ended
+
+
+def assert_exactly_once(group: Group, number: int) -> None:
+    """Of so many records sent, nothing is lost, doubled or pending."""
+    outputs, dead = expected(number)
+    verdict = judge(group, outputs=outputs, dead=dead)
+    assert (verdict.lost, verdict.doubled, verdict.pending) == (0, 0, 0), verdict.details
+
+
+def _differences(found: Mapping[int, int], wanted: Iterable[int]) -> tuple[set[int], dict[int, int]]:
+    wanted = set(wanted)
+    surplus = {n: times - (n in wanted) for n, times in found.items() if times > (n in wanted)}
+    return wanted - set(found), surplus
