@@ -25,6 +25,8 @@ _REFUSED: Final = frozenset({7, 8, 9})
 
 _LARGE: Final = 6000
 _FIRST, _MORE = 60, 30
+_READS: Final = " reads "
+"""What a worker or scheduler says when it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,10 @@ class _Scene:
         code = dying.wait(45)
         assert (code, mark.exists()) == (SIGKILLED, True), f"it ended with {code} instead of dying at {point}"
         assert mark.read_text(encoding="utf-8") == f"{point.step}:{point.when}"
+        lives = dying.log.count(_READS)
         again = group.start(point.role, "one")
         self._send(_MORE)
+        until(lambda: again.log.count(_READS) > lives or not again.running, "it runs again")
         group.settle()
         assert again.running, f"after {point} it ended:\n{again.log[-3000:]}"
         group.stop()

@@ -38,6 +38,9 @@ HASTY: Final = {
 }
 """Client settings with which a group misses the dead soon."""
 
+HASTY_NEW: Final = {"group.protocol": "consumer", "producer.transaction.timeout.ms": TRANSACTION_MS}
+"""The same with the new consumer protocol, where the broker says how long a session lasts."""
+
 
 def scripts(number: int, *, first: int = 0) -> list[Sequence[str]]:
     """So many records, numbered from ``first``."""

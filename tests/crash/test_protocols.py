@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.crash.crashing import joined, trapped
-from tests.crash.load import HASTY, scripts, settings
+from tests.crash.load import HASTY, HASTY_NEW, scripts, settings
 from tests.crash.verdict import assert_exactly_once
 from tests.scenarios.running import SIGKILLED, Group, Role
 from tests.scenarios.waiting import until
@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.kafka, pytest.mark.crash]
 
 _WAVE = 20
 _ROLES: tuple[Role, ...] = ("worker", "scheduler")
+_STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
 _PROTOCOLS: dict[str, dict[str, Any]] = {
-    "range": {"partition.assignment.strategy": "range"},
-    "roundrobin": {"partition.assignment.strategy": "roundrobin"},
-    "cooperative-sticky": {"partition.assignment.strategy": "cooperative-sticky"},
+    **{strategy: {**HASTY, "partition.assignment.strategy": strategy} for strategy in _STRATEGIES},
+    "consumer": HASTY_NEW,
 }
 
 
@@ -63,7 +63,7 @@ def _on(group: Group, sent: list[int]) -> None:
 @pytest.mark.parametrize("protocol", _PROTOCOLS)
 def test_others_come_and_go(group: Group, protocol: str) -> None:
     """Others join, leave in order, join again, are killed inside a write, and are missed after their session."""
-    group.prepare(partitions=4, **settings(kafka={**HASTY, **_PROTOCOLS[protocol]}))
+    group.prepare(partitions=4, **settings(kafka=_PROTOCOLS[protocol]))
     for role in _ROLES:
         group.start(role, "one")
     with _load(group) as sent:
@@ -89,7 +89,7 @@ def test_others_come_and_go(group: Group, protocol: str) -> None:
 @pytest.mark.parametrize("protocol", _PROTOCOLS)
 def test_an_undone_write_inside_a_rebalance(group: Group, protocol: str) -> None:
     """A worker that gives partitions away goes back to the committed offsets there and then, with what it keeps."""
-    group.prepare(partitions=4, **settings(kafka={**HASTY, **_PROTOCOLS[protocol]}))
+    group.prepare(partitions=4, **settings(kafka=_PROTOCOLS[protocol]))
     group.scheduler()
     one, mark = trapped(group, "worker", "revoked:before:1:unheard")
     group.send([["sleep 0.3"]] * 200)

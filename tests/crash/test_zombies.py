@@ -7,7 +7,7 @@ import pytest
 
 from cli import exit_codes
 from tests.crash.crashing import joined, stopped, trapped
-from tests.crash.load import HASTY, scripts, settings
+from tests.crash.load import HASTY, HASTY_NEW, scripts, settings
 from tests.crash.verdict import assert_exactly_once
 from tests.scenarios.running import Group, Role
 from tests.scenarios.waiting import until
@@ -21,16 +21,22 @@ _PLACES = {
 }
 _SAMPLE = ("worker", "offsets:after:3")
 _CASES = [
-    pytest.param(role, place, id=f"{role}-{place}", marks=[] if (role, place) == _SAMPLE else pytest.mark.full)
+    pytest.param(role, place, HASTY, id=f"{role}-{place}", marks=[] if (role, place) == _SAMPLE else pytest.mark.full)
     for role, places in _PLACES.items()
     for place in places
+] + [
+    pytest.param(role, place, HASTY_NEW, id=f"{role}-{place}-consumer", marks=pytest.mark.full)
+    for role in _PLACES
+    for place in ("offsets:after:3", "fetch:after:4")
 ]
 
 
-@pytest.mark.parametrize(("role", "place"), _CASES)
-def test_stopped_until_others_have_done_its_work(group: Group, role: Role, place: str) -> None:
+@pytest.mark.parametrize(("role", "place", "kafka"), _CASES)
+def test_stopped_until_others_have_done_its_work(
+    group: Group, role: Role, place: str, kafka: dict[str, object]
+) -> None:
     """Woken inside or between two writes it is fenced: it ends, halted, or has joined again and works on."""
-    group.prepare(**settings(kafka=HASTY))
+    group.prepare(**settings(kafka=kafka))
     group.send(scripts(_NUMBER))
     group.start("scheduler" if role == "worker" else "worker", "other")
     zombie, mark = trapped(group, role, f"{place}:stop")

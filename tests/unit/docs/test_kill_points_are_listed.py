@@ -1,0 +1,24 @@
+from pathlib import Path
+
+from tests.crash.points import POINTS, SAMPLE, STEPS
+
+GUARANTEES = Path(__file__).parents[3] / "docs" / "guarantees.md"
+
+
+def test_every_step_is_in_the_documentation() -> None:
+    """docs/guarantees.md has the row of each step at which processes are killed, and no other."""
+    rows = [row for row in GUARANTEES.read_text().splitlines() if row.startswith("| `")]
+
+    assert rows == [f"| `{step}` | {meaning} |" for step, meaning in STEPS.items()]
+
+
+def test_every_step_has_its_kill_points() -> None:
+    """Worker and scheduler die before and after each step that they have; the sample is part of the list."""
+    tried = {(point.role, point.step, point.when) for point in POINTS}
+
+    for step in STEPS:
+        assert {("worker", step, "before"), ("worker", step, "after")} <= tried
+        if step not in {"handle", "slots"}:
+            assert {("scheduler", step, "before"), ("scheduler", step, "after")} <= tried
+    assert len(set(POINTS)) == len(POINTS) == len({str(point) for point in POINTS})
+    assert set(SAMPLE) <= set(POINTS)
