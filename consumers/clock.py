@@ -19,6 +19,5 @@ def failure_clock_ms() -> int:
     return -(-time.time_ns() // 1_000_000)
 
 
-def monotonic_s() -> float:
-    """Seconds that only ever grow; for deadlines."""
-    return time.monotonic()
+monotonic_s = time.monotonic
+"""Seconds that only ever grow; for deadlines."""

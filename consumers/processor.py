@@ -16,7 +16,7 @@ from serdes.codec import Codec
 from serdes.errors import DecodeError
 from topology.decision import Failure, FailureKind
 from topology.errors import HeaderError
-from topology.headers import Headers, read_due, read_expiration, read_lineage, users_own
+from topology.headers import Headers, read_expiration, read_redelivery
 from topology.lineage import Lineage
 from transport.message_headers import UnreadableHeadersError, headers_of
 from transport.protocols import Copy, Message, Topics
@@ -54,121 +54,166 @@ class Processor:
     def run(self, unit: Unit) -> None:
         """Handle the records of a unit one after the other, in this thread."""
         handler = self._handler
-        slice_end = monotonic_s() + SLICE_S
+        before = unit.started_s = monotonic_s()
+        slice_end = before + SLICE_S
         for message in unit.messages[unit.position :]:
-            before = unit.started_s = monotonic_s()
-            if unit.stop or unit.abandoned or unit.critical or (unit.position and before > slice_end):
+            if unit.stop or before > slice_end:
                 break
-            delivery = self._prepare(unit, message)
-            if isinstance(delivery, Failure):
-                self._note(unit, delivery, None, before)
-                continue
-            record, context = delivery
-            try:
-                result = handler.call(record, context) if handler.takes_context else handler.call(record)
-            except BaseException as error:  # noqa: BLE001 - whatever a handler raises is this record's outcome
-                self._note(unit, handler.failure(error), None, before)
+            record = self._prepare(unit, message)
+            context = None
+            if isinstance(record, Failure):
+                failure: Failure | None = record
             else:
-                failure = None if result is None else not_run(result)
-                self._note(unit, failure, context if failure is None else None, before)
+                try:
+                    if handler.takes_context:
+                        context = _context(unit)
+                        result = handler.call(record, context)
+                    else:
+                        result = handler.call(record)
+                except BaseException as error:  # noqa: BLE001 - whatever a handler raises is this record's outcome
+                    failure = handler.failure(error)
+                else:
+                    failure = None if result is None else not_run(result)
+            after = self._note(unit, failure, context, before)
+            if after is None:
+                break
+            before = after
 
     async def run_async(self, unit: Unit) -> None:
         """The same for an asynchronous handler, in an event loop."""
         handler = self._handler
-        slice_end = monotonic_s() + SLICE_S
+        before = unit.started_s = monotonic_s()
+        slice_end = before + SLICE_S
         for message in unit.messages[unit.position :]:
-            before = unit.started_s = monotonic_s()
-            if unit.stop or unit.abandoned or unit.critical or (unit.position and before > slice_end):
+            if unit.stop or before > slice_end:
                 break
-            delivery = self._prepare(unit, message)
-            if isinstance(delivery, Failure):
-                self._note(unit, delivery, None, before)
-                continue
-            record, context = delivery
-            limit = asyncio.timeout(self._deadline_s)
-            try:
-                async with limit:
-                    result = await (handler.call(record, context) if handler.takes_context else handler.call(record))
-            except BaseException as error:  # noqa: BLE001 - as in run()
-                if _cancelled(error):
-                    return
-                late = limit.expired()
-                self._note(unit, deadline_passed(self._deadline_s) if late else handler.failure(error), None, before)
+            record = self._prepare(unit, message)
+            context = None
+            if isinstance(record, Failure):
+                failure: Failure | None = record
             else:
-                failure = None if result is None else not_run(result)
-                self._note(unit, failure, context if failure is None else None, before)
+                limit = asyncio.timeout(self._deadline_s)
+                try:
+                    async with limit:
+                        if handler.takes_context:
+                            context = _context(unit)
+                            result = await handler.call(record, context)
+                        else:
+                            result = await handler.call(record)
+                except BaseException as error:  # noqa: BLE001 - as in run()
+                    if _cancelled(error):
+                        return
+                    failure = deadline_passed(self._deadline_s) if limit.expired() else handler.failure(error)
+                else:
+                    failure = None if result is None else not_run(result)
+            after = self._note(unit, failure, context, before)
+            if after is None:
+                break
+            before = after
 
-    def _prepare(self, unit: Unit, message: Message) -> tuple[Record, Context] | Failure:
-        """The record and context of a delivery, or why there is none. Notes the lineage of a redelivery."""
+    def _prepare(self, unit: Unit, message: Message) -> Record | Failure:
+        """The record of a delivery, or why there is none. Notes the lineage of a redelivery."""
         assigned = unit.lane.assigned
-        route = assigned.route
+        if assigned.redelivered:
+            return self._prepare_again(unit, message)
         try:
             headers = headers_of(message)
         except UnreadableHeadersError as error:
-            if assigned.redelivered:
-                unit.lineages.append(fresh_lineage(message, ()))
             return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
-        if assigned.redelivered:
-            lineage = self._lineage(headers)
-            if isinstance(lineage, Failure):
-                unit.lineages.append(fresh_lineage(message, headers))
-                return lineage
-            unit.lineages.append(lineage)
-        else:
-            lineage = fresh_lineage(message, headers)
-        if lineage.expiration_ms and self._clock() >= lineage.expiration_ms:
-            return Failure(FailureKind.EXPIRED, "Expired", f"JMSExpiration was {lineage.expiration_ms}")
-        if route.entry.redelivery_policy.exceeded(lineage.deliveries):
-            return Failure(FailureKind.EXHAUSTED, "Exhausted", f"delivered {lineage.deliveries} times")
-        if not assigned.redelivered:
-            return self._decode(message, route, lineage, headers)
-        delivery = self._decode(message, route, lineage, users_own(headers))
-        due_ms = None if isinstance(delivery, Failure) else read_due(headers)
-        if due_ms is not None:
-            unit.lateness.append((len(unit.lineages) - 1, self._clock() - due_ms))
-        return delivery
+        if headers:
+            expiration_ms = read_expiration(headers)
+            if expiration_ms and self._clock() >= expiration_ms:
+                return _expired(expiration_ms)
+        route, place = assigned.route, assigned.partition
+        if route.exhausted_at_once:
+            return _exhausted(0)
+        return self._record(
+            message, route, place.topic, place.number, message.offset(), message.timestamp()[1], headers
+        )
 
-    def _decode(
-        self, message: Message, route: Route, lineage: Lineage, headers: Headers
-    ) -> tuple[Record, Context] | Failure:
-        raw_key, raw_value = message.key(), message.value()
+    def _prepare_again(self, unit: Unit, message: Message) -> Record | Failure:
         try:
-            key, value = route.key.decode(raw_key), route.value.decode(raw_value)
-        except DecodeError as error:
-            return Failure(FailureKind.UNDECODABLE, type(error).__name__, str(error))
-        except Exception as error:  # noqa: BLE001 - a schema registry that is down is not the record's fault: retried
-            kind = FailureKind.CRITICAL if isinstance(error, MemoryError) else FailureKind.RAISED
-            return Failure(kind, type(error).__name__, str(error))
-        record = Record(
-            lineage.address, lineage.partition, lineage.offset, key, value, raw_key, raw_value, headers,
-            lineage.timestamp_ms,
-        )  # fmt: skip
-        return record, Context(lineage, [])
-
-    def _lineage(self, headers: Headers) -> Lineage | Failure:
-        try:
-            return read_lineage(headers)
+            headers = headers_of(message)
+            origin = read_redelivery(headers)
+        except UnreadableHeadersError as error:
+            unit.lineages.append(fresh_lineage(message, ()))
+            return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
         except HeaderError as error:
+            unit.lineages.append(fresh_lineage(message, headers))
             return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
+        lineage = origin.lineage
+        unit.lineages.append(lineage)
+        if lineage.expiration_ms and self._clock() >= lineage.expiration_ms:
+            return _expired(lineage.expiration_ms)
+        route = unit.lane.assigned.route
+        if route.entry.redelivery_policy.exceeded(lineage.deliveries):
+            return _exhausted(lineage.deliveries)
+        record = self._record(
+            message, route, lineage.address, lineage.partition, lineage.offset, lineage.timestamp_ms, origin.users_own
+        )
+        if origin.due_ms is not None and isinstance(record, Record):
+            unit.lateness.append((len(unit.lineages) - 1, self._clock() - origin.due_ms))
+        return record
 
-    def _note(self, unit: Unit, failure: Failure | None, context: Context | None, before: float) -> None:
-        """Note a record's outcome, unless the unit was abandoned meanwhile."""
+    def _record(
+        self,
+        message: Message,
+        route: Route,
+        address: str,
+        partition: int,
+        offset: int,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> Record | Failure:
+        """The record decoded, or why it cannot be."""
+        key = raw_key = message.key()
+        value = raw_value = message.value()
+        if not route.raw:
+            try:
+                key, value = route.key.decode(raw_key), route.value.decode(raw_value)
+            except DecodeError as error:
+                return Failure(FailureKind.UNDECODABLE, type(error).__name__, str(error))
+            except Exception as error:  # noqa: BLE001 - a schema registry that is down is not the record's fault: retried
+                kind = FailureKind.CRITICAL if isinstance(error, MemoryError) else FailureKind.RAISED
+                return Failure(kind, type(error).__name__, str(error))
+        return Record(address, partition, offset, key, value, raw_key, raw_value, headers, timestamp_ms)
+
+    def _note(self, unit: Unit, failure: Failure | None, context: Context | None, before: float) -> float | None:
+        """Note the outcome of a record begun at ``before``.
+
+        Returns:
+            now, when the next one begins; ``None`` if none may: the unit was abandoned, so that the
+            outcome is void, or the failure is critical.
+        """
         copies: list[Copy] | None = None
-        if context is not None and context.outputs:
+        if context is not None and context.outputs and failure is None:
             try:
                 copies = [as_copy(output, self._outputs.get(output.topic), self._topics) for output in context.outputs]
             except Exception as error:  # noqa: BLE001 - what a handler emits is part of handling the record
                 failure = self._handler.failure(error)
+        if unit.abandoned:
+            return None
+        if failure is not None:
+            unit.failures.append((unit.position, failure))
+        elif copies is not None:
+            unit.outputs.append((unit.position, copies))
         after = monotonic_s()
-        with unit.lock:
-            if unit.abandoned:
-                return
-            if failure is not None:
-                unit.failures.append((unit.position, failure))
-            elif copies is not None:
-                unit.outputs.append((unit.position, copies))
-            unit.seconds.append(after - before)
-            unit.position += 1
+        unit.seconds.append(after - before)
+        unit.started_s = after
+        unit.position += 1  # last: see Unit
+        return None if failure is not None and failure.kind is FailureKind.CRITICAL else after
+
+
+def _context(unit: Unit) -> Context:
+    return Context(unit.lineages[-1].deliveries if unit.lineages else 0, [])
+
+
+def _expired(expiration_ms: int) -> Failure:
+    return Failure(FailureKind.EXPIRED, "Expired", f"JMSExpiration was {expiration_ms}")
+
+
+def _exhausted(deliveries: int) -> Failure:
+    return Failure(FailureKind.EXHAUSTED, "Exhausted", f"delivered {deliveries} times")
 
 
 def fresh_lineage(message: Message, headers: Headers) -> Lineage:

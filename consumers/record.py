@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from topology.headers import Headers
-from topology.lineage import Lineage
 
 
 class Reject(Exception):  # noqa: N818 - raised as a verdict, not as an error
@@ -90,18 +89,20 @@ class Context:
     ``attempt`` counts from 1.
     """
 
-    lineage: Lineage
+    deliveries: int
+    """Deliveries made before this one."""
+
     outputs: list[Output]
 
     @property
     def attempt(self) -> int:
         """The number of this delivery, from 1."""
-        return self.lineage.deliveries + 1
+        return self.deliveries + 1
 
     @property
     def redelivered(self) -> bool:
         """Whether the record was delivered before (``JMSRedelivered``)."""
-        return self.lineage.deliveries > 0
+        return self.deliveries > 0
 
     def send(
         self,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from serdes.codec import Codec
+from serdes.codec import Codec, RawCodec
 from topology.naming import Naming
 from topology.policy import PolicyEntry
 from topology.tiers import TierSet
@@ -21,6 +21,16 @@ class Route:
     entry: PolicyEntry
     key: Codec
     value: Codec
+    raw: bool = field(init=False)
+    """Whether key and value need no decoding."""
+
+    exhausted_at_once: bool = field(init=False)
+    """Whether the policy allows not even a first delivery."""
+
+    def __post_init__(self) -> None:
+        """Settle what would have to be asked for each record."""
+        object.__setattr__(self, "raw", type(self.key) is type(self.value) is RawCodec)
+        object.__setattr__(self, "exhausted_at_once", self.entry.redelivery_policy.exceeded(0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from consumers.routes import Route
@@ -39,6 +38,12 @@ class Unit:
 
     The slot fills in the outcome of each record and moves ``position`` past it; it may come back
     before the end (asked to ``stop``, or its time slice is over), and the rest goes back to the lane.
+
+    The polling thread may look at a unit, and take it away, while the slot works on it. Instead of a
+    lock there is an order of steps: the slot notes an outcome and when the next record begins, moves
+    ``position`` last, and looks at ``stop`` only after that. So whatever is noted below ``position``
+    is whole, and who sets ``stop`` and then still finds the same ``position`` knows that no other
+    record is begun.
     """
 
     lane: Lane
@@ -67,36 +72,43 @@ class Unit:
     started_s: float = 0.0
     """When the record at ``position`` was begun (monotonic); 0 = the unit waits for its slot."""
 
-    lock: Lock = field(default_factory=Lock)
-    """Held while an outcome is noted and while the unit is abandoned, so that only one of both happens."""
+    def abandon(self, limit_s: float) -> Unit | None:
+        """Give up the record at ``position`` if it was begun before ``limit_s`` (monotonic).
 
-    @property
-    def critical(self) -> bool:
-        """Whether the last failure is one that the process should not survive."""
-        return bool(self.failures) and self.failures[-1][1].kind is FailureKind.CRITICAL
+        Returns:
+            a unit with everything found out before that record, to go on with; ``None`` if there is
+            no such record, or it got its outcome just now.
+        """
+        position = self.position
+        if not 0.0 < self.started_s < limit_s or position >= len(self.messages):
+            return None
+        self.stop = True
+        if self.position != position:
+            return None
+        self.abandoned = True
+        return self._fork(position)
 
     def fail(self, error: BaseException) -> None:
         """Note that the slot itself failed at the record it was at."""
-        with self.lock:
-            if not self.abandoned and self.position < len(self.messages):
-                failure = Failure(FailureKind.CRITICAL, type(error).__qualname__, f"in the slot: {error}")
-                self.failures.append((self.position, failure))
-                del self.lineages[self.position :]
-                if self.lane.assigned.redelivered:
-                    message = self.messages[self.position]
-                    place = self.lane.assigned.partition
-                    self.lineages.append(Lineage(place.topic, place.number, message.offset(), 0))
-                self.position += 1
+        if not self.abandoned and self.position < len(self.messages):
+            failure = Failure(FailureKind.CRITICAL, type(error).__qualname__, f"in the slot: {error}")
+            self.failures.append((self.position, failure))
+            del self.lineages[self.position :]
+            if self.lane.assigned.redelivered:
+                message = self.messages[self.position]
+                place = self.lane.assigned.partition
+                self.lineages.append(Lineage(place.topic, place.number, message.offset(), 0))
+            self.position += 1
 
-    def fork(self) -> Unit:
-        """The same with everything found out so far, for a unit whose slot is not waited for."""
+    def _fork(self, position: int) -> Unit:
+        """What is known up to a position, and of the record there what was known before its handler was called."""
         return Unit(
             self.lane,
             self.messages,
-            self.position,
-            list(self.failures),
-            list(self.outputs),
-            list(self.lineages),
-            list(self.lateness),
-            list(self.seconds),
+            position,
+            [entry for entry in self.failures if entry[0] < position],
+            [entry for entry in self.outputs if entry[0] < position],
+            self.lineages[: position + 1],
+            [entry for entry in self.lateness if entry[0] <= position],
+            self.seconds[:position],
         )

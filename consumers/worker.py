@@ -198,18 +198,15 @@ class Worker:
         if self._deadline_s is None:
             return
         limit = monotonic_s() - self._deadline_s - LINGER_S
-        for unit in [unit for unit in self._under_way if 0.0 < unit.started_s < limit]:
-            with unit.lock:
-                if unit.started_s >= limit or unit.position >= len(unit.messages):
-                    continue
-                unit.abandoned = True
-            self._give_up(unit)
+        for unit in list(self._under_way):
+            late = unit.abandon(limit)
+            if late is not None:
+                self._give_up(unit, late)
 
-    def _give_up(self, unit: Unit) -> None:
-        """Take back an abandoned unit without its slot, which stays taken until the handler returns."""
+    def _give_up(self, unit: Unit, late: Unit) -> None:
+        """Take ``late`` back instead of an abandoned unit, whose slot stays taken until the handler returns."""
         self._under_way.discard(unit)
         self._stuck.add(unit)
-        late = unit.fork()
         assigned = unit.lane.assigned
         if not assigned.closed:
             late.failures.append((late.position, deadline_passed(self._deadline_s)))

@@ -9,7 +9,8 @@ headers pass through untouched; a header of the user's that bears one of our nam
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from topology.decision import DeadLetter, Failure, Retry
 from topology.errors import HeaderError
@@ -115,13 +116,32 @@ def failure_cause(reason: str, failure: Failure) -> bytes:
             exception = exception[: max(0, len(exception) - (excess + 5) // 6)]
 
 
+class Redelivery(NamedTuple):
+    """What the headers of a ready copy say."""
+
+    lineage: Lineage
+    due_ms: int | None
+    """See :func:`read_due`."""
+
+    users_own: HeaderList
+
+
+def read_redelivery(headers: Headers) -> Redelivery:
+    """Everything that a ready copy carries.
+
+    Raises:
+        HeaderError: as :func:`read_lineage`.
+    """
+    return Redelivery(read_lineage(headers), read_due(headers), users_own(headers))
+
+
 def read_lineage(headers: Headers) -> Lineage:
     """The lineage that a retry, ready or dead-letter copy carries.
 
     Raises:
         HeaderError: a header of the contract is missing or malformed; names it.
     """
-    values = _values(headers)
+    values = dict(headers)
     text = _text(values, ORIG_MESSAGE_ID)
     try:
         address, partition, offset = parse_message_id(text)
@@ -130,7 +150,8 @@ def read_lineage(headers: Headers) -> Lineage:
     deliveries = _number(values, DELIVERY_COUNT)
     if deliveries < 0:
         raise HeaderError(DELIVERY_COUNT, f"is negative: {deliveries}")
-    expiration = read_expiration(headers)  # may be the user's own text on a retry copy too
+    # The first that can be read, if there is one: it may be the user's own text on a retry copy, too.
+    expiration = read_expiration(headers) if EXPIRATION in values else 0
     return Lineage(
         address,
         partition,
@@ -174,10 +195,6 @@ def _origin(lineage: Lineage, group: str) -> list[tuple[str, bytes | None]]:
     ]
 
 
-def _values(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes | None]:
-    return dict(headers)
-
-
 def _text(values: dict[str, bytes | None], name: str) -> str:
     value = values.get(name)
     if value is None:
@@ -189,6 +206,9 @@ def _text(values: dict[str, bytes | None], name: str) -> str:
 
 
 def _number(values: dict[str, bytes | None], name: str) -> int:
+    value = values.get(name)
+    if value is not None and value.isdigit() and len(value) <= _DIGITS:
+        return int(value)
     text = _text(values, name)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS):

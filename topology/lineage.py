@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Lineage:
+class Lineage(NamedTuple):
     """The identity of a record across all its hops.
 
     ``address``, ``partition`` and ``offset`` name the source record; ``timestamp_ms`` is that record's

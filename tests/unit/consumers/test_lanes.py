@@ -181,7 +181,10 @@ def test_an_abandoned_unit_frees_its_lane_through_its_fork() -> None:
     keyed(lanes, opened(lanes), "abc")
     stuck = lanes.next_unit()
     assert stuck is not None
-    finish(lanes, stuck.fork(), position=1)
+    stuck.started_s = 1.0
+    late = stuck.abandon(2.0)
+    assert late is not None
+    finish(lanes, late, position=1)
     assert offsets(lanes.next_unit()) == [1, 2]
 
 

@@ -164,7 +164,7 @@ class TestFailure:
     def test_after_a_critical_failure_nothing_more_is_begun(self) -> None:
         """The process is about to end."""
         given = run(raising(MemoryError()), *map(record, range(3)))
-        assert given.critical
+        assert given.failures[-1][1].kind is FailureKind.CRITICAL
         assert given.position == 1
 
     def test_a_handler_that_gives_back_a_coroutine_has_not_run(self) -> None:
@@ -199,7 +199,7 @@ class TestBeforeTheHandler:
     def test_out_of_memory_is_critical_in_a_codec_too(self) -> None:
         """A record must not be dead-lettered for what the process lacks."""
         given = run(never_called, record(0), record(1), of=source(route(value=Fussy(MemoryError()))))
-        assert given.critical
+        assert given.failures[-1][1].kind is FailureKind.CRITICAL
         assert given.position == 1
 
     @pytest.mark.parametrize(
@@ -257,10 +257,12 @@ class TestBeforeTheHandler:
 
     def test_headers_of_ours_mean_nothing_on_a_source_record(self) -> None:
         """Somebody may consume a dead-letter topic as a source: that is a first delivery."""
-        seen: list[Context] = []
+        seen: list[tuple[Record, Context]] = []
         message = record(0, headers=[(DELIVERY_COUNT, b"99"), (ORIG_MESSAGE_ID, b"x")])
-        run(lambda _, context: seen.append(context), message)
-        assert seen[0].lineage == Lineage("orders", 0, 0, BORN)
+        run(lambda record, context: seen.append((record, context)), message)
+        [(given, context)] = seen
+        assert (given.message_id, given.timestamp_ms) == ("orders-0@0", BORN)
+        assert (context.attempt, context.redelivered) == (1, False)
 
     def test_only_what_the_handler_gets_is_late(self) -> None:
         """A record found expired or unreadable was not redelivered at all."""

@@ -7,6 +7,7 @@ import pytest
 from consumers.handler import as_handler
 from consumers.processor import SLICE_S, Processor
 from consumers.record import Context, Record
+from consumers.unit import Lane, Unit
 from serdes.codec import JsonCodec
 from tests.unit.consumers.handling import never_called, raising, run
 from tests.unit.consumers.records import NOW, record, route, source, unit
@@ -82,13 +83,54 @@ class TestComingBackEarly:
         assert seen == [2]
 
 
-def test_a_fork_is_another_unit_with_the_same_past() -> None:
-    """What the abandoned one still finds out changes nothing in it."""
-    given = run(raising(ValueError("no")), record(0))
-    late = given.fork()
-    given.failures.clear()
-    given.seconds.clear()
-    given.position = 0
-    assert (late.position, len(late.failures), len(late.seconds)) == (1, 1, 1)
-    assert late.lane is given.lane
-    assert not late.abandoned
+class TestAbandoning:
+    def test_what_goes_on_has_the_past_of_the_abandoned_one(self) -> None:
+        """What that one still finds out changes nothing in it."""
+        given = begun(run(raising(ValueError("no")), record(0), record(1)), position=1)
+        late = given.abandon(2.0)
+        assert late is not None
+        given.failures.clear()
+        given.seconds.clear()
+        given.position = 0
+        assert (late.position, len(late.failures), len(late.seconds)) == (1, 1, 1)
+        assert late.lane is given.lane
+        assert given.stop
+        assert given.abandoned
+        assert (late.stop, late.abandoned) == (False, False)
+
+    def test_nothing_is_known_of_the_record_that_is_given_up(self) -> None:
+        """Its slot may be just about to note an outcome that comes too late."""
+        given = begun(run(raising(ValueError("no")), record(0), record(1)), position=1)
+        late = given.abandon(2.0)
+        assert late is not None
+        assert [index for index, _ in late.failures] == [0]
+
+    @pytest.mark.parametrize(("position", "started_s"), [(0, 2.5), (0, 0.0), (2, 1.0)])
+    def test_a_record_that_is_not_late_is_not_given_up(self, position: int, started_s: float) -> None:
+        """It began a moment ago, or waits for its slot, or there is none."""
+        given = begun(unit(source(), [record(0), record(1)]), position)
+        given.started_s = started_s
+        assert given.abandon(2.0) is None
+        assert (given.stop, given.abandoned) == (False, False)
+
+    def test_an_outcome_at_the_last_moment_counts(self) -> None:
+        """The slot moved on between two looks: it goes on, but begins no other record."""
+
+        class MovesOn(Unit):
+            def __setattr__(self, name: str, value: object) -> None:
+                super().__setattr__(name, value)
+                if name == "stop" and value:
+                    self.position += 1
+
+        given = MovesOn(Lane(source(), exclusive=True), [record(0), record(1)])
+        given.started_s = 1.0
+        assert given.abandon(2.0) is None
+        assert given.stop
+        assert not given.abandoned
+
+
+def begun(given: Unit, position: int) -> Unit:
+    """A unit whose slot began the record at a position long ago."""
+    given.position = position
+    given.started_s = 1.0
+    return given

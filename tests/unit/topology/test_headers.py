@@ -4,7 +4,6 @@
 """
 
 import json
-from dataclasses import replace
 from string import ascii_letters, digits
 
 import pytest
@@ -119,7 +118,7 @@ class TestRetry:
     @given(LINEAGES, st.lists(st.tuples(st.just(EXPIRATION), st.none() | st.binary() | st.just(b"7")), max_size=3))
     def test_an_expiration_means_the_same_on_the_copy(self, lineage: Lineage, user: Headers) -> None:
         """What could not be read on the source does not condemn the copy, and what could be read stays."""
-        source = replace(lineage, expiration_ms=read_expiration(user))
+        source = lineage._replace(expiration_ms=read_expiration(user))
         assert read_lineage(retry_headers(source, "billing", user, Retry(1, 2))) == source
 
     def test_the_callers_headers_are_not_changed(self) -> None:
@@ -172,7 +171,7 @@ class TestDeadLetter:
     ) -> None:
         """A dead letter can be redriven: its origin and count are there, its expiration is its own."""
         copy = dead_letter_headers(lineage, group, with_expiration(lineage, user), decision, now_ms)
-        assert read_lineage(copy) == replace(lineage, expiration_ms=decision.expiration_ms)
+        assert read_lineage(copy) == lineage._replace(expiration_ms=decision.expiration_ms)
 
     @given(LINEAGES, GROUPS, USER_HEADERS, DEAD_LETTERS)
     def test_the_users_headers_pass_untouched(
