@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from consumers.failure_log import FailureLog
 from consumers.journal import Journal
@@ -26,15 +26,14 @@ from topology.decision import (
     Retry,
     decide,
 )
-from topology.headers import dead_letter_headers, retry_headers
+from topology.headers import HeaderList, Headers, dead_letter_headers, retry_headers
 from topology.lineage import Lineage
 from topology.progress import Checkpoint
 from transport.message_headers import headers_of
 from transport.protocols import Copy, Message, Partition
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """Whose copy it is: asked when the broker refuses it."""
 
     assigned: Assigned
@@ -88,7 +87,8 @@ class Batch:
         done = unit.messages[: unit.position]
         unsuccessful = self._settle_failures(unit)
         for index, outputs in unit.outputs:
-            self._append(outputs, Owner(assigned, unit.messages[index].offset(), "output"))
+            self.copies += outputs
+            self.owners += [Owner(assigned, unit.messages[index].offset(), "output")] * len(outputs)
             self.bytes += sum(len(output.value or b"") for output in outputs)
         halted = {index for index, decision in unsuccessful.items() if isinstance(decision, Halt)}
         offsets = [message.offset() for message in done]
@@ -112,7 +112,8 @@ class Batch:
 
     def settle(self, assigned: Assigned, message: Message, lineage: Lineage, failure: Failure) -> None:
         """Decide about one record outside any unit."""
-        if not isinstance(self._decide(assigned, message, lineage, failure), Halt):
+        decision = self._decide(assigned, message, headers_of(message), lineage, failure, self._shared.clock())
+        if not isinstance(decision, Halt):
             assigned.progress.finish((message.offset(),))
         self._touch(assigned)
         self.size += 1
@@ -146,52 +147,55 @@ class Batch:
         self._touched[assigned.partition] = assigned
 
     def _settle_failures(self, unit: Unit) -> dict[int, Decision]:
+        decisions: dict[int, Decision] = {}
+        if not unit.failures:
+            return decisions
         assigned = unit.lane.assigned
-        decisions = {}
+        now_ms = self._shared.clock()  # after the last of the failures: none is delivered again too early
         for index, failure in unit.failures:
             message = unit.messages[index]
-            lineage = unit.lineages[index] if assigned.redelivered else fresh_lineage(message, headers_of(message))
-            decisions[index] = self._decide(assigned, message, lineage, failure)
+            headers = headers_of(message)
+            lineage = unit.lineages[index] if assigned.redelivered else fresh_lineage(message, headers)
+            decisions[index] = self._decide(assigned, message, headers, lineage, failure, now_ms)
         return decisions
 
-    def _decide(self, assigned: Assigned, message: Message, lineage: Lineage, failure: Failure) -> Decision:
-        shared = self._shared
+    def _decide(
+        self, assigned: Assigned, message: Message, headers: Headers, lineage: Lineage, failure: Failure, now_ms: int
+    ) -> Decision:
+        shared, entry = self._shared, assigned.route.entry
         if failure.kind not in NOT_DELIVERED:
             lineage = lineage.delivered(lineage.deliveries + 1)
-        now = shared.clock()
-        decision = decide(failure, lineage, assigned.route.entry, now, shared.jitter())
+        decision = decide(
+            failure, lineage, entry, now_ms, shared.jitter() if entry.redelivery_policy.randomised else ()
+        )
         shared.log.tell(lineage, failure, decision)
-        self._dispatch(assigned, message, lineage, decision, now)
+        self._dispatch(assigned, message, headers, lineage, decision, now_ms)
         return decision
 
     def _dispatch(
-        self,
-        assigned: Assigned,
-        message: Message,
-        lineage: Lineage,
-        decision: Decision,
-        now_ms: int,
+        self, assigned: Assigned, message: Message, headers: Headers, lineage: Lineage, decision: Decision, now_ms: int
     ) -> None:
-        route, offset = assigned.route, message.offset()
+        shared, route = self._shared, assigned.route
         match decision:
+            case Retry():
+                outcome = "retried"
+                delay_ms = decision.delay_ms
+                topic = shared.waiting.place(delay_ms) if delay_ms > 0 else route.ready
+                self._redeliveries[route.source, lineage.deliveries] += 1
+                self._copy(
+                    assigned, message, "retry", topic, lineage, retry_headers(lineage, shared.group, headers, decision)
+                )
+            case DeadLetter():
+                outcome = "dead_lettered"
+                self._dead_letters[route.source, str(decision.reason)] += 1
+                told = dead_letter_headers(lineage, shared.group, headers, decision, now_ms)
+                self._copy(assigned, message, "dead letter", route.dead_letter, lineage, told)
             case Ack():
                 outcome = "acked"
-            case Retry(delay_ms=delay):
-                outcome = "retried"
-                topic = self._shared.waiting.place(delay) if delay > 0 else route.ready
-                headers = retry_headers(lineage, self._shared.group, headers_of(message), decision)
-                self._append([self._copy(message, topic, lineage, headers)], Owner(assigned, offset, "retry"))
-                self._redeliveries[route.source, lineage.deliveries] += 1
-            case DeadLetter(reason=reason):
-                outcome = "dead_lettered"
-                headers = dead_letter_headers(lineage, self._shared.group, headers_of(message), decision, now_ms)
-                copy = self._copy(message, route.dead_letter, lineage, headers)
-                self._append([copy], Owner(assigned, offset, "dead letter"))
-                self._dead_letters[route.source, str(reason)] += 1
             case Discard():
                 outcome = "discarded"
             case Halt(failure=failure):
-                self.halts.append((assigned, offset, failure))
+                self.halts.append((assigned, message.offset(), failure))
                 return
             case _:
                 assert_never(decision)
@@ -199,14 +203,13 @@ class Batch:
         if self._journal is not None:
             self._journal.note(lineage.address, lineage.partition, outcome, (lineage.offset,))
 
-    def _copy(self, message: Message, topic: str, lineage: Lineage, headers: list[tuple[str, bytes | None]]) -> Copy:
-        """The record unchanged but for its headers, in the partition of its origin."""
+    def _copy(
+        self, assigned: Assigned, message: Message, role: str, topic: str, lineage: Lineage, headers: HeaderList
+    ) -> None:
+        """The record unchanged but for its headers, into the partition of its origin."""
         partition = self._shared.waiting.partition(topic, lineage.partition)
-        return Copy(topic, partition, message.key(), message.value(), headers)
-
-    def _append(self, copies: list[Copy], owner: Owner) -> None:
-        self.copies += copies
-        self.owners += [owner] * len(copies)
+        self.copies.append(Copy(topic, partition, message.key(), message.value(), headers))
+        self.owners.append(Owner(assigned, message.offset(), role))
 
     def _note_redelivered(self, unit: Unit, unsuccessful: Container[int]) -> None:
         """How late each redelivery was handed out, and the journal of those that succeeded."""

@@ -20,12 +20,11 @@ class FailureLog:
 
     def __init__(self) -> None:
         self._window_s = 0.0
-        self._told: dict[tuple[str, str], int] = {}
+        self._told: dict[tuple[type[Decision], str], int] = {}
 
     def tell(self, lineage: Lineage, failure: Failure, decision: Decision) -> None:
         """Log one decision about a failure, unless there were many like it just now."""
-        kind = type(decision).__name__
-        if not self._may_tell(kind, failure.exception):
+        if not self._may_tell(type(decision), failure.exception):
             return
         which, attempt = lineage.message_id, lineage.deliveries
         why = f"{failure.exception}: {failure.message}"
@@ -38,12 +37,14 @@ class FailureLog:
             case _:
                 pass
 
-    def _may_tell(self, kind: str, exception: str) -> bool:
+    def _may_tell(self, kind: type[Decision], exception: str) -> bool:
         now = monotonic_s()
         if now - self._window_s > WINDOW_S:
             for (what, which), number in self._told.items():
                 if number > MOST:
-                    _log.info("%d more of %s after %s in %.0f s", number - MOST, what, which, now - self._window_s)
+                    _log.info(
+                        "%d more of %s after %s in %.0f s", number - MOST, what.__name__, which, now - self._window_s
+                    )
             self._told.clear()
             self._window_s = now
         number = self._told[kind, exception] = self._told.get((kind, exception), 0) + 1

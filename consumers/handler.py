@@ -21,6 +21,8 @@ _log = logging.getLogger(__name__)
 
 _OURS = frozenset({"cli", "consumers", "pipeline", "serdes", "topology", "transport"})
 _TWO = 2
+_SURVIVED = (Exception, CancelledError)
+_RAISED = "the handler raised (shown once for each class):"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +49,17 @@ class Handler:
         if isinstance(error, Reject) or (self.not_retryable and isinstance(error, self.not_retryable)):
             return Failure(FailureKind.REJECTED, name, message)
         self._show(error)
-        if isinstance(error, MemoryError) or not isinstance(error, Exception | CancelledError):
+        if isinstance(error, MemoryError) or not isinstance(error, _SURVIVED):
             return Failure(FailureKind.CRITICAL, name, message)
         return Failure(FailureKind.RAISED, name, message)
 
     def _show(self, error: BaseException) -> None:
         """Log where it comes from: for each class once, so that a storm of failures stays readable."""
-        level = logging.DEBUG if type(error) in self.shown else logging.WARNING
-        self.shown.add(type(error))
-        _log.log(level, "the handler raised (shown once for each class):", exc_info=error)
+        if type(error) in self.shown:
+            _log.debug(_RAISED, exc_info=error)
+        else:
+            self.shown.add(type(error))
+            _log.warning(_RAISED, exc_info=error)
 
 
 def load_handler(target: str, not_retryable: Sequence[str], stack: ExitStack) -> Handler:

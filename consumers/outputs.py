@@ -29,14 +29,13 @@ def as_copy(output: Output, codecs: tuple[Codec, Codec] | None, topics: Topics |
         TransportError: the cluster does not tell which topics there are.
         EncodeError, SchemaSourceUnavailable: from the codecs.
     """
-    topic, partition = output.topic, output.partition
+    topic, partition, key, value = output.topic, output.partition, output.key, output.value
     _check_place(topic, partition, topics)
     for pair in output.headers:
         _check_header(topic, pair)
     if codecs is not None:
-        key, value = codecs[0].encode(output.key), codecs[1].encode(output.value)
+        key, value = codecs[0].encode(key), codecs[1].encode(value)
     else:
-        key, value = output.key, output.value
         for part in (key, value):
             if not (part is None or isinstance(part, bytes)):
                 raise TypeError(

@@ -134,14 +134,13 @@ class Processor:
     def _prepare_again(self, unit: Unit, message: Message) -> Record | Failure:
         try:
             headers = headers_of(message)
-            origin = read_redelivery(headers)
+            lineage, due_ms, own = read_redelivery(headers)
         except UnreadableHeadersError as error:
             unit.lineages.append(fresh_lineage(message, ()))
             return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
         except HeaderError as error:
             unit.lineages.append(fresh_lineage(message, headers))
             return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
-        lineage = origin.lineage
         unit.lineages.append(lineage)
         if lineage.expiration_ms and self._clock() >= lineage.expiration_ms:
             return _expired(lineage.expiration_ms)
@@ -149,10 +148,10 @@ class Processor:
         if route.entry.redelivery_policy.exceeded(lineage.deliveries):
             return _exhausted(lineage.deliveries)
         record = self._record(
-            message, route, lineage.address, lineage.partition, lineage.offset, lineage.timestamp_ms, origin.users_own
+            message, route, lineage.address, lineage.partition, lineage.offset, lineage.timestamp_ms, own
         )
-        if origin.due_ms is not None and isinstance(record, Record):
-            unit.lateness.append((len(unit.lineages) - 1, self._clock() - origin.due_ms))
+        if due_ms is not None and isinstance(record, Record):
+            unit.lateness.append((len(unit.lineages) - 1, self._clock() - due_ms))
         return record
 
     def _record(

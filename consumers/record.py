@@ -122,5 +122,7 @@ class Context:
             headers: in order.
             partition: ``None`` = by the key, as Java clients do.
         """
-        pairs = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
+        pairs: Headers = ()
+        if headers != pairs:
+            pairs = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
         self.outputs.append(Output(topic, value, key, pairs, partition))

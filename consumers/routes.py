@@ -40,11 +40,17 @@ class Waiting:
     naming: Naming
     tiers: TierSet
     partitions: Mapping[str, int]
+    _topics: dict[int | None, str] = field(init=False)
+    """The topic of each tier, by its delay; ``None`` = the mixed one."""
+
+    def __post_init__(self) -> None:
+        """Make the names."""
+        topics: dict[int | None, str] = {delay: self.naming.tier_topic(delay) for delay in self.tiers.delays_ms}
+        object.__setattr__(self, "_topics", {None: self.naming.mixed_topic(), **topics})
 
     def place(self, remaining_ms: int) -> str:
         """The topic where a record with so much left waits next."""
-        tier = self.tiers.place(remaining_ms)
-        return self.naming.mixed_topic() if tier is None else self.naming.tier_topic(tier)
+        return self._topics[self.tiers.place(remaining_ms)]
 
     def partition(self, topic: str, origin: int) -> int:
         """The partition of ``topic`` for a record from partition ``origin`` of its source: never left to a hash."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from topology.backoff import LONG_MAX, redelivery_delay
 from topology.lineage import Lineage
@@ -93,8 +93,7 @@ class Reason(StrEnum):
     """A retry or ready record whose own headers cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """One failed delivery.
 
     ``exception`` is a class name, ``message`` its text, ``after_ms`` the delay that the handler asked
@@ -114,8 +113,7 @@ class Ack:
     ack_type: AckType = AckType.STANDARD
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(NamedTuple):
     """Deliver again ``delay_ms`` (0 or more) from now, at ``due_ms`` (epoch ms)."""
 
     delay_ms: int
@@ -123,8 +121,7 @@ class Retry:
     ack_type: AckType = AckType.REDELIVERED
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
+class DeadLetter(NamedTuple):
     """Move to the dead-letter topic; ``expiration_ms`` (epoch ms, 0 = never) goes with it."""
 
     reason: Reason
@@ -133,8 +130,7 @@ class DeadLetter:
     ack_type: AckType = AckType.POISON
 
 
-@dataclass(frozen=True, slots=True)
-class Discard:
+class Discard(NamedTuple):
     """Drop it, counted under ``reason``."""
 
     reason: Reason

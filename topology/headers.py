@@ -9,8 +9,7 @@ headers pass through untouched; a header of the user's that bears one of our nam
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from topology.decision import DeadLetter, Failure, Retry
 from topology.errors import HeaderError
@@ -50,6 +49,9 @@ _CLASS_LIMIT = 200
 _DIGITS = 19
 """Of a 64-bit number."""
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+"""A string as JSON writes it."""
+
 HeaderList = list[tuple[str, bytes | None]]
 Headers = Sequence[tuple[str, bytes | None]]
 """Kafka headers in order; names may repeat, values may be null."""
@@ -57,11 +59,12 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 def retry_headers(lineage: Lineage, group: str, user: Headers, decision: Retry) -> list[tuple[str, bytes | None]]:
     """Headers of the copy that waits in a tier, or goes straight to the ready topic."""
-    headers = users_own(user)
-    headers += _origin(lineage, group)
-    headers.append((SCHEDULED_DELAY, b"%d" % decision.delay_ms))
-    headers.append((SCHEDULED_DELIVERY, b"%d" % decision.due_ms))
-    return headers
+    return [
+        *users_own(user),
+        *_origin(lineage, group),
+        (SCHEDULED_DELAY, b"%d" % decision.delay_ms),
+        (SCHEDULED_DELIVERY, b"%d" % decision.due_ms),
+    ]
 
 
 def dead_letter_headers(
@@ -105,8 +108,8 @@ def failure_cause(reason: str, failure: Failure) -> bytes:
     exception = failure.exception[:_CLASS_LIMIT]
     message = failure.message[:CAUSE_LIMIT]
     while True:
-        cause = {"reason": str(reason), "exception": exception, "message": message}
-        encoded = json.dumps(cause, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+        cause = f'{{"reason":{_quoted(reason)},"exception":{_quoted(exception)},"message":{_quoted(message)}}}'
+        encoded = cause.encode(errors="replace")
         excess = len(encoded) - CAUSE_LIMIT
         if excess <= 0:
             return encoded
@@ -116,23 +119,16 @@ def failure_cause(reason: str, failure: Failure) -> bytes:
             exception = exception[: max(0, len(exception) - (excess + 5) // 6)]
 
 
-class Redelivery(NamedTuple):
-    """What the headers of a ready copy say."""
-
-    lineage: Lineage
-    due_ms: int | None
-    """See :func:`read_due`."""
-
-    users_own: HeaderList
-
-
-def read_redelivery(headers: Headers) -> Redelivery:
-    """Everything that a ready copy carries.
+def read_redelivery(headers: Headers) -> tuple[Lineage, int | None, HeaderList]:
+    """All that a ready copy says: :func:`read_lineage`, :func:`read_due` and :func:`users_own` in one.
 
     Raises:
         HeaderError: as :func:`read_lineage`.
     """
-    return Redelivery(read_lineage(headers), read_due(headers), users_own(headers))
+    values = dict(headers)
+    lineage = _lineage(values, headers)
+    due_ms = _due(values.get(SCHEDULED_DELIVERY)) if len(values) == len(headers) else read_due(headers)
+    return lineage, due_ms, [] if OURS.issuperset(values) else users_own(headers)
 
 
 def read_lineage(headers: Headers) -> Lineage:
@@ -141,25 +137,7 @@ def read_lineage(headers: Headers) -> Lineage:
     Raises:
         HeaderError: a header of the contract is missing or malformed; names it.
     """
-    values = dict(headers)
-    text = _text(values, ORIG_MESSAGE_ID)
-    try:
-        address, partition, offset = parse_message_id(text)
-    except ValueError as error:
-        raise HeaderError(ORIG_MESSAGE_ID, str(error)) from None
-    deliveries = _number(values, DELIVERY_COUNT)
-    if deliveries < 0:
-        raise HeaderError(DELIVERY_COUNT, f"is negative: {deliveries}")
-    # The first that can be read, if there is one: it may be the user's own text on a retry copy, too.
-    expiration = read_expiration(headers) if EXPIRATION in values else 0
-    return Lineage(
-        address,
-        partition,
-        offset,
-        _number(values, TIMESTAMP),
-        deliveries,
-        expiration,
-    )
+    return _lineage(dict(headers), headers)
 
 
 def read_due(headers: Headers) -> int | None:
@@ -170,7 +148,7 @@ def read_due(headers: Headers) -> int | None:
     """
     for name, value in headers:
         if name == SCHEDULED_DELIVERY:
-            return int(value) if value is not None and value.isdigit() and len(value) <= _DIGITS else None
+            return _due(value)
     return None
 
 
@@ -185,6 +163,25 @@ def read_expiration(headers: Headers) -> int:
     return 0
 
 
+def _lineage(values: Mapping[str, bytes | None], headers: Headers) -> Lineage:
+    """From the headers by their names, the last of each."""
+    text = _text(values, ORIG_MESSAGE_ID)
+    try:
+        address, partition, offset = parse_message_id(text)
+    except ValueError as error:
+        raise HeaderError(ORIG_MESSAGE_ID, str(error)) from None
+    deliveries = _number(values, DELIVERY_COUNT)
+    if deliveries < 0:
+        raise HeaderError(DELIVERY_COUNT, f"is negative: {deliveries}")
+    # May be the user's own text on a retry copy too: the first that can be read.
+    expiration_ms = read_expiration(headers) if EXPIRATION in values else 0
+    return Lineage(address, partition, offset, _number(values, TIMESTAMP), deliveries, expiration_ms)
+
+
+def _due(value: bytes | None) -> int | None:
+    return int(value) if value is not None and value.isdigit() and len(value) <= _DIGITS else None
+
+
 def _origin(lineage: Lineage, group: str) -> list[tuple[str, bytes | None]]:
     return [
         (ORIG_ADDRESS, lineage.address.encode()),
@@ -195,7 +192,7 @@ def _origin(lineage: Lineage, group: str) -> list[tuple[str, bytes | None]]:
     ]
 
 
-def _text(values: dict[str, bytes | None], name: str) -> str:
+def _text(values: Mapping[str, bytes | None], name: str) -> str:
     value = values.get(name)
     if value is None:
         raise HeaderError(name, "is missing")
@@ -205,7 +202,7 @@ def _text(values: dict[str, bytes | None], name: str) -> str:
         raise HeaderError(name, "is not UTF-8") from None
 
 
-def _number(values: dict[str, bytes | None], name: str) -> int:
+def _number(values: Mapping[str, bytes | None], name: str) -> int:
     value = values.get(name)
     if value is not None and value.isdigit() and len(value) <= _DIGITS:
         return int(value)

@@ -75,7 +75,7 @@ class FailsOnce(Measured):
     def __call__(self, record: Record, context: Context) -> None:
         """Fail, or note."""
         number = int(record.value[:NUMBER_DIGITS])
-        if context.lineage.deliveries:
+        if context.redelivered:
             self._late_s.append(time.time() - self._due_s[number])
             if not self._first_again_s:
                 self._first_again_s = time.monotonic()

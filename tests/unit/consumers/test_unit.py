@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from consumers.handler import as_handler
+from consumers.lane import Lane
 from consumers.processor import SLICE_S, Processor
 from consumers.record import Context, Record
-from consumers.unit import Lane, Unit
+from consumers.unit import Unit
 from serdes.codec import JsonCodec
 from tests.unit.consumers.handling import never_called, raising, run
 from tests.unit.consumers.records import NOW, record, route, source, unit

@@ -21,6 +21,7 @@ from topology.headers import (
     read_due,
     read_expiration,
     read_lineage,
+    read_redelivery,
     ready_headers,
     retry_headers,
     users_own,
@@ -285,6 +286,7 @@ class TestReady:
         assert read_lineage(ready) == lineage
         assert read_due(ready) == retry.due_ms
         assert users_own(ready) == with_expiration(lineage, user)
+        assert read_redelivery(ready) == (read_lineage(ready), read_due(ready), users_own(ready))
 
     def test_the_delay_stays_behind(self) -> None:
         """It belonged to the tier."""

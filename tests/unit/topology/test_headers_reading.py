@@ -6,7 +6,16 @@ from hypothesis import strategies as st
 
 from topology.decision import Retry
 from topology.errors import HeaderError
-from topology.headers import EXPIRATION, OURS, Headers, read_due, read_expiration, read_lineage, retry_headers
+from topology.headers import (
+    EXPIRATION,
+    OURS,
+    Headers,
+    read_due,
+    read_expiration,
+    read_lineage,
+    read_redelivery,
+    retry_headers,
+)
 from topology.lineage import Lineage
 
 NOW = 1_780_000_000_000
@@ -141,3 +150,11 @@ class TestReadExpiration:
     def test_it_reads_any_record(self, headers: Headers) -> None:
         """No header of a source record raises."""
         assert read_expiration(headers) >= 0
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_name_given_twice_is_read_alike_by_all(place: int) -> None:
+    """Whether a ready copy is read at once or piece by piece."""
+    copy = retry_headers(Lineage("orders", 3, 42, timestamp_ms=7, deliveries=1), "billing", [("a", b"1")], Retry(1, 8))
+    copy.insert(place, ("_AMQ_SCHED_DELIVERY", b"9"))
+    assert read_redelivery(copy) == (read_lineage(copy), read_due(copy), [("a", b"1")])
