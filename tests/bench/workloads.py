@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-from tests.bench import concurrency, headers, release, tiers, w0, w1, w2, w3
+from tests.bench import concurrency, headers, kill, release, tiers, w0, w1, w2, w3
 from tests.bench.bed import Bed
 from tests.bench.options import Options
 from tests.bench.result import Result
@@ -20,6 +20,7 @@ class Workload(StrEnum):
     TIERS = "tiers"
     KEYS = "keys"
     HEADERS = "headers"
+    KILL = "kill"
 
 
 RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
@@ -31,4 +32,5 @@ RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
     Workload.TIERS: tiers.run,
     Workload.KEYS: concurrency.run,
     Workload.HEADERS: headers.run,
+    Workload.KILL: kill.run,
 }
