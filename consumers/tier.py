@@ -6,6 +6,7 @@ from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
+from consumers.lane import size_of
 from topology.headers import read_due
 from topology.progress import Progress
 from transport.message_headers import UnreadableHeadersError, headers_of
@@ -48,7 +49,7 @@ class Tier:
         """Records, since it was last set to 0, whose times cannot be true."""
 
         self.bytes = 0
-        """Of the values held."""
+        """Of the keys and values held."""
 
         self._delay_ms = delay_ms
         self._ordered = ordered
@@ -98,7 +99,7 @@ class Tier:
             self.clock_faults += 1
             leaves_ms = now_ms + self._delay_ms
         held = Held(leaves_ms, offset, due_ms, final, message)
-        self.bytes += len(message)
+        self.bytes += len(message) + len(message.key() or b"")
         if self._ordered:
             self._queue.append(held)
         else:
@@ -116,7 +117,7 @@ class Tier:
             heap = self._heap
             while heap and heap[0].leaves_ms <= now_ms and len(taken) < most:
                 taken.append(heappop(heap))
-        self.bytes -= sum(len(held.message) for held in taken)
+        self.bytes -= size_of([held.message for held in taken])
         return taken
 
     def noteworthy(self, more: int) -> bool:

@@ -134,15 +134,15 @@ class TestClockSetBack:
 
 
 class TestRoom:
-    def test_bytes_are_those_of_the_values_held(self) -> None:
-        """A tombstone has none."""
+    def test_bytes_are_those_of_the_keys_and_values_held(self) -> None:
+        """A tombstone has none, nor a record without a key."""
         one = tier()
-        for offset, value in enumerate([b"12345", None, b"123"]):
+        for offset, (key, value) in enumerate([(b"ab", b"12345"), (None, None), (b"c", b"123")]):
             headers = waiting_headers(lineage(), due_ms=NOW)
-            one.add(Fetched("billing.retry", 0, offset, None, value, headers, NOW), NOW)
-        assert one.bytes == 8
+            one.add(Fetched("billing.retry", 0, offset, key, value, headers, NOW), NOW)
+        assert one.bytes == 11
         one.take(NOW, 2)
-        assert one.bytes == 3
+        assert one.bytes == 4
 
     def test_only_the_mixed_topic_can_fill_the_commits_metadata(self) -> None:
         """A tier is done from its head on, so its offset says everything."""

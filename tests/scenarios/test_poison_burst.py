@@ -1,0 +1,34 @@
+"""A burst of records that all fail is dead-lettered in bounded memory."""
+
+import os
+from pathlib import Path
+
+from tests.scenarios.cluster import Sent
+from tests.scenarios.running import Group
+
+_NUMBER = 100_000
+_VALUE_BYTES = 1000
+_MOST_MIB = 120
+"""An idle worker takes about 60 MiB; the burst itself is 100 MiB, and as much again where it is copied."""
+
+
+def test_a_poison_burst_does_not_exhaust_the_memory(group: Group) -> None:
+    """A hundred thousand records, each of them rejected, in a worker that may hold 8 MiB."""
+    group.prepare(
+        partitions=4,
+        handler={"callable": "tests.scenarios.handlers:refuse_all"},
+        sources=[{"topic": group.source}],
+        limits={"bufferBytes": 8 * 2**20, "batch": 10_000},
+    )
+    value = os.urandom(_VALUE_BYTES)
+    for _ in range(0, _NUMBER, 10_000):
+        group.cluster.produce(group.source, [Sent(value, b"k%d" % n, partition=n % 4) for n in range(10_000)])
+    worker = group.worker()
+    with group.cluster.follow(group.dead_letters) as tail:
+        tail.reach(_NUMBER)
+        assert len(tail.records) == _NUMBER
+    status = Path(f"/proc/{worker.pid}/status").read_text(encoding="ascii")
+    [peak_kib] = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")]
+    assert peak_kib < _MOST_MIB * 2**10
+    group.stop()
+    assert worker.log.count("refuse_all") < 100, "told in the log, without flooding it"
