@@ -2,15 +2,19 @@
 
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from tests.bench.goals import goals
 from tests.bench.measure import measure
 from tests.bench.options import Options
-from tests.bench.view import results_table
+from tests.bench.plan import everything
+from tests.bench.report import write
+from tests.bench.view import goals_table, results_table
 from tests.bench.workloads import Workload
 from topology.settings import Mode
 
@@ -19,7 +23,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def bench(
-    workload: Annotated[Workload, typer.Argument(help="what to measure")],
+    workloads: Annotated[
+        list[Workload] | None, typer.Argument(help="what to measure; everything, if not given")
+    ] = None,
     n: Annotated[int | None, typer.Option(min=10, help="records; each workload has a default")] = None,
     mode: Annotated[Mode, typer.Option(help="how results are acknowledged")] = Mode.TRANSACTED,
     value_bytes: Annotated[int, typer.Option(min=10, help="bytes of a value")] = 300,
@@ -34,6 +40,9 @@ def bench(
     repeat: Annotated[int, typer.Option(min=1, help="W0: runs on each side; medians are compared")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="print the results as JSON")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="small sizes: a smoke test")] = False,
+    write_docs: Annotated[
+        bool, typer.Option("--write", help="renew the figures in docs/benchmarks.md and its plots")
+    ] = False,
     profile: Annotated[
         Path | None, typer.Option(help="run worker and scheduler under cProfile, which slows them; files go there")
     ] = None,
@@ -55,12 +64,15 @@ def bench(
         quick=quick,
         profile=profile,
     )
-    results = list(measure([(workload, options)]))
+    plan = [(workload, options) for workload in workloads] if workloads else everything(options)
+    results = list(measure(plan))
     if as_json:
         found: Any = [result.as_json() for result in results]
         sys.stdout.write(json.dumps(found[0] if len(found) == 1 else found, indent=2) + "\n")
     else:
-        Console().print(results_table(results))
+        Console().print(results_table(results), goals_table(goals(results)))
+    if write_docs:
+        write(results, " ".join(["./dev bench", *sys.argv[1:]]), datetime.now(UTC).date())
     faults = [f"{result.workload}: {fault}" for result in results for fault in result.faults]
     for fault in faults:
         sys.stderr.write(f"broken promise: {fault}\n")

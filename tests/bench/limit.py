@@ -3,22 +3,24 @@
 from typing import Any
 
 from tests.bench.bed import Bed
+from tests.bench.options import Options
 
 BATCHES = (1000, 500, 5000)
 """Tried for the bare loop; the first is the worker's own."""
 
 
-def tune(bed: Bed, n: int, source: str, **bare: Any) -> dict[int, float]:  # noqa: ANN401 - handed on
+def tune(bed: Bed, n: int, source: str, options: Options, **bare: Any) -> dict[int, float]:  # noqa: ANN401 - handed on
     """How fast the bare loop is with each batch size."""
     found = {}
-    for batch in BATCHES:
+    for batch in BATCHES[:1] if options.quick else BATCHES:
         bed.say(f"bare loop with batches of {batch}")
         found[batch] = bed.act(**bare, source=source, n=n, batch=batch)["records_per_s"]
     return found
 
 
-def fastest_txcopy(bed: Bed, n: int, source: str, partitions: int) -> tuple[str, float]:
+def fastest_txcopy(bed: Bed, n: int, source: str, options: Options) -> tuple[str, float]:
     """What the limit of everything transactional is called, and its records/s."""
-    tried = tune(bed, n, source, function="bare:txcopy", target=bed.topic("bare-output", partitions))
+    target = bed.topic("bare-output", options.partitions)
+    tried = tune(bed, n, source, options, function="bare:txcopy", target=target)
     batch = max(tried, key=lambda size: tried[size])
     return f"txcopy, batches of {batch}", tried[batch]

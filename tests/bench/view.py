@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from tests.bench.goals import Goal
 from tests.bench.result import Lateness, Result
 
 
@@ -33,6 +34,18 @@ def results_table(results: Sequence[Result]) -> Table:
             f"{result.lost}, {result.doubled}",
             f"{_number(result.rss_worker_mb)}, {_number(result.rss_scheduler_mb)}",
         )
+    return table
+
+
+def goals_table(goals: Sequence[Goal]) -> Table:
+    """One row for each goal."""
+    table = Table(title="goals")
+    for name in ("what", "goal", "measured"):
+        table.add_column(name, overflow="fold")
+    table.add_column("")
+    for goal in goals:
+        color = "green" if goal.met else "red"
+        table.add_row(goal.what, goal.goal, goal.measured, f"[{color}]{goal.verdict}[/]")
     return table
 
 

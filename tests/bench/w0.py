@@ -21,7 +21,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     if options.output:
         bare = {"function": f"bare:{'txcopy' if options.mode == 'transacted' else 'copy'}"}
         bare["target"] = bed.topic("bare-output", options.partitions)
-    tried = tune(bed, n, source, **bare)
+    tried = tune(bed, n, source, options, **bare)
     batch = max(tried, key=lambda size: tried[size])
     limits, runs = [tried[batch]], []
     for turn in range(options.repeat):

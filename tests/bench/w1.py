@@ -21,7 +21,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     """One result; its ratio is hops/s against the transactional copy's records/s."""
     n = options.n or 100_000
     source = bed.fed(n, options)
-    name, limit = fastest_txcopy(bed, n, source, options.partitions)
+    name, limit = fastest_txcopy(bed, n, source, options)
     bed.say("worker and scheduler")
     told = {"n": n, "fail_ratio": options.fail_ratio, "delay_ms": DELAY_MS}
     policy = {"redeliveryPolicy": {"initialRedeliveryDelay": DELAY_MS, "redeliveryDelay": DELAY_MS}}

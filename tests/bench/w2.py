@@ -19,7 +19,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     """One result; its ratio is hops/s against the transactional copy's records/s."""
     n = options.n or 100_000
     source = bed.fed(n, options)
-    name, limit = fastest_txcopy(bed, n, source, options.partitions)
+    name, limit = fastest_txcopy(bed, n, source, options)
     bed.say("worker and scheduler")
     with bed.team(source, "AlwaysFails", options, told={"n": n}, policyEntry={"redeliveryPolicy": _POLICY}) as team:
         tail = bed.start("tail:count", topic=team.dead_letters, partitions=options.partitions, n=n, within_s=_WITHIN_S)

@@ -1,0 +1,163 @@
+"""The goals, and whether the figures of a run meet them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tests.bench.result import Result
+
+SPRING = {"W1": 673, "W2": 439}
+"""Records/s of Spring Kafka 4.1.1 with its retry topics, tuned, all records failing, measured on another day."""
+
+CLASSIC = {"W1": 1930, "W2": 1009}
+"""The same of ActiveMQ Classic 6.3.1 with non-blocking redelivery by the client."""
+
+SPRING_TIMES, CLASSIC_TIMES = 10, 3
+RETRY_BYTES, DEAD_LETTER_BYTES = 400, 1500
+RSS_MB, RSS_FLAT = 150, 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One line of the table."""
+
+    what: str
+    goal: str
+    measured: str
+    met: bool
+
+    @property
+    def verdict(self) -> str:
+        """In a word."""
+        return "met" if self.met else "missed"
+
+
+def goals(results: Sequence[Result]) -> list[Goal]:
+    """Those that the results say something about, in their order."""
+    return [goal for result in results for goal in _JUDGES[result.workload](result)]
+
+
+def ratio_goal(result: Result) -> float | None:
+    """What a ratio of throughputs should be at least; ``None`` if none is asked for."""
+    match result.workload:
+        case "W0" if result.params["output"]:
+            return 0.7
+        case "W0":
+            return 0.9 if result.mode == "auto" else 0.8
+        case "W1" if result.params["fail_ratio"] == 1.0:
+            return 0.5
+        case "W2":
+            return 0.5
+        case "keys" if result.params["ordering"] == "key":
+            return 0.9
+        case _:
+            return None
+
+
+def _w0(result: Result) -> Iterator[Goal]:
+    what = "one output each" if result.params["output"] else "no-op handler"
+    for goal in _ratio(result, f"W0, {what}, {result.mode}"):
+        same = result.details["ratio_at_same_batch"]
+        yield replace(goal, measured=f"{goal.measured}; {same:.2f} of it with the worker's batches")
+
+
+def _hops(result: Result) -> Iterator[Goal]:
+    name = result.workload
+    if result.params.get("fail_ratio", 1.0) != 1.0:
+        return
+    yield from _ratio(result, f"{name}, all fail, {result.mode}: hops/s")
+    rate = result.records_per_s or 0
+    for peer, figures, times in (("Spring Kafka", SPRING, SPRING_TIMES), ("ActiveMQ Classic", CLASSIC, CLASSIC_TIMES)):
+        figure = figures[name]
+        measured = f"{rate:,.0f} / {figure:,} = {rate / figure:.1f}"
+        yield Goal(f"{name}: records/s v. {peer}", f">= {times} times", measured, rate >= times * figure)
+
+
+def _release(result: Result) -> Iterator[Goal]:
+    late, base = result.lateness, result.baseline
+    if late is None or base is None or base.lateness is None:
+        return
+    what = f"release lateness at {result.params['rate']:,}/s, {result.mode}"
+    for name in ("p50", "p99"):
+        ours, naive = getattr(late, name), getattr(base.lateness, name)
+        measured = f"{ours:.1f} / {naive:.1f} ms = {ours / naive:.2f}"
+        yield Goal(f"{what}: {name} v. naive", "<= 0.5", measured, ours <= naive / 2)
+    p50, p99 = (10, 50) if result.mode == "transacted" else (5, 20)
+    measured = f"{late.p50:.1f} / {late.p99:.1f} ms"
+    yield Goal(f"{what}: aim", f"p50 <= {p50}, p99 <= {p99} ms", measured, late.p50 <= p50 and late.p99 <= p99)
+
+
+def _parked(result: Result) -> Iterator[Goal]:
+    late, base = result.lateness, result.baseline
+    if late is None or base is None or base.lateness is None or result.rss_scheduler_mb is None:
+        return
+    what = f"W3, {result.params['pending']:,} pending"
+    measured = f"{late.p99:.0f} / {base.lateness.p99:.0f} ms = {late.p99 / base.lateness.p99:.2f}"
+    yield Goal(f"{what}: lateness p99 v. {base.name}", "<= 2", measured, late.p99 <= 2 * base.lateness.p99)
+    few = float(result.details["rss_peak_mb_few"]["scheduler"])
+    flat = result.rss_scheduler_mb <= max(few * RSS_FLAT, few + 10)
+    measured = f"{result.rss_scheduler_mb:.0f} MB, few pending {few:.0f} MB"
+    yield Goal(f"{what}: scheduler RSS", f"<= {RSS_MB} MB, flat", measured, flat and result.rss_scheduler_mb <= RSS_MB)
+
+
+def _tiers(result: Result) -> Iterator[Goal]:
+    late, base = result.lateness, result.baseline
+    if late is None or base is None or base.lateness is None:
+        return
+    measured = f"p50 {late.p50:.0f}, p99 {late.p99:.0f} ms; fixed {base.lateness.p50:.0f}, {base.lateness.p99:.0f} ms"
+    # Both are taken from some thousand records in turn: less than a quarter is noise.
+    yield Goal(
+        "delays between tiers: lateness", "the same (within 25 %)", measured, late.p99 <= 1.25 * base.lateness.p99
+    )
+    over, most = result.details["hops_over_limit"], result.details["hops_max"]
+    measured = f"mean {result.details['hops_mean']}, most {most}, {over} records over"
+    yield Goal("delays between tiers: hops", "<= 2 + log2(delay / smallest tier), rounded up", measured, not over)
+
+
+def _keys(result: Result) -> Iterator[Goal]:
+    yield from _ratio(result, f"handler sleeps 20 ms, 64 slots, by key, {result.params['handler']}")
+
+
+def _headers(result: Result) -> Iterator[Goal]:
+    retry, dead = result.header_retry or 0, result.header_dead_letter or 0
+    yield Goal("headers of a retry", f"<= {RETRY_BYTES} bytes", f"{retry} bytes", retry <= RETRY_BYTES)
+    yield Goal("headers of a dead letter", f"<= {DEAD_LETTER_BYTES} bytes", f"{dead} bytes", dead <= DEAD_LETTER_BYTES)
+    sizes = [tuple(result.details[name].values()) for name in ("retry_at", "dead_letter_at")]
+    # A count of two digits is a byte longer than one of one.
+    same = all(late - early <= 1 for early, late in sizes)
+    measured = ", ".join(f"{early} and {late}" for early, late in sizes)
+    yield Goal("headers at attempts 2 and 50", "the same", f"{measured} bytes", same)
+
+
+def _kill(result: Result) -> Iterator[Goal]:
+    late = result.lateness
+    if late is None:
+        return
+    who, stable, bound_s = result.params["who"], result.params["stable_name"], result.details["bound_s"]
+    name = f"{who} killed, {'with' if stable else 'without'} a stable name"
+    most_s = max(found["max"] for found in result.details["lateness_ms"].values()) / 1000
+    measured = f"others {late.max / 1000:.1f} s, the dead one's own {most_s:.1f} s"
+    yield Goal(f"{name}: latest", f"<= {bound_s:g} s", measured, max(late.max / 1000, most_s) <= bound_s)
+
+
+def _ratio(result: Result, what: str) -> Iterator[Goal]:
+    goal = ratio_goal(result)
+    if goal is None:
+        return
+    base, ratio = result.baseline, result.ratio or 0.0
+    limit = 0.0 if base is None or base.records_per_s is None else base.records_per_s
+    name = "" if base is None else base.name
+    measured = f"{ratio:.2f} ({ratio * limit:,.0f} / {limit:,.0f} per s, {name})"
+    yield Goal(what, f">= {goal:g}", measured, ratio >= goal)
+
+
+_JUDGES: dict[str, Callable[[Result], Iterator[Goal]]] = {
+    "W0": _w0,
+    "W1": _hops,
+    "W2": _hops,
+    "W3": _parked,
+    "release": _release,
+    "tiers": _tiers,
+    "keys": _keys,
+    "headers": _headers,
+    "kill": _kill,
+}

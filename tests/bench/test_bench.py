@@ -1,0 +1,46 @@
+"""The benchmarks run, and count what they should, in a size that says nothing about speed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_FIELDS = {
+    "workload",
+    "system",
+    "version",
+    "mode",
+    "params",
+    "records_per_s",
+    "baseline",
+    "ratio",
+    "lateness_ms",
+    "lost",
+    "doubled",
+    "rss_peak_mb",
+    "header_bytes",
+    "cpu_us_per_record",
+    "seconds",
+}
+_N = 1000
+
+
+@pytest.mark.kafka
+def test_the_command_measures_and_loses_nothing() -> None:
+    """W0 and W1 through the real command: every field is there, nothing is lost, doubled or early."""
+    command = [sys.executable, "-m", "tests.bench", "W0", "W1", "--quick", "--n", str(_N), "--repeat", "1", "--json"]
+    root = Path(__file__).parents[2]
+    ran = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=110)
+    assert ran.returncode == 0, ran.stderr
+    passed, failed_once = json.loads(ran.stdout)
+    for found in (passed, failed_once):
+        assert set(found) >= _FIELDS
+        assert found["mode"] == "transacted"
+        assert (found["lost"], found["doubled"]) == (0, 0)
+        assert found["records_per_s"] > 0
+        assert found["baseline"]["records_per_s"] > 0
+        assert found["ratio"] > 0
+    assert failed_once["lateness_ms"]["count"] == _N
+    assert failed_once["lateness_ms"]["early"] == 0
