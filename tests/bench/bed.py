@@ -39,6 +39,12 @@ class Bed:
     told: Any = None
     """Called with a line about what happens now."""
 
+    cluster: Cluster = field(init=False)
+    """The broker as a bystander sees it."""
+
+    def __post_init__(self) -> None:
+        self.cluster = Cluster(self.servers)
+
     def say(self, what: str) -> None:
         """Tell whoever waits."""
         if self.told is not None:
@@ -48,11 +54,6 @@ class Bed:
     def servers(self) -> str:
         """Where the broker listens."""
         return self.kafka.bootstrap_servers
-
-    @property
-    def cluster(self) -> Cluster:
-        """The broker as a bystander sees it."""
-        return Cluster(self.servers)
 
     def broker(self) -> Usage:
         """What the broker has used so far."""
@@ -73,7 +74,7 @@ class Bed:
 
     def warm_up(self, options: Options) -> None:
         """Have the broker do some hundred transactions: until its code is compiled, each takes many times as long."""
-        n, batch = (2_000, 20) if options.quick else (15_000, 30)
+        n, batch = (1_000, 20) if options.quick else (15_000, 30)
         source = self.fed(n, options)
         self.say("warming the broker up")
         self.act("bare:txcopy", source=source, target=self.topic("warm", options.partitions), n=n, batch=batch)
