@@ -6,12 +6,10 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from confluent_kafka import Consumer, TopicPartition
 
 from tests.bench.actor import Actor
 from tests.bench.feed import feed
@@ -205,24 +203,6 @@ class Team:
     def until_reached(self, within_s: float = 300) -> None:
         """Wait until the handler has seen as many records as it was told to expect."""
         self.until((self.folder / "reached").exists, "all records are handled", within_s=within_s)
-
-    def committed_all(self) -> float:
-        """Wait until the whole source is committed; when that was seen (monotonic)."""
-        ends = {place: end for place, end in self.bed.cluster.ends(self.source).items() if end}
-        consumer = Consumer({"bootstrap.servers": self.bed.servers, "group.id": self.name, "log_level": 0})
-        places = [TopicPartition(*place) for place in ends]
-
-        def done() -> bool:
-            with suppress(Exception):
-                found = consumer.committed(places, 5)
-                return all(entry.offset >= ends[entry.topic, entry.partition] for entry in found)
-            return False
-
-        try:
-            self.until(done, "all is committed", within_s=60)
-            return time.monotonic()
-        finally:
-            consumer.close()
 
     def stop(self) -> None:
         """End all processes in order, and let them write down what they measured."""

@@ -5,6 +5,7 @@ from statistics import median
 from typing import Any
 
 from tests.bench.bed import Bed
+from tests.bench.commits import Commits
 from tests.bench.drained import numbers_in
 from tests.bench.limit import BATCHES, tune
 from tests.bench.options import Options
@@ -23,13 +24,16 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
         bare["target"] = bed.topic("bare-output", options.partitions)
     tried = tune(bed, n, source, options, **bare)
     batch = max(tried, key=lambda size: tried[size])
-    limits, runs = [tried[batch]], []
+    own = BATCHES[0]
+    limits = {size: [tried[size]] for size in {batch, own}}
+    runs = []
     for turn in range(options.repeat):
         bed.say(f"worker, {turn + 1} of {options.repeat}")
         runs.append(_worker(bed, n, source, options))
         bed.say(f"bare loop, {turn + 1} of {options.repeat}")
-        limits.append(bed.act(**bare, source=source, n=n, batch=batch)["records_per_s"])
-    rate, limit = median(run["records_per_s"] for run in runs), median(limits)
+        for size, found in limits.items():
+            found.append(bed.act(**bare, source=source, n=n, batch=size)["records_per_s"])
+    rate, limit = median(run["records_per_s"] for run in runs), median(limits[batch])
     name = bare["function"].removeprefix("bare:")
     yield Result(
         workload="W0",
@@ -46,9 +50,9 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
         details={
             "worker_cpu_us_per_record": round(median(run["worker_cpu_us"] for run in runs), 1),
             "runs": [round(run["records_per_s"]) for run in runs],
-            "baseline_runs": [round(each) for each in limits],
+            "baseline_runs": [round(each) for each in limits[batch]],
             "baseline_by_batch": {str(size): round(each) for size, each in tried.items()},
-            "ratio_at_same_batch": round(rate / tried[BATCHES[0]], 3),
+            "ratio_at_same_batch": round(rate / median(limits[own]), 3),
         },
     )
 
@@ -57,11 +61,13 @@ def _worker(bed: Bed, n: int, source: str, options: Options) -> dict[str, Any]:
     output = bed.topic("output", options.partitions) if options.output else None
     handler, told = ("Passes", {"n": n}) if output is None else ("Emits", {"n": n, "output": output})
     with bed.team(source, handler, options, told=told) as team:
+        commits = Commits(bed.cluster, team.name, source)
         broker = bed.broker().cpu_s
         worker = team.start("worker", program=program(options), wait=False)
         team.until_reached()
-        end_s = team.committed_all()
+        end_s = commits.wait()
         used, broker = usage(worker.pid), bed.broker().cpu_s - broker
+        commits.close()
         team.stop()
         report = team.report()
     lost, doubled = report["lost"], report["doubled"]
