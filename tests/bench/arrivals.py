@@ -18,13 +18,13 @@ def watch(servers: str, topic: str, partitions: int, n: int, warm_up: int, withi
     """Read until ``n`` records have come, and a little longer; blocks for the first, then takes what is there.
 
     Returns:
-        how late each was, in ms, without the first ``warm_up`` numbers; how many never came, and came again.
+        how late each was, in ms, without the first ``warm_up`` numbers; how many came early, never, again.
     """
     consumer = Consumer(consumer_config({"bootstrap.servers": servers}, group=f"watch-{topic}", instance=None))
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     seen = bytearray(n)
     late: list[float] = []
-    came = 0
+    came = early = 0
     end_s = time.monotonic() + within_s
     while time.monotonic() < end_s:
         first = consumer.poll(0.2)
@@ -37,10 +37,13 @@ def watch(servers: str, topic: str, partitions: int, n: int, warm_up: int, withi
             number = int((message.value() or b"")[:NUMBER_DIGITS])
             seen[number] += 1
             came += 1
+            headers: Any = message.headers() or []
+            late_ms = now_ms - (read_due(headers) or 0)
+            early += late_ms < 0
             if number >= warm_up:
-                late.append(now_ms - (read_due(message.headers() or []) or 0))  # type: ignore[arg-type]
+                late.append(late_ms)
         if came >= n:
             end_s = min(end_s, time.monotonic() + _AFTERWARDS_S)
     consumer.close()
     lost = seen.count(0)
-    return {"late_ms": late, "lost": lost, "doubled": sum(seen) - (n - lost)}
+    return {"late_ms": late, "early": early, "lost": lost, "doubled": sum(seen) - (n - lost)}

@@ -32,7 +32,9 @@ def feed(servers: str, topic: str, n: int, *, value_bytes: int, keys: int, rate:
     Returns:
         the seconds it took.
     """
-    producer = Producer(producer_config({"bootstrap.servers": servers, "linger.ms": 5}, transactional_id=None))
+    producer = Producer(
+        producer_config({"bootstrap.servers": servers, "linger.ms": 5, "log_level": 3}, transactional_id=None)
+    )
     values = Values(value_bytes)
     names: Sequence[bytes] = [b"k%d" % number for number in range(keys)]
     begun = time.monotonic()

@@ -1,6 +1,7 @@
 """Handlers that measure. They note into memory and write a report when their worker ends."""
 
 import json
+import math
 import os
 import time
 from array import array
@@ -69,14 +70,14 @@ class FailsOnce(Measured):
         self._percent = round(self.told["fail_ratio"] * 100)
         self._delay_s = self.told["delay_ms"] / 1000
         self._due_s = array("d", bytes(8 * n))
-        self._late_s = array("d")
+        self._late_s = array("d", [math.nan]) * n
         self._first_again_s = 0.0
 
     def __call__(self, record: Record, context: Context) -> None:
         """Fail, or note."""
         number = int(record.value[:NUMBER_DIGITS])
         if context.redelivered:
-            self._late_s.append(time.time() - self._due_s[number])
+            self._late_s[number] = time.time() - self._due_s[number]
             if not self._first_again_s:
                 self._first_again_s = time.monotonic()
         elif number % 100 < self._percent:
@@ -136,8 +137,8 @@ def own_delay_ms(number: int, longest_ms: int) -> int:
 
 
 def lateness_ms(folder: Path) -> list[float]:
-    """What :class:`FailsOnce` noted."""
+    """What :class:`FailsOnce` noted, in the order of the numbers."""
     found = array("d")
     data = (folder / "late").read_bytes()
     found.frombytes(data)
-    return [late_s * 1000 for late_s in found]
+    return [late_s * 1000 for late_s in found if not math.isnan(late_s)]

@@ -25,9 +25,9 @@ class Lateness:
     """At :data:`QUANTILES`."""
 
     @classmethod
-    def of(cls, samples_ms: Sequence[float]) -> "Lateness":
-        """Of all the samples; there must be one at least."""
-        ordered = sorted(samples_ms)
+    def of(cls, samples_ms: Sequence[float], warm_up: int = 0) -> "Lateness":
+        """Of all samples but the first ``warm_up``, among which early ones are counted all the same."""
+        ordered = sorted(samples_ms[warm_up:])
 
         def at(percent: float) -> float:
             return round(ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)], 2)
@@ -37,7 +37,7 @@ class Lateness:
             p90=at(90),
             p99=at(99),
             max=at(100),
-            early=sum(1 for sample in ordered if sample < 0),
+            early=sum(1 for sample in samples_ms if sample < 0),
             count=len(ordered),
             quantiles=tuple(at(percent) for percent in QUANTILES),
         )

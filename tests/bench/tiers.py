@@ -9,28 +9,30 @@ from tests.bench.bed import Bed, Team
 from tests.bench.handlers import own_delay_ms
 from tests.bench.options import Options
 from tests.bench.result import Baseline, Result
-from tests.bench.steady import steady
+from tests.bench.steady import Flow, steady
 from tests.bench.tally import NUMBER_DIGITS
 from topology.tiers import SMALLEST_RUNG_MS
 
 LONGEST_MS = 8000
 FIXED_MS = 1000
 RATE = 500
+WARM_UP_S = 2
+"""The first write into each topic takes a process half a second."""
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
     """One result; its ratio is that of the 99th percentiles."""
     n = options.n or (RATE * (4 if options.quick else 12))
+    warm_up = min(n // 2, RATE * WARM_UP_S)
     bed.say("fixed delays")
     fixed_policy = {"redeliveryPolicy": {"initialRedeliveryDelay": FIXED_MS, "redeliveryDelay": FIXED_MS}}
-    with steady(bed, options, n=n, rate=RATE, longest_ms=FIXED_MS, told={}, policy=fixed_policy) as (_, fixed):
+    with steady(bed, options, Flow(n, RATE, FIXED_MS, warm_up), policy=fixed_policy) as (_, fixed):
         pass
     bed.say("delays of the handler's own")
     policy = {**fixed_policy, "maximumHandlerDelay": f"{LONGEST_MS}ms"}
-    told: dict[str, object] = {"longest_ms": LONGEST_MS}
-    with steady(
-        bed, options, n=n, rate=RATE, longest_ms=LONGEST_MS, handler="AsksForDelays", told=told, policy=policy
-    ) as (team, own):
+    told = {"longest_ms": LONGEST_MS}
+    flow = Flow(n, RATE, LONGEST_MS, warm_up)
+    with steady(bed, options, flow, handler="AsksForDelays", told=told, policy=policy) as (team, own):
         hops = _hops(bed, team)
     excess = [hops[number] - allowed_hops(own_delay_ms(number, LONGEST_MS)) for number in range(n)]
     yield Result(
@@ -46,6 +48,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
         rss_scheduler_mb=own.spent.scheduler.rss_peak_mb,
         cpu_us_per_record=own.spent.cpu_us(n, own.report["first_cpu_s"])["all"],
         details={
+            "warm_up_max_ms": {"own": own.first.max, "fixed": fixed.first.max},
             "hops_mean": round(fmean(hops.values()), 3),
             "hops_max": max(hops.values()),
             "hops_over_limit": sum(1 for each in excess if each > 0),
