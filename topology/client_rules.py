@@ -23,6 +23,14 @@ _OWNED = {
     "enable.partition.eof": "remove it; it tells when all is read",
     "allow.auto.create.topics": "remove it; topics are made by: redelivery topology apply",
 }
+_CLASSIC_ONLY = {
+    "session.timeout.ms": "remove it; the broker says how long: group.consumer.session.timeout.ms",
+    "heartbeat.interval.ms": "remove it; the broker says how often: group.consumer.heartbeat.interval.ms",
+    "partition.assignment.strategy": "remove it; the broker assigns, see group.remote.assignor",
+    "group.protocol.type": "remove it",
+}
+"""What the client refuses with ``group.protocol`` ``consumer``."""
+
 _OFF = {"false", "f", "0", "no", "n", "off"}
 _STARTS = {"earliest", "smallest", "beginning", "latest", "largest", "end"}
 
@@ -32,12 +40,17 @@ def client_rules(settings: Settings) -> Iterator[Violation]:
     kafka = settings.kafka
     if not any(str(kafka.get(name, "")).strip() for name in _SERVERS):
         yield Violation(("kafka",), "has no bootstrap.servers", "add bootstrap.servers: host:9092")
+    protocol = kafka.get("consumer.group.protocol", kafka.get("group.protocol", "classic"))
+    new_protocol = str(protocol).strip().lower() == "consumer"
     for name, value in kafka.items():
         bare = bare_name(name)
         text = str(value).strip().lower()
         path = ("kafka", name)
         if bare in _OWNED:
             yield Violation(path, "is not yours to set: what is promised rests on it", _OWNED[bare], key=True)
+        elif new_protocol and bare in _CLASSIC_ONLY:
+            problem = "does not exist with group.protocol consumer"
+            yield Violation(path, problem, _CLASSIC_ONLY[bare], (("kafka", "group.protocol"),), key=True)
         elif bare == "enable.idempotence" and text in _OFF:
             yield Violation(path, "is off: a retried write could be doubled or change places", "remove it")
         elif bare in {"acks", "request.required.acks"} and text not in {"all", "-1"}:

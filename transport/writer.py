@@ -166,7 +166,8 @@ class TransactedWriter:
         """Bring the producer back to a known state; always raises."""
         if error.code() in _FENCED:
             raise WriterFencedError(
-                f"another process took over transactional.id {self._config['transactional.id']}: {error.str()}"
+                f"another process took over transactional.id {self._config['transactional.id']}, or this one stood "
+                f"still for longer than its transaction.timeout.ms: {error.str()}"
             )
         if error.txn_requires_abort():
             try:

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.crash.crashing import Crash, crash, ended
+from tests.crash.crashing import Crash, crash
 from tests.crash.load import BROKER
 from tests.crash.points import KillPoint
 from tests.scenarios.cluster import Cluster
@@ -28,8 +28,11 @@ def crash_kafka() -> Iterator[EmbeddedKafka]:
 @pytest.fixture
 def group(crash_kafka: EmbeddedKafka, unique: str, tmp_path: Path) -> Iterator[Group]:
     """A group with its own names."""
-    with ended(Group(Cluster(crash_kafka.bootstrap_servers), unique, tmp_path)) as group:
-        yield group
+    found = Group(Cluster(crash_kafka.bootstrap_servers), unique, tmp_path)
+    try:
+        yield found
+    finally:
+        found.close()
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ BROKER: Final = {
     "group.consumer.heartbeat.interval.ms": "300",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
 }
 """Properties of the broker that all of these groups share."""
 

@@ -6,8 +6,8 @@ which can be a trap. ``TRAP`` is ``STEP:WHEN:NUMBER:ACTION``: ``before`` or ``af
 
 * ``die``: is killed, SIGKILL;
 * ``stop``: is stopped, SIGSTOP, until somebody else lets it go on;
-* ``unheard``: the next commit of a transaction (of ``revoked``: one inside of it) reaches the broker, but the program
-  is told that it timed out.
+* ``unheard``: the next commit of a transaction reaches the broker, but the program is told that it timed out. At
+  ``revoked`` it is one inside of that step, if need be of a later one.
 
 Calls that wait for the broker are given up sooner than in the real program, where the broker is to be stopped.
 
@@ -53,10 +53,12 @@ class Trap:
             self._counts[step, when] += 1
             if (step, when) == ("revoked", "after"):
                 self._deaf = False
-            if (step, when) != (self.step, self._when) or self._counts[step, when] != self.number:
+            if (step, when) != (self.step, self._when) or self._counts[step, when] < self.number:
                 return
             if self.action == "unheard":
-                self._deaf = True
+                self._deaf = not self._mark.exists()
+                return
+            if self._counts[step, when] > self.number:
                 return
             self._mark.write_text(f"{step}:{when}", encoding="utf-8")
             os.kill(os.getpid(), signal.SIGSTOP if self.action == "stop" else signal.SIGKILL)
@@ -85,7 +87,7 @@ class Trap:
 def trapped(trap: Trap) -> None:
     """Put the traps into the program."""
     if trap.action == "stop":
-        transport.writer._CALL_TIMEOUT_S = 5.0
+        transport.writer._CALL_TIMEOUT_S = transport.reader._CALL_TIMEOUT_S = 5.0
 
     def within(base: type, **steps: str) -> dict[str, Callable[..., Any]]:
         return {method: trap.around(step, getattr(base, method)) for method, step in steps.items()}

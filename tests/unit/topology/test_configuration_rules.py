@@ -161,6 +161,17 @@ def test_settings_that_are_ours(prefix: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy", "group.protocol.type"]
+)
+def test_settings_of_the_classic_protocol(name: str) -> None:
+    """With the new consumer protocol they are the broker's, and the client would not even start."""
+    ((place, problem),) = rules(kafka(f"bootstrap.servers: x, group.protocol: consumer, consumer.{name}: 1"))
+    assert place == f"kafka.consumer.{name}"
+    assert "does not exist with group.protocol consumer" in problem
+    assert rules(kafka(f"bootstrap.servers: x, group.protocol: classic, {name}: 1")) == []
+
+
+@pytest.mark.parametrize(
     "text",
     [
         HEAD,
