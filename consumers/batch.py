@@ -124,10 +124,13 @@ class Batch:
         self._touch(assigned)
 
     def checkpoints(self) -> dict[Partition, Checkpoint]:
-        """The offsets that the batch commits."""
-        return {
-            place: assigned.progress.checkpoint() for place, assigned in self._touched.items() if not assigned.closed
-        }
+        """The offsets that the batch commits. Asked once, when its write begins."""
+        points = {}
+        for place, assigned in self._touched.items():
+            if not assigned.closed:
+                points[place] = assigned.progress.checkpoint()
+                assigned.dirty = False  # if the write is undone, the partition is opened anew
+        return points
 
     def close(self) -> None:
         """Add what can only be written once everything is in: the journal."""
@@ -138,8 +141,6 @@ class Batch:
 
     def committed(self, seconds: float) -> Committed:
         """The batch as told to the observer."""
-        for assigned in self._touched.values():
-            assigned.dirty = False
         return Committed(seconds, self._outcomes, self._redeliveries, self._dead_letters, self._lateness, self._seconds)
 
     def _touch(self, assigned: Assigned) -> None:

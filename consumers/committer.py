@@ -1,4 +1,4 @@
-"""Writes batches, and knows what to do when the broker says no."""
+"""Has batches written, one at a time while the next one grows, and knows what to do when the broker says no."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from consumers.unit import Assigned
 from topology.decision import Failure, FailureKind
 from topology.progress import Checkpoint
 from transport.errors import WriteRefusedError, WriteUndoneError
-from transport.protocols import Partition, Writer
+from transport.protocols import BackgroundWriter, Partition
 
 _log = logging.getLogger(__name__)
 
 LINGER_S = 0.01
 """How long outcomes may wait for more to be written with them while more are under way."""
 
+MOST_REST_S = 0.05
+"""Between two writes that are not full."""
+
 
 class Committer:
     """Collects outcomes into a batch and writes it. Owned by the polling thread."""
 
-    def __init__(self, shared: Shared, writer: Writer, observer: Observer, most: int, most_bytes: int = 2**24) -> None:
+    def __init__(
+        self, shared: Shared, writer: BackgroundWriter, observer: Observer, most: int, most_bytes: int = 2**24
+    ) -> None:
         """Prepare.
 
         Args:
@@ -42,7 +47,17 @@ class Committer:
         self._most_bytes = most_bytes
         self._patience = Patience()
         self._since_s = 0.0
+        self._rested_s = 0.0
+        self._written: Batch | None = None
+        """What is being written; its outcomes are finished in our books, and may still be undone."""
+
+        self._checkpoints: Mapping[Partition, Checkpoint] = {}
         self.batch = Batch(shared)
+
+    @property
+    def writing(self) -> bool:
+        """Whether a write has begun that is not settled."""
+        return self._written is not None
 
     @property
     def full(self) -> bool:
@@ -51,34 +66,31 @@ class Committer:
 
     @property
     def bytes(self) -> int:
-        """What is held by batches that are not written yet."""
-        return self.batch.bytes
+        """What is held by the batches that are not written yet."""
+        return self.batch.bytes + (0 if self._written is None else self._written.bytes)
 
     def ripe(self, *, more_to_come: bool) -> bool:
-        """Whether it is time to write: an idle system is prompt, a loaded one efficient, and a halt does not wait."""
+        """Whether it is time to write: an idle system is prompt, a loaded one efficient, and a halt does not wait.
+
+        Never while a write is under way, and then only after as long again: what comes meanwhile is written
+        together, so that small writes do not keep the broker busy for nothing.
+        """
         if not self.batch.size:
             self._since_s = 0.0
             return False
-        if self.full or self.batch.halts or not more_to_come:
-            return True
         now = monotonic_s()
-        if not self._since_s:
-            self._since_s = now
-        return now - self._since_s >= LINGER_S
+        self._since_s = self._since_s or now
+        if self.writing:
+            return False
+        if self.full or self.batch.halts:
+            return True
+        return now >= self._rested_s and (not more_to_come or now - self._since_s >= LINGER_S)
 
-    def write(self, dirty: Iterable[Assigned]) -> list[Assigned] | None:
-        """Write the batch and start the next.
+    def begin(self, dirty: Iterable[Assigned]) -> None:
+        """Begin to write the batch, and start the next. No write may be under way.
 
         Args:
             dirty: partitions whose position is to be committed though no outcome of theirs is in it.
-
-        Returns:
-            ``None`` when everything is written; else the worker has to go back to the committed
-            offsets, and the partitions named must not be read any more.
-
-        Raises:
-            HaltedError: a decision says so, or writes are undone again and again.
-            WriterFencedError: this worker has been replaced.
         """
         batch, self.batch = self.batch, Batch(self._shared)
         self._since_s = 0.0
@@ -86,11 +98,30 @@ class Committer:
             batch.touch(assigned)
         checkpoints = batch.checkpoints()
         if not checkpoints and not batch.copies:
-            return None
+            return
         batch.close()
-        started = monotonic_s()
+        self._written, self._checkpoints = batch, checkpoints
+        self._writer.begin(batch.copies, checkpoints)
+
+    def settle(self, within_s: float | None = 0.0) -> list[Assigned] | None:
+        """See how the write under way ended, if it has.
+
+        Args:
+            within_s: how long to wait for that; ``None`` = until it ends.
+
+        Returns:
+            ``None`` if there is nothing to be done; else the worker has to go back to the committed
+            offsets, and the partitions named must not be read any more.
+
+        Raises:
+            HaltedError: a decision says so, or writes are undone again and again.
+            WriterFencedError: this worker has been replaced.
+        """
+        batch = self._written
+        if batch is None:
+            return None
         try:
-            self._writer.write(batch.copies, checkpoints)
+            written = self._writer.ended(within_s)
         except WriteRefusedError as error:
             halted = [self._judge(batch.owners[refusal.index], refusal.reason) for refusal in error.refusals]
             self._note_undone(str(error))
@@ -98,9 +129,15 @@ class Committer:
         except WriteUndoneError as error:
             self._note_undone(str(error))
             return []
+        finally:
+            if not self._writer.busy:
+                self._written = None
+        if written is None:
+            return None
         self._patience.succeeded()
-        self._drop_verdicts(checkpoints)
-        self._observer.committed(batch.committed(monotonic_s() - started))
+        self._rested_s = monotonic_s() + min(written.seconds, MOST_REST_S)
+        self._drop_verdicts(self._checkpoints)
+        self._observer.committed(batch.committed(written.seconds))
         if batch.halts:
             assigned, offset, failure = batch.halts[0]
             place = assigned.partition
@@ -111,7 +148,7 @@ class Committer:
         return None
 
     def discard(self) -> None:
-        """Forget what is not written; it will be done again."""
+        """Forget what no write has begun for; it will be done again."""
         self.batch = Batch(self._shared)
 
     def close(self) -> None:

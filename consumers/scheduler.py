@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from consumers.clock import Clock, monotonic_s
 from consumers.errors import HaltedError
+from consumers.lead import Lead
 from consumers.observer import Observer, Released, TierBacklog
 from consumers.patience import Patience
 from consumers.release import Release, Releaser
@@ -16,15 +18,25 @@ from topology.progress_metadata import HOLE_BITS
 from topology.settings import Settings
 from topology.tiers import SMALLEST_RUNG_MS, TierSet
 from transport.errors import MissingOffsetError, WriteRefusedError, WriteUndoneError
-from transport.protocols import Message, Partition, Source, Writer
+from transport.protocols import BackgroundWriter, Due, Message, Partition, Source, Written
 
 _log = logging.getLogger(__name__)
 
 _LONGEST_WAIT_S = 0.2
+_BUSY_S = 0.005
+"""How long a write under way keeps the scheduler from fetching."""
+
 _EVERY_S = 1.0
 _REFRESH_S = 30.0
 _SET_BACK_MS = 500
 """A clock that is merely adjusted slews by far less between two turns."""
+
+
+class _UnderWay(NamedTuple):
+    """What a write is made of."""
+
+    release: Release
+    checkpoints: Mapping[Partition, Checkpoint]
 
 
 class Scheduler:
@@ -32,9 +44,20 @@ class Scheduler:
 
     A record leaves a tier when its append time there plus the tier's delay is reached, or when it is
     due, if that is sooner. It goes into its ready topic if nothing remains, else into a lower tier.
+
+    A write is begun a little before its records leave: no reader sees them before that time, and all that
+    can be done without being seen is done by then (see :class:`consumers.lead.Lead`).
     """
 
-    def __init__(self, settings: Settings, reader: Source, writer: Writer, observer: Observer, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        reader: Source,
+        writer: BackgroundWriter,
+        observer: Observer,
+        clock: Clock,
+        lead: Lead | None = None,
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._observer = observer
@@ -47,6 +70,8 @@ class Scheduler:
         self._refusals: dict[tuple[Partition, int], str] = {}
         self._stopping = False
         self._patience = Patience()
+        self._lead = lead or Lead()
+        self._written: _UnderWay | None = None
         self._told_s = self._refreshed_s = 0.0
         self._ahead_ms: int | None = None
         """The wall clock minus the monotonic one, at the last turn."""
@@ -76,8 +101,9 @@ class Scheduler:
 
     def _turn(self) -> None:
         self._watch_clock()
-        released = self._release_due()
-        self._take(self._reader.fetch(self._settings.limits.batch, 0.0 if released else self._wait_s()))
+        self._settle(_BUSY_S)
+        self._release_due()
+        self._take(self._reader.fetch(self._settings.limits.batch, 0.0 if self._written else self._wait_s()))
         self._keep_room()
         now = monotonic_s()
         if now - self._told_s >= _EVERY_S:
@@ -97,11 +123,11 @@ class Scheduler:
         self._ahead_ms = ahead_ms
 
     def _wait_s(self) -> float:
-        """Until the earliest record of any partition leaves; a new one wakes us sooner."""
+        """Until a write has to begin for the earliest record of any partition; a new one wakes us sooner."""
         leaving = [at for tier in self._tiers.values() if (at := tier.next_ms) is not None]
         if not leaving:
             return _LONGEST_WAIT_S
-        return min(_LONGEST_WAIT_S, max(0, min(leaving) - self._clock()) / 1000)
+        return min(_LONGEST_WAIT_S, max(0, min(leaving) - self._lead.ms - self._clock()) / 1000)
 
     def _refresh(self) -> None:
         """Read every tier of the group that exists, configured or not: what waits there must come out."""
@@ -147,63 +173,84 @@ class Scheduler:
             self._reader.resume(place for place in self._full - full if place in self._tiers)
             self._full = full
 
-    def _release_due(self) -> bool:
-        """Release what leaves now, in one write. Returns whether there was anything."""
+    def _release_due(self) -> None:
+        """Begin to release what leaves now or while that is being written, in one write."""
+        if self._written is not None:
+            return
         now = self._clock()
+        horizon = now + self._lead.ms
         room = self._settings.limits.batch
         release = Release()
         touched: dict[Partition, Tier] = {}
+        leaves_ms = 0
         for place, tier in self._tiers.items():
-            taken = tier.take(now, room)
+            taken = tier.take(horizon, room)
             if taken:
                 for held in taken:
                     self._releaser.add(release, place, held, now, self._refusals.get((place, held.offset)))
                 tier.progress.finish([held.offset for held in taken])
+                leaves_ms = max(leaves_ms, *(held.leaves_ms for held in taken))
                 touched[place] = tier
                 room -= len(taken)
                 if room <= 0:
                     self._tiers[place] = self._tiers.pop(place)  # last in line for the next write
                     break
-        if not touched:
-            return False
-        self._write(release, {place: tier.progress.checkpoint() for place, tier in touched.items()})
-        return True
+        if touched:
+            checkpoints = {place: tier.progress.checkpoint() for place, tier in touched.items()}
+            self._written = _UnderWay(release, checkpoints)
+            due = Due(leaves_ms, monotonic_s() + (leaves_ms - self._clock()) / 1000)
+            self._writer.begin(release.copies, checkpoints, due if due.epoch_ms > now else None)
 
-    def _write(self, release: Release, checkpoints: Mapping[Partition, Checkpoint]) -> None:
-        started = monotonic_s()
+    def _settle(self, within_s: float | None) -> None:
+        """See how the write under way ended, if it has; ``None`` waits for it."""
+        if self._written is None:
+            return
+        release, checkpoints = self._written
         try:
-            self._writer.write(release.copies, checkpoints)
+            written = self._writer.ended(within_s)
         except WriteRefusedError as error:
-            for refusal in error.refusals:
-                owner = release.owners[refusal.index]
-                if owner in self._refusals:
-                    raise HaltedError(
-                        f"even the dead letter of {owner[0].topic}-{owner[0].number}@{owner[1]} is refused: "
-                        f"{refusal.reason}"
-                    ) from error
-                self._refusals[owner] = refusal.reason
+            self._refuse(release, error)
             self._undo(str(error))
         except WriteUndoneError as error:
             self._undo(str(error))
         else:
-            self._patience.succeeded()
-            for place, offset in list(self._refusals):
-                if place in checkpoints and offset < checkpoints[place].offset:
-                    del self._refusals[place, offset]
-            faults = 0
-            for tier in self._tiers.values():
-                faults, tier.clock_faults = faults + tier.clock_faults, 0
-            now = self._clock()
-            self._observer.released(
-                Released(
-                    seconds=monotonic_s() - started,
-                    lateness_ms=[now - due for due in release.due_ms],
-                    moved=release.moved,
-                    clock_faults=faults,
-                    outcomes=release.outcomes,
-                    dead_letters=release.dead_letters,
-                )
+            if written is not None:
+                self._released(release, checkpoints, written)
+        finally:
+            if not self._writer.busy:
+                self._written = None
+
+    def _refuse(self, release: Release, error: WriteRefusedError) -> None:
+        """Remember whose copies the broker refuses; they are dead-lettered when they come again."""
+        for refusal in error.refusals:
+            owner = release.owners[refusal.index]
+            if owner in self._refusals:
+                raise HaltedError(
+                    f"even the dead letter of {owner[0].topic}-{owner[0].number}@{owner[1]} is refused: "
+                    f"{refusal.reason}"
+                ) from error
+            self._refusals[owner] = refusal.reason
+
+    def _released(self, release: Release, checkpoints: Mapping[Partition, Checkpoint], written: Written) -> None:
+        self._patience.succeeded()
+        self._lead.measured(written)
+        for place, offset in list(self._refusals):
+            if place in checkpoints and offset < checkpoints[place].offset:
+                del self._refusals[place, offset]
+        faults = 0
+        for tier in self._tiers.values():
+            faults, tier.clock_faults = faults + tier.clock_faults, 0
+        now = self._clock()
+        self._observer.released(
+            Released(
+                seconds=written.seconds,
+                lateness_ms=[now - due for due in release.due_ms],
+                moved=release.moved,
+                clock_faults=faults,
+                outcomes=release.outcomes,
+                dead_letters=release.dead_letters,
             )
+        )
 
     def _undo(self, cause: str) -> None:
         """Go back to what is committed, whatever that is."""
@@ -226,8 +273,8 @@ class Scheduler:
             found[place.topic] = TierBacklog(place.topic, pending, oldest)
         return list(found.values())
 
-    # The assignment changes: called from within fetch() and close() of the reader. Between two turns
-    # nothing is in flight, so there is nothing to finish.
+    # The assignment changes: called from within fetch() and close() of the reader. What is being written
+    # is waited for, so that nobody else reads a commit that is about to change.
 
     def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         """See :class:`transport.protocols.Listener`."""
@@ -236,18 +283,19 @@ class Scheduler:
 
     def revoked(self, partitions: Iterable[Partition]) -> None:
         """See :class:`transport.protocols.Listener`."""
-        self._forget(partitions)
+        self._leave(partitions)
         self._observer.rebalanced("revoked")
 
     def lost(self, partitions: Iterable[Partition]) -> None:
         """See :class:`transport.protocols.Listener`."""
-        self._forget(partitions)
+        self._leave(partitions)
         self._observer.rebalanced("lost")
 
-    def _forget(self, partitions: Iterable[Partition]) -> None:
+    def _leave(self, partitions: Iterable[Partition]) -> None:
         for place in partitions:
             self._tiers.pop(place, None)
             self._full.discard(place)
+        self._settle(None)
 
     def _open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         starts = {}

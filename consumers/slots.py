@@ -31,7 +31,7 @@ class Slots(Protocol):
 class ThreadSlots:
     """A thread for each slot, for plain functions."""
 
-    def __init__(self, capacity: int, processor: Processor, done: SimpleQueue[Unit]) -> None:
+    def __init__(self, capacity: int, processor: Processor, done: SimpleQueue[Unit | None]) -> None:
         self.capacity = capacity
         self._processor = processor
         self._done = done
@@ -68,7 +68,7 @@ class ThreadSlots:
 class AsyncSlots:
     """One event loop in a thread of its own, for coroutine functions."""
 
-    def __init__(self, capacity: int, processor: Processor, done: SimpleQueue[Unit]) -> None:
+    def __init__(self, capacity: int, processor: Processor, done: SimpleQueue[Unit | None]) -> None:
         self.capacity = capacity
         self._processor = processor
         self._done = done

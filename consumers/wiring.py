@@ -54,6 +54,7 @@ from transport.protocols import Group, Partition, Writer
 from transport.reader import Reader
 from transport.topics import TopicDirectory
 from transport.trim import trimming
+from transport.write_thread import WriteThread
 from transport.writer import AutoWriter, TransactedWriter
 
 _log = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ def run_scheduler(settings: Settings) -> None:
     instance = _Instance.of(settings)
     with serve_metrics(settings, "scheduler", instance.name) as observer, trimming(settings, wall_clock_ms):
         reader = _reader(settings, f"{settings.group}.scheduler", instance)
-        writer = _writer(settings, "scheduler", instance, reader)
+        writer = WriteThread(_writer(settings, "scheduler", instance, reader))
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms)
         _log.info("scheduler %s of group %s reads the group's tiers", instance.name, settings.group)
         with _collected_rarely(), _until_signalled(scheduler.stop, settings.limits.shutdown_timeout):
@@ -135,7 +136,7 @@ def _worker(
     observer: Observer,
 ) -> Worker:
     naming = settings.naming()
-    done: SimpleQueue[Unit] = SimpleQueue()
+    done: SimpleQueue[Unit | None] = SimpleQueue()
     verdicts: dict[tuple[Partition, int], Failure] = {}
     shared = Shared(
         group=settings.group,
@@ -147,7 +148,7 @@ def _worker(
     )
     processor = Processor(handler, outputs, wall_clock_ms, section.deadline, TopicDirectory(settings.kafka))
     slots: Slots = (AsyncSlots if handler.asynchronous else ThreadSlots)(section.slots, processor, done)
-    writer = _writer(settings, "worker", instance, reader)
+    writer = WriteThread(_writer(settings, "worker", instance, reader), wake=lambda: done.put(None))
     return Worker(
         Parts(
             reader=reader,

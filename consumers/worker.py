@@ -1,4 +1,4 @@
-"""The worker: polls, hands out, decides, writes, commits. One polling thread; it never runs a handler."""
+"""The worker: polls, hands out, decides, has it written. The polling thread never runs a handler or a write."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class Parts:
     assignment: Assignment
     lanes: Lanes
     slots: Slots
-    done: SimpleQueue[Unit]
+    done: SimpleQueue[Unit | None]
+    """What comes back from the slots; ``None`` tells that a write has ended."""
+
     verdicts: Mapping[tuple[Partition, int], Failure]
     limits: LimitsSection
     handler: HandlerSection
@@ -88,16 +90,16 @@ class Worker:
         finally:
             self._shut_down()
 
-    # One turn: fetch, hand out, collect, write.
+    # One turn: fetch, hand out, collect, see to the writes.
 
     def _turn(self) -> None:
         self._take(self._fetch())
         self._hand_out()
-        self._collect(_BUSY_S if self._under_way else 0.0)
+        self._collect(_BUSY_S if self._under_way or self._committer.writing or self._committer.batch.size else 0.0)
+        self._settle()
         more = bool(self._under_way or self._lanes.waiting)
-        first_position = not self._committer.batch.size and self._assignment.dirty()
-        if first_position or self._committer.ripe(more_to_come=more):
-            self._write()
+        if self._committer.ripe(more_to_come=more) or self._first_position():
+            self._committer.begin(self._assignment.dirty())
         self._watch_deadlines()
         self._tell_state()
 
@@ -105,7 +107,7 @@ class Worker:
         """Fetch what there is room for. Waits for records only when nothing else could happen."""
         stopped = self._room.without(self._committer.bytes)
         self._pause_only(stopped | self._assignment.halted | self._crowded)
-        busy = self._under_way or self._committer.batch.size or self._lanes.waiting
+        busy = self._under_way or self._lanes.waiting or self._committer.batch.size or self._committer.writing
         return self._reader.fetch(self._room.next_fetch(), 0.0 if busy else _IDLE_S)
 
     def _pause_only(self, stopped: set[Partition]) -> None:
@@ -149,12 +151,16 @@ class Worker:
             self._slots.submit(unit)
 
     def _collect(self, timeout_s: float) -> None:
-        """Take over what the slots have finished, up to one batch."""
+        """Take over what the slots have finished, up to one batch; wait so long for something to happen."""
+        if self._committer.full:
+            self._settle(timeout_s)  # nothing can be taken before the write ends
+            return
         done = self._parts.done
         try:
             unit = done.get(timeout=timeout_s) if timeout_s else done.get_nowait()
             while True:
-                self._take_back(unit)
+                if unit is not None:
+                    self._take_back(unit)
                 if self._committer.full:
                     return
                 unit = done.get_nowait()
@@ -170,9 +176,14 @@ class Worker:
         if not unit.lane.assigned.closed and unit.position:
             self._committer.batch.add(unit)
 
-    def _write(self) -> None:
+    def _first_position(self) -> bool:
+        """Whether where a partition is read from for the first time is to be committed, though nothing of it ended."""
+        return not (self._committer.writing or self._committer.batch.size) and bool(self._assignment.dirty())
+
+    def _settle(self, within_s: float | None = 0.0) -> None:
+        """See to the end of the write under way; ``None`` waits for it."""
         try:
-            refused = self._committer.write(self._assignment.dirty())
+            refused = self._committer.settle(within_s)
         except BaseException:
             # What was to be written is finished in our books and nowhere else: no later write may commit it.
             self._committer.discard()
@@ -182,8 +193,14 @@ class Worker:
             self._assignment.halt(assigned.partition for assigned in refused)
             self._rewind()
 
+    def _write(self) -> None:
+        """Write whatever is left, and wait for it."""
+        self._settle(None)
+        self._committer.begin(self._assignment.dirty())
+        self._settle(None)
+
     def _rewind(self) -> None:
-        """Go back to what is committed, whatever that is."""
+        """Go back to what is committed, whatever that is. No write may be under way."""
         self._committer.discard()
         for assigned in self._assignment.all():
             self._lanes.close(assigned)
@@ -254,6 +271,7 @@ class Worker:
         """Finish or abandon what is being handled of these, commit, forget them."""
         self._leaving = frozenset(partitions)
         try:
+            self._settle(None)
             self._finish(self._assignment.find(self._leaving), self._limits.rebalance_timeout.total_seconds())
             self._write()
         finally:
@@ -263,7 +281,12 @@ class Worker:
 
     def lost(self, partitions: Iterable[Partition]) -> None:
         """Forget these; whatever is still being handled of them, or waits to be written, is void."""
-        self._forget(partitions)
+        self._leaving = frozenset(partitions)
+        try:
+            self._settle(None)
+        finally:
+            self._forget(self._leaving)
+            self._leaving = frozenset()
         if self._committer.batch.size:
             # Its copies would be written without an offset, so not even the fence of the group would stop them.
             self._rewind()
@@ -307,6 +330,7 @@ class Worker:
             steps.callback(self._finish_all, max(0.0, timeout_s - _CLOSING_S))  # 1. finish or abandon, commit
 
     def _finish_all(self, timeout_s: float) -> None:
+        self._settle(None)
         owned = self._assignment.all()
         self._finish(owned, timeout_s)
         self._write()

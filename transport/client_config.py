@@ -37,7 +37,7 @@ _PRODUCER_DEFAULTS: Config = {
     "linger.ms": 2,
     # The first write after a commit meets CONCURRENT_TRANSACTIONS and is tried again after this long:
     # with the default of 100 ms it is most of a transaction's time.
-    "retry.backoff.ms": 5,
+    "retry.backoff.ms": 2,
     "retry.backoff.max.ms": 100,
     "queue.buffering.max.messages": 1_000_000,
     # Java's: a key goes to the partition where every other producer of the house sends it.

@@ -66,6 +66,26 @@ class Copy(NamedTuple):
     headers: HeaderList | None = None
 
 
+class Due(NamedTuple):
+    """When a write may become visible, by both clocks."""
+
+    epoch_ms: int
+    """Also the timestamp of its copies."""
+
+    monotonic_s: float
+    """The same time; what is waited for, since the wall clock may jump."""
+
+
+class Written(NamedTuple):
+    """A write that is done."""
+
+    seconds: float
+    """How long it took, without the time it was held back."""
+
+    prepared_s: float = 0.0
+    """How much of that could go by before it was due."""
+
+
 class Group(Protocol):
     """What a writer needs of the consumer whose offsets it commits."""
 
@@ -149,11 +169,14 @@ class Source(Protocol):
 class Writer(Protocol):
     """Writes copies and commits offsets, both or neither as far as its mode can."""
 
-    def write(self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint]) -> None:
+    def write(
+        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None = None
+    ) -> Written:
         """Write all copies, then commit.
 
         Offsets are the next ones to be read: last finished + 1. Returns only when everything is
-        confirmed by the broker.
+        confirmed by the broker. With ``due`` no reader sees any of the copies before that time; whatever can
+        be done without that is done before.
 
         Raises:
             WriteRefusedError: the broker refuses some of the copies for good; nothing was committed.
@@ -165,4 +188,25 @@ class Writer(Protocol):
 
     def close(self) -> None:
         """Release the client; nothing is in flight between two writes."""
+        ...
+
+
+class BackgroundWriter(Protocol):
+    """A writer that works while its owner goes on; contracts in :class:`transport.write_thread.WriteThread`."""
+
+    busy: bool
+    """Whether a write has begun whose end :meth:`ended` has not told yet."""
+
+    def begin(
+        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None = None
+    ) -> None:
+        """Begin a write."""
+        ...
+
+    def ended(self, within_s: float | None = 0.0) -> Written | None:
+        """Tell how it ended, ``None`` if it has not."""
+        ...
+
+    def close(self) -> None:
+        """Release the client."""
         ...

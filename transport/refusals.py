@@ -47,8 +47,11 @@ class SizeUnclearError(Exception):
         self.suspects = tuple(suspects)
 
 
-def produce(producer: Producer, copies: Sequence[Copy], failed: Failed) -> None:
-    """Hand every copy to the client; those refused at once or later are noted in ``failed``."""
+def produce(producer: Producer, copies: Sequence[Copy], failed: Failed, timestamp_ms: int = 0) -> None:
+    """Hand every copy to the client; those refused at once or later are noted in ``failed``.
+
+    ``timestamp_ms`` (epoch) is given to all of them; 0 = the time of the call.
+    """
 
     def report(index: int, error: KafkaError | None, _message: object) -> None:
         if error is not None:
@@ -58,7 +61,15 @@ def produce(producer: Producer, copies: Sequence[Copy], failed: Failed) -> None:
         place = -1 if partition is None else partition
         while True:
             try:
-                producer.produce(topic, value, key, place, on_delivery=partial(report, index), headers=headers)  # type: ignore[arg-type] # a list of str is not wanted, only read
+                producer.produce(
+                    topic,
+                    value,
+                    key,
+                    place,
+                    on_delivery=partial(report, index),
+                    timestamp=timestamp_ms,
+                    headers=headers,  # type: ignore[arg-type] # a list of str is not wanted, only read
+                )
             except BufferError:
                 producer.poll(0.1)
                 continue

@@ -16,6 +16,7 @@ than one copy is refused for its size, each is tried in a batch of its own, whic
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -27,7 +28,7 @@ from transport.bounded_calls import BoundedCalls
 from transport.client_config import Config
 from transport.client_log import client_log
 from transport.errors import TransportError, WriteRefusedError, WriterFencedError, WriteUndoneError
-from transport.protocols import Copy, Group, Partition
+from transport.protocols import Copy, Due, Group, Partition, Written
 from transport.refusals import Failed, SizeUnclearError, find_too_large, produce, raise_refused
 
 _log = logging.getLogger(__name__)
@@ -50,6 +51,15 @@ _SINGLY: Config = {"batch.num.messages": 1, "max.in.flight.requests.per.connecti
 """Each record in a batch of its own, none sent before the one ahead of it is answered."""
 
 
+def _wait_for(due: Due | None) -> float:
+    """Wait until then; how long that was."""
+    left_s = 0.0 if due is None else due.monotonic_s - time.monotonic()
+    if left_s <= 0:
+        return 0.0
+    time.sleep(left_s)  # noqa: TID251 - a few ms; until then nothing else is to be done on this thread
+    return left_s
+
+
 class AutoWriter:
     """At least once: copies are confirmed first, then the offsets are committed."""
 
@@ -57,8 +67,12 @@ class AutoWriter:
         self._producer = Producer(config, logger=client_log)
         self._group = group
 
-    def write(self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint]) -> None:
-        """See :class:`transport.protocols.Writer`."""
+    def write(
+        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None = None
+    ) -> Written:
+        """See :class:`transport.protocols.Writer`; what is due later is not even sent before."""
+        _wait_for(due)
+        started_s = time.monotonic()
         if copies:
             failed = self._confirm(copies)
             try:
@@ -73,6 +87,7 @@ class AutoWriter:
             self._group.commit(checkpoints)
         except KafkaException as error:
             raise WriteUndoneError(str(error)) from error
+        return Written(time.monotonic() - started_s)
 
     def close(self) -> None:
         """Release the client."""
@@ -102,22 +117,29 @@ class TransactedWriter:
         self._singly = False
         self._producer = self._take_over()
 
-    def write(self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint]) -> None:
-        """See :class:`transport.protocols.Writer`."""
+    def write(
+        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None = None
+    ) -> Written:
+        """See :class:`transport.protocols.Writer`; all but the end of the transaction is done before it is due."""
         try:
-            self._write(copies, checkpoints)
+            written = self._write(copies, checkpoints, due)
         except SizeUnclearError as error:
             self._replace(singly=True)
             try:
-                self._write_singly(copies, checkpoints, error.suspects)
+                written = self._write_singly(copies, checkpoints, due, error.suspects)
             except (WriteRefusedError, WriteUndoneError):
                 self._replace()
                 raise
             self._replace()
+        return written
 
     def _write_singly(
-        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], suspects: Sequence[int]
-    ) -> None:
+        self,
+        copies: Sequence[Copy],
+        checkpoints: Mapping[Partition, Checkpoint],
+        due: Due | None,
+        suspects: Sequence[int],
+    ) -> Written:
         """Find out which copies are too large; if none is, write."""
         try:
             refusals = find_too_large(self._producer, copies, suspects, _CALL_TIMEOUT_S)
@@ -125,26 +147,35 @@ class TransactedWriter:
             raise WriteUndoneError(str(exception)) from exception
         if refusals:
             raise WriteRefusedError(refusals)
-        self._write(copies, checkpoints)
+        return self._write(copies, checkpoints, due)
 
-    def _write(self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint]) -> None:
+    def _write(self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None) -> Written:
         offsets = [
             TopicPartition(place.topic, place.number, point.offset, metadata=point.metadata)
             for place, point in checkpoints.items()
         ]
         failed: Failed = []
         producer = self._producer
+        started_s = ready_s = time.monotonic()
+        held_s = 0.0
         try:
             producer.begin_transaction()
-            produce(producer, copies, failed)
+            if offsets:
+                # First, since while the last transaction is being ended this call asks again after
+                # retry.backoff.ms, but the client's own registration of partitions only after 20 ms.
+                self._send_offsets(producer, offsets)
+            produce(producer, copies, failed, 0 if due is None else due.epoch_ms)
             if failed:  # refused at once by the client itself, which does not spoil the transaction: we do
                 producer.abort_transaction(_CALL_TIMEOUT_S)
                 raise_refused(failed, singly=self._singly)
-            if offsets:
-                self._send_offsets(producer, offsets)
+            if due is not None:
+                producer.flush(_CALL_TIMEOUT_S)  # what is left of it, or wrong with it, is the commit's to say
+                ready_s = time.monotonic()
+                held_s = _wait_for(due)
             producer.commit_transaction(_CALL_TIMEOUT_S)
         except KafkaException as exception:
             self._settle(exception.args[0], failed)
+        return Written(time.monotonic() - started_s - held_s, ready_s - started_s)
 
     def close(self) -> None:
         """Release the client; between two writes no transaction is open."""

@@ -7,28 +7,50 @@ from dataclasses import dataclass, field
 
 from consumers.observer import Committed, Silent
 from topology.progress import Checkpoint
-from transport.protocols import Copy, Listener, Message, Partition
+from transport.protocols import Copy, Due, Listener, Message, Partition, Written
 
 
 @dataclass
 class ScriptedWriter:
-    """A writer to whom these things happen, one after the other; after them every write is confirmed."""
+    """A writer to whom these things happen, one after the other; after them every write is confirmed at once."""
 
     script: list[Exception] = field(default_factory=list)
     tried: list[tuple[list[Copy], dict[Partition, Checkpoint]]] = field(default_factory=list)
     confirmed: list[tuple[list[Copy], dict[Partition, Checkpoint]]] = field(default_factory=list)
-    closed: bool = False
+    dues: list[Due | None] = field(default_factory=list)
+    """Of each write tried."""
 
-    def write(self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint]) -> None:
-        """See :class:`transport.protocols.Writer`."""
-        asked = list(copies), dict(checkpoints)
-        self.tried.append(asked)
+    seconds: float = 0.0
+    """How long each write takes."""
+
+    slow: bool = False
+    """While it is true, no write ends."""
+
+    closed: bool = False
+    busy: bool = False
+
+    def begin(
+        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None = None
+    ) -> None:
+        """See :class:`transport.protocols.BackgroundWriter`."""
+        assert not self.busy
+        self.busy = True
+        self.tried.append((list(copies), dict(checkpoints)))
+        self.dues.append(due)
+
+    def ended(self, within_s: float | None = 0.0) -> Written | None:
+        """See :class:`transport.protocols.BackgroundWriter`."""
+        assert self.busy
+        if self.slow and within_s is not None:
+            return None
+        self.busy = False
         if self.script:
             raise self.script.pop(0)
-        self.confirmed.append(asked)
+        self.confirmed.append(self.tried[-1])
+        return Written(self.seconds)
 
     def close(self) -> None:
-        """See :class:`transport.protocols.Writer`."""
+        """See :class:`transport.protocols.BackgroundWriter`."""
         self.closed = True
 
 

@@ -62,12 +62,12 @@ class TestCounts:
         assert told.handler_seconds == [0.25] * 8
         assert told.seconds == 0.5
 
-    def test_only_a_confirmed_batch_is_clean(self) -> None:
-        """Until then its partitions have something to commit."""
+    def test_what_is_being_written_is_clean(self) -> None:
+        """Until then its partitions have something to commit; what comes during the write is another batch's."""
         assigned = source()
         batch = batch_of(handled(assigned, record(0)))
         assert assigned.dirty
-        batch.committed(0)
+        batch.checkpoints()
         assert not assigned.dirty
 
 

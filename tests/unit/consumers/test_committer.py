@@ -39,7 +39,8 @@ class Set:
 
     def write(self, *assigned: Assigned) -> list[Assigned] | None:
         """Write what there is; ``assigned`` have an uncommitted position."""
-        return self.committer.write(assigned)
+        self.committer.begin(assigned)
+        return self.committer.settle(None)
 
 
 def refused(*indexes: int) -> WriteRefusedError:
@@ -58,11 +59,11 @@ class TestConfirmed:
         assert checkpoints == {ORDERS: Checkpoint(2, "")}
         assert parts.committer.batch.size == 0
 
-    def test_the_observer_is_told_after_it_is_confirmed(self, clock: Clock) -> None:
+    def test_the_observer_is_told_after_it_is_confirmed(self) -> None:
         """How long it took, and what was in it."""
         parts = Set()
         parts.committer.batch.add(handled(source(), record(0)))
-        parts.writer.write = lambda *_: clock.advance(0.5)  # type: ignore[method-assign]
+        parts.writer.seconds = 0.5
         parts.write()
         [told] = parts.observer.commits
         assert told.seconds == 0.5
@@ -173,13 +174,6 @@ class TestUndone:
         assert parts.write() is None
         assert parts.writer.confirmed == [([], {ORDERS: Checkpoint(1, "")})]
 
-    def test_a_partition_stays_dirty(self) -> None:
-        """Its position is not committed."""
-        parts, assigned = Set(WriteUndoneError("")), source()
-        parts.committer.batch.add(handled(assigned, record(0)))
-        parts.write()
-        assert assigned.dirty
-
     def attempts(self, parts: Set, clock: Clock, number: int, every_s: float) -> None:
         """So many writes, at this interval."""
         for offset in range(number):
@@ -273,6 +267,33 @@ class TestRipe:
             clock.advance(LINGER_S)
             assert parts.committer.ripe(more_to_come=True)
             parts.write()
+
+    def test_what_comes_during_a_write_is_written_after_it(self, clock: Clock) -> None:
+        """Together, and however much it is; after a rest as long as the write, so that small writes stay few."""
+        parts = Set(most=2)
+        parts.writer.slow, parts.writer.seconds = True, 0.03
+        parts.committer.batch.add(handled(source(), record(0)))
+        parts.committer.begin(())
+        for n in (1, 2):
+            parts.committer.batch.add(handled(source(partition=n), record(0, partition=n)))
+            assert not parts.committer.ripe(more_to_come=False)
+        assert parts.committer.full
+        assert parts.committer.settle() is None
+        assert parts.committer.writing
+
+        parts.writer.slow = False
+        assert parts.committer.settle() is None
+        assert not parts.committer.writing
+        assert parts.committer.ripe(more_to_come=True)  # full
+        parts.write()
+        assert [set(checkpoints) for _, checkpoints in parts.writer.confirmed] == [
+            {ORDERS},
+            {Partition("orders", 1), Partition("orders", 2)},
+        ]
+        parts.committer.batch.add(handled(source(), record(0)))
+        assert not parts.committer.ripe(more_to_come=False)
+        clock.advance(0.03)
+        assert parts.committer.ripe(more_to_come=False)
 
     def test_a_halt_waits_for_nothing(self) -> None:
         """What stands behind the record must not be handed out meanwhile."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from consumers.errors import HaltedError
+from consumers.lead import Lead
 from consumers.observer import Released
 from consumers.patience import GIVE_UP_S
 from consumers.scheduler import Scheduler
@@ -52,7 +53,7 @@ class NotingReleases(Noting):
 class Running:
     """A scheduler that owns three partitions, all read from their start, and is turned by hand."""
 
-    def __init__(self, *script: Exception, limit: str = "batch: 1000") -> None:
+    def __init__(self, *script: Exception, limit: str = "batch: 1000", lead_s: float = 0.0) -> None:
         settings = load_settings(
             f"""
             group: billing
@@ -65,13 +66,13 @@ class Running:
         self.writer = ScriptedWriter(list(script))
         self.observer = NotingReleases()
         self.now_ms = NOW
-        self.scheduler = Scheduler(settings, self.reader, self.writer, self.observer, lambda: self.now_ms)
+        self.scheduler = Scheduler(settings, self.reader, self.writer, self.observer, lambda: self.now_ms, Lead(lead_s))
         self.scheduler._refresh()
         self.scheduler.assigned([QUICK, SLOW, MIXED])
 
     def turn(self, *fetches: Iterable[Message]) -> None:
-        """As many turns as fetches, and one to write what the last one brought."""
-        for fetched in [*fetches, ()]:
+        """As many turns as fetches, one to begin to write what the last one brought, and one to see how that ended."""
+        for fetched in [*fetches, (), ()]:
             self.reader.fetches = [list(fetched)]
             self.scheduler._turn()
 
@@ -126,7 +127,7 @@ def test_a_refused_record_is_dead_lettered_and_the_rest_released() -> None:
     """The write is repeated from what is committed."""
     running = Running(refused(1))
     records = due(QUICK, 0, 1, 2)
-    running.turn(records, records)
+    running.turn(records, (), records)
     assert running.reader.sought == [(QUICK, 0), (SLOW, 0), (MIXED, 0)]
     assert running.topics() == [["billing.ready.orders", "DLQ.orders", "billing.ready.orders"]]
     assert running.observer.releases[0].dead_letters == {("orders", "undeliverable"): 1}
@@ -135,7 +136,7 @@ def test_a_refused_record_is_dead_lettered_and_the_rest_released() -> None:
 def test_a_refusal_is_remembered_until_its_record_is_done() -> None:
     """After going back another tier may be fetched and written first."""
     running = Running(refused(0))
-    running.turn(due(QUICK, 0), due(SLOW, 0), due(QUICK, 0))
+    running.turn(due(QUICK, 0), (), due(SLOW, 0), due(QUICK, 0))
     assert running.topics() == [["billing.ready.orders"], ["DLQ.orders"]]
 
 
@@ -143,7 +144,7 @@ def test_a_refused_dead_letter_halts() -> None:
     """There is nowhere left to put the record."""
     running = Running(refused(0), refused(0))
     with pytest.raises(HaltedError, match=r"even the dead letter of billing\.retry\.1s-0@0 is refused: too large"):
-        running.turn(due(QUICK, 0), due(QUICK, 0))
+        running.turn(due(QUICK, 0), (), due(QUICK, 0))
 
 
 def test_an_undone_write_is_done_again() -> None:
@@ -151,7 +152,7 @@ def test_an_undone_write_is_done_again() -> None:
     running = Running(WriteUndoneError("timed out"))
     running.reader.commits[QUICK] = Checkpoint(1, "")
     records = due(QUICK, 0, 1)
-    running.turn(records, records)
+    running.turn(records, (), records)
     assert running.values() == [[b"1"]]
     assert running.observer.causes_undone == ["timed out"]
 
@@ -212,6 +213,58 @@ def test_a_full_tier_is_paused_until_it_is_half_empty(limit: str) -> None:
     running.now_ms += 1
     running.turn()
     assert running.reader.paused == set()
+
+
+def test_a_write_begins_before_its_records_leave() -> None:
+    """By the lead, and is held until the last of them does; what leaves later is in the next one."""
+    running = Running(lead_s=0.02)
+    running.turn(due(QUICK, 0, due_ms=NOW + 21))
+    assert running.writer.tried == []
+    running.now_ms += 1
+    running.turn(due(QUICK, 1, due_ms=NOW + 22))
+    assert running.values() == [[b"0"]]
+    [at] = running.writer.dues
+    assert at is not None
+    assert at.epoch_ms == NOW + 21
+
+
+def test_what_is_overdue_is_not_held() -> None:
+    """Together with nothing that is not due, it is visible as soon as it is written."""
+    running = Running(lead_s=0.02)
+    running.turn(due(QUICK, 0, due_ms=NOW - 5))
+    assert running.writer.dues == [None]
+
+
+def test_nothing_is_begun_while_a_write_is_under_way() -> None:
+    """What becomes due meanwhile is in the next one."""
+    running = Running()
+    running.writer.slow = True
+    running.turn(due(QUICK, 0), due(QUICK, 1), ())
+    assert running.values() == []
+    assert len(running.writer.tried) == 1
+    running.writer.slow = False
+    running.turn()
+    assert running.values() == [[b"0"], [b"1"]]
+
+
+@pytest.mark.parametrize("event", ["revoked", "lost"])
+def test_a_partition_does_not_leave_during_a_write(event: str) -> None:
+    """Its next owner reads the commit, so that must not change any more."""
+    running = Running()
+    running.writer.slow = True
+    running.turn(due(QUICK, 0))
+    getattr(running.scheduler, event)([QUICK])
+    assert running.values() == [[b"0"]]
+    assert not running.writer.busy
+
+
+def test_a_partition_that_leaves_during_an_undone_write_is_not_opened_again() -> None:
+    """The others go back to what is committed."""
+    running = Running(WriteUndoneError("no"))
+    running.writer.slow = True
+    running.turn(due(QUICK, 0))
+    running.scheduler.revoked([QUICK])
+    assert running.reader.sought == [(SLOW, 0), (MIXED, 0)]
 
 
 def test_a_tier_without_an_offset_is_a_fault() -> None:

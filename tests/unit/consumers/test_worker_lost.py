@@ -26,7 +26,7 @@ class AtOnce:
 
     capacity = 1
 
-    def __init__(self, processor: Processor, done: SimpleQueue[Unit]) -> None:
+    def __init__(self, processor: Processor, done: SimpleQueue[Unit | None]) -> None:
         self._processor = processor
         self._done = done
 
@@ -52,7 +52,7 @@ class Running:
         self.writer = ScriptedWriter()
         self.observer = Noting()
         common = shared()
-        done: SimpleQueue[Unit] = SimpleQueue()
+        done: SimpleQueue[Unit | None] = SimpleQueue()
         self.committer = Committer(common, self.writer, self.observer, 100)
         self.worker = Worker(
             Parts(
