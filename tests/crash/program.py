@@ -114,6 +114,9 @@ def trapped(trap: Trap) -> None:
         )
         | {"trap": trap},
     )
+    transport.writer.TransactedWriter._write = _noting_copies(  # type: ignore[method-assign]
+        transport.writer.TransactedWriter._write
+    )
     for owner, method, step in (
         (consumers.processor.Processor, "run", "handle"),
         (consumers.slots.ThreadSlots, "close", "slots"),
@@ -123,16 +126,27 @@ def trapped(trap: Trap) -> None:
         setattr(owner, method, trap.around(step, getattr(owner, method)))
 
 
+def _noting_copies(write: Callable[..., Any]) -> Callable[..., Any]:
+    """Of the steps of a transaction only those of one with copies count; the first come before the copies do."""
+
+    @wraps(write)
+    def noted(writer: Any, copies: Any, *args: Any) -> Any:  # noqa: ANN401 - handed on as they are
+        _Producer.has_copies = bool(copies)
+        return write(writer, copies, *args)
+
+    return noted
+
+
 class _Producer(Producer):
     """Of the steps of a write it counts those of writes that have copies."""
 
     trap: Trap
+    has_copies = False
     _copies = 0
     _transacted = False
 
     def begin_transaction(self) -> None:
         self._transacted = True
-        self._copies = 0
         super().begin_transaction()
 
     def produce(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
@@ -149,16 +163,16 @@ class _Producer(Producer):
         return left
 
     def send_offsets_to_transaction(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
-        if self._copies and self.trap.step == "flush":
-            # The client sends by itself, at the latest in the commit: this is the moment when the broker has them all.
-            self.trap.hit("flush", "before")
-            super().flush(10)
-            self.trap.hit("flush", "after")
         self._hit("offsets", "before")
         super().send_offsets_to_transaction(*args, **kwargs)
         self._hit("offsets", "after")
 
     def commit_transaction(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
+        if self.has_copies and self.trap.step == "flush":
+            # The client sends by itself, at the latest in the commit: this is the moment when the broker has them all.
+            self.trap.hit("flush", "before")
+            super().flush(10)
+            self.trap.hit("flush", "after")
         self._hit("commit", "before")
         if self.trap.deaf():
             self._commit_unheard()
@@ -166,7 +180,7 @@ class _Producer(Producer):
         self._hit("commit", "after")
 
     def _hit(self, step: str, when: str) -> None:
-        if self._copies:
+        if self.has_copies:
             self.trap.hit(step, when)
 
     def _commit_unheard(self) -> None:

@@ -3,9 +3,8 @@
 ``python -m tests.scenarios.dying STEP NUMBER worker --config ...``: the real program with a client that dies in the
 ``NUMBER``-th write that has copies, right after
 
-* ``begin``: nothing of it has reached the broker;
+* ``begin``: none of the copies has reached the broker; in a transaction it has the offsets, which are sent first;
 * ``produce``: the broker has the copies;
-* ``offsets``: and the offsets;
 * ``commit``: everything is committed, but the process has not learned so.
 
 In mode auto, which has no transactions, only the first two exist.
@@ -21,7 +20,7 @@ from confluent_kafka import Producer
 import transport.writer
 from cli.main import app
 
-STEPS: Final = ("begin", "produce", "offsets", "commit")
+STEPS: Final = ("begin", "produce", "commit")
 PROGRAM: Final = ("-m", "tests.scenarios.dying")
 
 
@@ -52,13 +51,9 @@ class DyingProducer(Producer):
             self._copies = 0
         return left
 
-    def send_offsets_to_transaction(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
+    def commit_transaction(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
         self.flush(10)
         self._die_at("produce")
-        super().send_offsets_to_transaction(*args, **kwargs)
-        self._die_at("offsets")
-
-    def commit_transaction(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
         super().commit_transaction(*args, **kwargs)
         self._die_at("commit")
         self._copies = 0

@@ -92,7 +92,7 @@ def test_a_worker_joins_and_is_killed_inside_a_transaction(group: Group) -> None
     first = group.worker()
     with _load(group) as sent:
         until(lambda: _works(group, first.pid, 0), "the first works")
-        second = group.worker("w2", program=(*PROGRAM, "offsets", "15"))
+        second = group.worker("w2", program=(*PROGRAM, "produce", "15"))
         assert second.wait(30) == SIGKILLED
         gone = len(group.deliveries.all())
         assert _works(group, second.pid, 0)

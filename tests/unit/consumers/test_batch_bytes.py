@@ -44,6 +44,8 @@ def test_bytes_make_a_batch_full() -> None:
     writing.batch.add(other)
     assert writing.full
     assert writing.bytes == 1000
-    writing.write([])
+    writing.begin([])
     assert not writing.full
+    assert writing.bytes == 1000  # until it is written
+    writing.settle(None)
     assert writing.bytes == 0
