@@ -167,12 +167,24 @@ class Source(Protocol):
 
 
 class Writer(Protocol):
-    """Writes copies and commits offsets, both or neither as far as its mode can."""
+    """Writes copies and commits offsets, both or neither as far as its mode can, in three steps.
+
+    The consumer may be used by its own thread only: during a rebalance any other waits for it, for ever if it waits
+    for the other. So the first and the last step belong to that thread, and only the one between may be another's.
+    """
+
+    def member(self) -> object:
+        """The membership that the write is made with, taken just before; a commit with an outdated one is refused."""
+        ...
 
     def write(
-        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None = None
+        self,
+        copies: Sequence[Copy],
+        checkpoints: Mapping[Partition, Checkpoint],
+        due: Due | None = None,
+        member: object = None,
     ) -> Written:
-        """Write all copies, then commit.
+        """Write all copies; in a transaction the offsets, too, and commit it.
 
         Offsets are the next ones to be read: last finished + 1. Returns only when everything is
         confirmed by the broker. With ``due`` no reader sees any of the copies before that time; whatever can
@@ -183,6 +195,14 @@ class Writer(Protocol):
             WriteUndoneError: nothing of it may be taken as done; read the committed offsets back and
                 go on from there.
             WriterFencedError: another process has taken this one's identity; stop.
+        """
+        ...
+
+    def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """Commit the offsets after a write, unless that is done.
+
+        Raises:
+            WriteUndoneError: as of :meth:`write`.
         """
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from topology.progress import Checkpoint
@@ -29,6 +30,7 @@ class WriteThread:
         self._wake = wake
         self._todo: SimpleQueue[_Job | None] = SimpleQueue()
         self._ends: SimpleQueue[Written | BaseException] = SimpleQueue()
+        self._checkpoints: Mapping[Partition, Checkpoint] = {}
         self.busy = False
         """Whether a write has begun whose end :meth:`ended` has not told yet."""
 
@@ -39,7 +41,8 @@ class WriteThread:
     ) -> None:
         """Begin a write; see :meth:`transport.protocols.Writer.write`. None may be under way."""
         self.busy = True
-        self._todo.put(lambda: self._writer.write(copies, checkpoints, due))
+        self._checkpoints = checkpoints
+        self._todo.put(partial(self._writer.write, copies, checkpoints, due, self._writer.member()))
 
     def ended(self, within_s: float | None = 0.0) -> Written | None:
         """Wait for the end of the write under way.
@@ -60,6 +63,7 @@ class WriteThread:
         self.busy = False
         if isinstance(end, BaseException):
             raise end
+        self._writer.finish(self._checkpoints)
         return end
 
     def close(self) -> None:

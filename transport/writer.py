@@ -20,6 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
@@ -51,6 +52,22 @@ _SINGLY: Config = {"batch.num.messages": 1, "max.in.flight.requests.per.connecti
 """Each record in a batch of its own, none sent before the one ahead of it is answered."""
 
 
+class _Transaction(NamedTuple):
+    """What a transaction is made of."""
+
+    copies: Sequence[Copy]
+    offsets: list[TopicPartition]
+    due: Due | None
+    member: object
+
+
+def _offsets(checkpoints: Mapping[Partition, Checkpoint]) -> list[TopicPartition]:
+    return [
+        TopicPartition(place.topic, place.number, point.offset, metadata=point.metadata)
+        for place, point in checkpoints.items()
+    ]
+
+
 def _wait_for(due: Due | None) -> float:
     """Wait until then; how long that was."""
     left_s = 0.0 if due is None else due.monotonic_s - time.monotonic()
@@ -67,10 +84,19 @@ class AutoWriter:
         self._producer = Producer(config, logger=client_log)
         self._group = group
 
+    def member(self) -> object:
+        """See :class:`transport.protocols.Writer`; the commit of a consumer carries its membership by itself."""
+        return None
+
     def write(
-        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None = None
+        self,
+        copies: Sequence[Copy],
+        checkpoints: Mapping[Partition, Checkpoint],
+        due: Due | None = None,
+        member: object = None,
     ) -> Written:
         """See :class:`transport.protocols.Writer`; what is due later is not even sent before."""
+        del checkpoints, member
         _wait_for(due)
         started_s = time.monotonic()
         if copies:
@@ -83,11 +109,14 @@ class AutoWriter:
                 raise_refused(failed, singly=True)
             if failed:
                 raise WriteUndoneError(failed[0][1].str())
+        return Written(time.monotonic() - started_s)
+
+    def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """See :class:`transport.protocols.Writer`."""
         try:
             self._group.commit(checkpoints)
         except KafkaException as error:
             raise WriteUndoneError(str(error)) from error
-        return Written(time.monotonic() - started_s)
 
     def close(self) -> None:
         """Release the client."""
@@ -117,43 +146,46 @@ class TransactedWriter:
         self._singly = False
         self._producer = self._take_over()
 
+    def member(self) -> object:
+        """See :class:`transport.protocols.Writer`."""
+        return self._group.group_metadata()
+
     def write(
-        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None = None
+        self,
+        copies: Sequence[Copy],
+        checkpoints: Mapping[Partition, Checkpoint],
+        due: Due | None = None,
+        member: object = None,
     ) -> Written:
         """See :class:`transport.protocols.Writer`; all but the end of the transaction is done before it is due."""
+        transaction = _Transaction(copies, _offsets(checkpoints), due, member)
         try:
-            written = self._write(copies, checkpoints, due)
+            written = self._write(transaction)
         except SizeUnclearError as error:
             self._replace(singly=True)
             try:
-                written = self._write_singly(copies, checkpoints, due, error.suspects)
+                written = self._write_singly(transaction, error.suspects)
             except (WriteRefusedError, WriteUndoneError):
                 self._replace()
                 raise
             self._replace()
         return written
 
-    def _write_singly(
-        self,
-        copies: Sequence[Copy],
-        checkpoints: Mapping[Partition, Checkpoint],
-        due: Due | None,
-        suspects: Sequence[int],
-    ) -> Written:
+    def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """See :class:`transport.protocols.Writer`; the transaction has committed them."""
+
+    def _write_singly(self, transaction: _Transaction, suspects: Sequence[int]) -> Written:
         """Find out which copies are too large; if none is, write."""
         try:
-            refusals = find_too_large(self._producer, copies, suspects, _CALL_TIMEOUT_S)
+            refusals = find_too_large(self._producer, transaction.copies, suspects, _CALL_TIMEOUT_S)
         except KafkaException as exception:
             raise WriteUndoneError(str(exception)) from exception
         if refusals:
             raise WriteRefusedError(refusals)
-        return self._write(copies, checkpoints, due)
+        return self._write(transaction)
 
-    def _write(self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None) -> Written:
-        offsets = [
-            TopicPartition(place.topic, place.number, point.offset, metadata=point.metadata)
-            for place, point in checkpoints.items()
-        ]
+    def _write(self, transaction: _Transaction) -> Written:
+        copies, offsets, due, member = transaction
         failed: Failed = []
         producer = self._producer
         started_s = ready_s = time.monotonic()
@@ -163,7 +195,7 @@ class TransactedWriter:
             if offsets:
                 # First, since while the last transaction is being ended this call asks again after
                 # retry.backoff.ms, but the client's own registration of partitions only after 20 ms.
-                self._send_offsets(producer, offsets)
+                self._send_offsets(producer, offsets, member)
             produce(producer, copies, failed, 0 if due is None else due.epoch_ms)
             if failed:  # refused at once by the client itself, which does not spoil the transaction: we do
                 producer.abort_transaction(_CALL_TIMEOUT_S)
@@ -182,9 +214,9 @@ class TransactedWriter:
         if hasattr(self, "_producer"):  # else taking over failed, which is being reported
             self._discard()
 
-    def _send_offsets(self, producer: Producer, offsets: list[TopicPartition]) -> None:
+    def _send_offsets(self, producer: Producer, offsets: list[TopicPartition], member: object) -> None:
         """Do not trust this call's own time-out: with the group's coordinator gone it can hang (librdkafka#5456)."""
-        send = partial(producer.send_offsets_to_transaction, offsets, self._group.group_metadata(), _OFFSETS_TIMEOUT_S)
+        send = partial(producer.send_offsets_to_transaction, offsets, member, _OFFSETS_TIMEOUT_S)
         try:
             self._calls.make(send, _OFFSETS_TIMEOUT_S + 2)
         except TimeoutError:

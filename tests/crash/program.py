@@ -130,9 +130,9 @@ def _noting_copies(write: Callable[..., Any]) -> Callable[..., Any]:
     """Of the steps of a transaction only those of one with copies count; the first come before the copies do."""
 
     @wraps(write)
-    def noted(writer: Any, copies: Any, *args: Any) -> Any:  # noqa: ANN401 - handed on as they are
-        _Producer.has_copies = bool(copies)
-        return write(writer, copies, *args)
+    def noted(writer: Any, transaction: Any) -> Any:  # noqa: ANN401 - handed on as they are
+        _Producer.has_copies = bool(transaction.copies)
+        return write(writer, transaction)
 
     return noted
 

@@ -22,17 +22,35 @@ class Gate:
         self.open = threading.Event()
         self.asked: list[tuple[Sequence[Copy], Mapping[Partition, Checkpoint], Due | None]] = []
         self.closed = False
+        self.threads: list[int] = []
+        """On which the consumer was used."""
+
         self._error = error
 
+    def member(self) -> object:
+        """See :class:`transport.protocols.Writer`."""
+        self.threads.append(threading.get_ident())
+        return "we"
+
     def write(
-        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None = None
+        self,
+        copies: Sequence[Copy],
+        checkpoints: Mapping[Partition, Checkpoint],
+        due: Due | None = None,
+        member: object = None,
     ) -> Written:
         """See :class:`transport.protocols.Writer`."""
+        assert member == "we"
         self.asked.append((copies, checkpoints, due))
         assert self.open.wait(WITHIN_S)
         if self._error is not None:
             raise self._error
         return Written(0.5)
+
+    def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """See :class:`transport.protocols.Writer`."""
+        assert checkpoints == POINT
+        self.threads.append(threading.get_ident())
 
     def close(self) -> None:
         """See :class:`transport.protocols.Writer`."""
@@ -51,6 +69,7 @@ def test_the_owner_goes_on() -> None:
     assert thread.ended(None) == Written(0.5)
     assert not thread.busy
     assert gate.asked == [([COPY], POINT, Due(1, 2.0))]
+    assert gate.threads == [threading.get_ident()] * 2
 
 
 def test_what_it_raises_is_raised_where_the_end_is_waited_for() -> None:
