@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import methodcaller
 
@@ -77,6 +77,11 @@ class Lane:
         self.queue.extendleft(reversed(rest))
         self.waiting += len(rest)
 
+    def split(self, done: Sequence[Message], current: Message, rest: Sequence[Message]) -> None:
+        """Of what was taken only ``current`` stays under way; what is ``done`` is over, and ``rest`` waits again."""
+        del done, current
+        self.put_back(rest, 0)
+
     def clear(self) -> list[Message]:
         """Remove and return everything that waits."""
         waiting = list(self.queue)
@@ -135,8 +140,19 @@ class KeyedLane(Lane):
 
     def put_back(self, messages: Sequence[Message], position: int) -> None:
         """See :class:`Lane`; their keys are no more under way."""
+        self._set_aside(messages[position:])
+        self._free_keys(dict.fromkeys(map(_KEYS, messages)))
+
+    def split(self, done: Sequence[Message], current: Message, rest: Sequence[Message]) -> None:
+        """See :class:`Lane`; only the key of ``current`` stays under way."""
+        self._set_aside(rest)
+        keys = dict.fromkeys(map(_KEYS, (*done, *rest)))
+        keys.pop(current.key(), None)
+        self._free_keys(keys)
+
+    def _set_aside(self, rest: Sequence[Message]) -> None:
+        """These come before all others of their keys."""
         followers = self._followers
-        rest = messages[position:]
         for message in reversed(rest):
             key = message.key()
             set_aside = followers[key]
@@ -144,11 +160,14 @@ class KeyedLane(Lane):
                 followers[key] = set_aside = deque()
             set_aside.appendleft(message)
         self.waiting += len(rest)
-        for key in dict.fromkeys(map(_KEYS, messages)):
-            if followers[key]:
+
+    def _free_keys(self, keys: Iterable[bytes | None]) -> None:
+        """These are no more under way."""
+        for key in keys:
+            if self._followers[key]:
                 self._free.append(key)
             else:
-                del followers[key]
+                del self._followers[key]
 
     def clear(self) -> list[Message]:
         """See :class:`Lane`."""

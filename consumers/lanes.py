@@ -110,9 +110,7 @@ class Lanes:
 
     def put_back(self, unit: Unit) -> None:
         """Take a unit back: what it did not get to is first in its lane again."""
-        if unit.seconds:
-            mean_s = sum(unit.seconds) / len(unit.seconds)
-            self._call_s = mean_s if self._call_s is None else self._call_s + _RECENT * (mean_s - self._call_s)
+        self._learn(unit.seconds)
         lane = unit.lane
         lane.under_way -= 1
         over = unit.messages if lane.closed else unit.messages[: unit.position]
@@ -123,6 +121,30 @@ class Lanes:
             lane.put_back(unit.messages, unit.position)
             self.waiting += lane.waiting - before
             self._enlist(lane)
+
+    def split(self, unit: Unit, limit_s: float) -> Unit | None:
+        """Let nobody wait for a unit that has been at one record since before ``limit_s``: that one stays alone.
+
+        Returns:
+            what it has done so far, to be written; ``None`` if nothing changed.
+        """
+        lane = unit.lane
+        parts = None if lane.closed else unit.split(limit_s)
+        if parts is None:
+            return None
+        done, rest = parts
+        self._learn(done.seconds)
+        done.bytes = size_of(done.messages)
+        self._hold(lane, -done.position, -done.bytes)
+        lane.split(done.messages, unit.messages[unit.taken], rest)
+        self.waiting += len(rest)
+        self._enlist(lane)
+        return done
+
+    def _learn(self, seconds: list[float]) -> None:
+        if seconds:
+            mean_s = sum(seconds) / len(seconds)
+            self._call_s = mean_s if self._call_s is None else self._call_s + _RECENT * (mean_s - self._call_s)
 
     def close(self, assigned: Assigned) -> None:
         """Forget what waits for a partition, and begin nothing more of it."""

@@ -65,6 +65,9 @@ class Unit:
     bytes: int = 0
     """Of the records with an outcome; known once the unit is back in its lane."""
 
+    taken: int = 0
+    """So many of the first records were taken over early, see :meth:`split`."""
+
     stop: bool = False
     abandoned: bool = False
     """Given up by the polling thread: whatever the slot still finds out is void."""
@@ -86,7 +89,47 @@ class Unit:
         if self.position != position:
             return None
         self.abandoned = True
-        return self._fork(position)
+        late = self._fork(position)
+        late.taken = self.taken
+        return late.without_taken()
+
+    def split(self, limit_s: float) -> tuple[Unit, list[Message]] | None:
+        """Leave the slot alone with the record it is at, if that was begun before ``limit_s`` (monotonic).
+
+        Returns:
+            what is done so far as a unit of its own, and the records that are not begun;
+            ``None`` if nobody has to wait for that record, or the unit comes back at once anyway.
+        """
+        position = self.position
+        if self.stop or len(self.messages) == 1 or not 0.0 < self.started_s < limit_s:
+            return None
+        self.stop = True
+        if self.position != position or position >= len(self.messages):
+            return None
+        done = self._fork(position)
+        done.messages = self.messages[:position]
+        done.lineages = done.lineages[:position]
+        done.lateness = [entry for entry in done.lateness if entry[0] < position]
+        rest = self.messages[position + 1 :]
+        del self.messages[position + 1 :]
+        self.taken = position
+        return done, rest
+
+    def without_taken(self) -> Unit:
+        """What is left of a unit that came back, or was abandoned, after it had been split."""
+        first = self.taken
+        if not first:
+            return self
+        return Unit(
+            self.lane,
+            self.messages[first:],
+            self.position - first,
+            [(index - first, failure) for index, failure in self.failures if index >= first],
+            [(index - first, copies) for index, copies in self.outputs if index >= first],
+            self.lineages[first:],
+            [(index - first, late) for index, late in self.lateness if index >= first],
+            self.seconds[first:],
+        )
 
     def fail(self, error: BaseException) -> None:
         """Note that the slot itself failed at the record it was at."""

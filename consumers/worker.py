@@ -13,7 +13,7 @@ from consumers.committer import LINGER_S, Committer
 from consumers.errors import HaltedError
 from consumers.lanes import Lanes
 from consumers.observer import Observer, WorkerState
-from consumers.processor import deadline_passed
+from consumers.processor import SLICE_S, deadline_passed
 from consumers.room import Room
 from consumers.slots import Slots
 from consumers.unit import Assigned, Unit
@@ -101,6 +101,7 @@ class Worker:
         if self._committer.ripe(more_to_come=more) or self._first_position():
             self._committer.begin(self._assignment.dirty())
         self._watch_deadlines()
+        self._split_slow()
         self._tell_state()
 
     def _fetch(self) -> list[Message]:
@@ -172,9 +173,20 @@ class Worker:
             self._stuck.discard(unit)  # it came back after its deadline: only the slot is free again
             return
         self._under_way.discard(unit)
+        unit = unit.without_taken()
         self._lanes.put_back(unit)
         if not unit.lane.assigned.closed and unit.position:
             self._committer.batch.add(unit)
+
+    def _split_slow(self) -> None:
+        """What is done beside a slow call is written, and what is not begun goes to other slots."""
+        limit = monotonic_s() - SLICE_S
+        for unit in self._under_way:
+            if self._committer.full:
+                return  # nothing can be added before the write under way ends
+            done = self._lanes.split(unit, limit)
+            if done is not None and done.position:
+                self._committer.batch.add(done)
 
     def _first_position(self) -> bool:
         """Whether where a partition is read from for the first time is to be committed, though nothing of it ended."""

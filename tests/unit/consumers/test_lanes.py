@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
 from consumers.lanes import LONGEST_UNIT, UNIT_S
 from consumers.unit import Assigned, Unit
@@ -203,7 +203,7 @@ class _Machine(RuleBasedStateMachine):
         self.added = 0
         self.forgotten = 0
 
-    @initialize(slots=st.integers(1, 5))
+    @initialize(slots=st.integers(1, 3))
     def start(self, slots: int) -> None:
         self.lanes = cheap(self.ordering, slots)
 
@@ -214,7 +214,7 @@ class _Machine(RuleBasedStateMachine):
         self.waiting[assigned], self.handled[assigned] = [], []
         return assigned
 
-    @rule(assigned=open_, drawn=st.lists(st.sampled_from([b"a", b"b", b"c", b"d"]), max_size=8))
+    @rule(assigned=open_, drawn=st.lists(st.sampled_from([b"a", b"b", b"c", b"d"]), max_size=24))
     def add(self, assigned: Assigned, drawn: list[bytes]) -> None:
         new = [(self.added + n, key) for n, key in enumerate(drawn)]
         self.added += len(new)
@@ -263,11 +263,31 @@ class _Machine(RuleBasedStateMachine):
     @rule(unit=consumes(under_way), data=st.data())
     def put_back(self, unit: Unit | None, data: st.DataObject) -> None:
         if unit is not None:
-            unit.seconds.append(data.draw(st.sampled_from([1e-6, UNIT_S / 3, 1.0])))
-            self.back(unit, data.draw(st.integers(0, len(unit.messages))))
+            unit.seconds.append(data.draw(st.sampled_from([1e-6, UNIT_S / 3])))
+            self.back(unit, data.draw(st.integers(unit.taken, len(unit.messages))))
+
+    @precondition(lambda self: any(len(unit.messages) > 1 and not unit.stop for unit in self.running))
+    @rule(data=st.data())
+    def split(self, data: st.DataObject) -> None:
+        unit = data.draw(st.sampled_from([unit for unit in self.running if len(unit.messages) > 1 and not unit.stop]))
+        unit.position = data.draw(st.integers(0, len(unit.messages) - 1))
+        unit.started_s = 1.0
+        done = self.lanes.split(unit, 2.0)
+        assigned, taken = unit.lane.assigned, self.running[unit]
+        if done is None:
+            unit.position = 0
+            return
+        assert assigned in self.waiting
+        assert [message.offset() for message in done.messages] == [offset for offset, _ in taken[: done.position]]
+        self.handled[assigned] += taken[: done.position]
+        self.waiting[assigned] = sorted(taken[done.position + 1 :] + self.waiting[assigned])
+        self.running[unit] = [taken[done.position]]
 
     def back(self, unit: Unit, position: int) -> None:
-        finish(self.lanes, unit, position)
+        unit.position = position
+        left = unit.without_taken()
+        self.lanes.put_back(left)
+        position = left.position
         taken = self.running.pop(unit)
         assigned = unit.lane.assigned
         if assigned in self.waiting:
