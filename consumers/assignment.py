@@ -117,10 +117,13 @@ class Assignment:
                 continue
             yield assigned, self._seen(assigned, records)
 
-    def _seen(self, assigned: Assigned, records: Sequence[Message]) -> list[Message]:
+    def _seen(self, assigned: Assigned, records: list[Message]) -> list[Message]:
         """Those that are new; from the first on whose note would not fit into the metadata, none, for now."""
         progress = assigned.progress
-        roomy = progress.fits(max(0, records[-1].offset() - progress.next_offset) + 1)
+        first, last = records[0].offset(), records[-1].offset()
+        roomy = progress.fits(max(0, last - progress.next_offset) + 1)
+        if roomy and last - first + 1 == len(records) and progress.see_run(first, len(records)):
+            return records
         fresh = []
         for record in records:
             offset = record.offset()

@@ -122,6 +122,17 @@ class Progress:
         self._unfinished.append(offset)
         return True
 
+    def see_run(self, first: int, count: int) -> bool:
+        """Note ``count`` offsets from ``first`` on at once, none of them finished before.
+
+        False: nothing is noted, because they do not follow what was seen, or were seen before a restore.
+        """
+        if first != self.next_offset or first < self._restored_end:
+            return False
+        self.next_offset = first + count
+        self._unfinished.extend(range(first, first + count))
+        return True
+
     def finish(self, offsets: Iterable[int]) -> None:
         """Note that nothing more is owed for these seen offsets; what is finished already stays so."""
         finished = self._finished

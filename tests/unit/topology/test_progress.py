@@ -318,3 +318,34 @@ class TestForeignMetadata:
         for length in range(1, len(genuine.metadata)):
             with pytest.raises(ProgressError):
                 Progress.restore(genuine.offset, genuine.metadata[:length])
+
+
+def test_a_run_is_seen_as_its_offsets_one_by_one() -> None:
+    """A fetch without holes is noted at once."""
+    at_once, one_by_one = Progress(5), Progress(5)
+    assert at_once.see_run(5, 3)
+    for offset in (5, 6, 7):
+        one_by_one.see(offset)
+    for progress in (at_once, one_by_one):
+        progress.finish((6,))
+    assert at_once == one_by_one
+    assert at_once.checkpoint() == one_by_one.checkpoint()
+
+
+@pytest.mark.parametrize("first", [4, 6])
+def test_a_run_behind_a_hole_or_seen_before_is_not_noted(first: int) -> None:
+    """It takes a closer look at each offset."""
+    progress = Progress(5)
+    assert not progress.see_run(first, 3)
+    assert progress == Progress(5)
+
+
+def test_a_run_that_was_seen_before_a_restore_is_not_noted() -> None:
+    """Some of it may be finished."""
+    before = Progress(5)
+    assert before.see_run(5, 3)
+    before.finish((6,))
+    committed = before.checkpoint()
+    after = Progress.restore(committed.offset, committed.metadata)
+    assert not after.see_run(5, 3)
+    assert [after.see(offset) for offset in (5, 6, 7)] == [True, False, True]
