@@ -4,7 +4,7 @@ The rules for transactional errors, in the order they are tried:
 
 * a copy is refused for good: abort, name the refused ones;
 * the producer is fenced: stop;
-* abortable: abort, and let the caller go back to the committed offsets;
+* abortable: abort, and let the caller go back to the committed offsets; if the abort is fenced, stop;
 * everything else (time-out, unknown outcome, fatal): throw the producer away and make a new one with
   the same ``transactional.id``. Its ``init_transactions`` finishes or aborts the old transaction and
   fences the old epoch. Never abort after a commit that timed out: it may have happened.
@@ -27,6 +27,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from topology.progress import Checkpoint
 from transport.bounded_calls import BoundedCalls
 from transport.client_config import Config
+from transport.client_error import client_error
 from transport.client_log import client_log
 from transport.errors import TransportError, WriteRefusedError, WriterFencedError, WriteUndoneError
 from transport.protocols import Copy, Due, Group, Partition, Written
@@ -178,8 +179,10 @@ class TransactedWriter:
         """Find out which copies are too large; if none is, write."""
         try:
             refusals = find_too_large(self._producer, transaction.copies, suspects, _CALL_TIMEOUT_S)
-        except KafkaException as exception:
-            raise WriteUndoneError(str(exception)) from exception
+        except (KafkaException, SystemError) as exception:
+            cause = client_error(exception)
+            self._raise_fenced(cause)
+            raise WriteUndoneError(cause.str()) from exception
         if refusals:
             raise WriteRefusedError(refusals)
         return self._write(transaction)
@@ -205,8 +208,8 @@ class TransactedWriter:
                 ready_s = time.monotonic()
                 held_s = _wait_for(due)
             producer.commit_transaction(_CALL_TIMEOUT_S)
-        except KafkaException as exception:
-            self._settle(exception.args[0], failed)
+        except (KafkaException, SystemError) as exception:
+            self._settle(client_error(exception), failed)
         return Written(time.monotonic() - started_s - held_s, ready_s - started_s)
 
     def close(self) -> None:
@@ -227,16 +230,14 @@ class TransactedWriter:
 
     def _settle(self, error: KafkaError, failed: Failed) -> None:
         """Bring the producer back to a known state; always raises."""
-        if error.code() in _FENCED:
-            raise WriterFencedError(
-                f"another process took over transactional.id {self._config['transactional.id']}, or this one stood "
-                f"still for longer than its transaction.timeout.ms: {error.str()}"
-            )
+        self._raise_fenced(error)
         if error.txn_requires_abort():
             try:
                 self._producer.abort_transaction(_CALL_TIMEOUT_S)
-            except KafkaException as exception:
-                _log.warning("abort failed, starting a new producer: %s", exception)
+            except (KafkaException, SystemError) as exception:
+                cause = client_error(exception)
+                self._raise_fenced(cause)  # a new producer would take the identity from the process that has it
+                _log.warning("abort failed, starting a new producer: %s", cause)
                 self._replace(singly=self._singly)
             raise_refused(failed, singly=self._singly)
             raise WriteUndoneError(f"transaction aborted: {error.str()}")
@@ -245,6 +246,13 @@ class TransactedWriter:
         raise_refused(failed, singly=self._singly)
         raise WriteUndoneError(f"transaction settled by a new producer: {error.str()}")
 
+    def _raise_fenced(self, error: KafkaError) -> None:
+        if error.code() in _FENCED:
+            raise WriterFencedError(
+                f"another process took over transactional.id {self._config['transactional.id']}, or this one stood "
+                f"still for longer than its transaction.timeout.ms: {error.str()}"
+            )
+
     def _replace(self, *, singly: bool = False) -> None:
         self._singly = singly
         self._discard()
@@ -252,7 +260,7 @@ class TransactedWriter:
 
     def _discard(self) -> None:
         """Let go of the client without touching its transaction."""
-        with suppress(KafkaException):  # a fatal error is raised again by whatever is called next
+        with suppress(KafkaException, SystemError):  # a fatal error is raised again by whatever is called next
             self._producer.purge()
             self._producer.poll(0)
         del self._producer
