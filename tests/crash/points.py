@@ -22,9 +22,9 @@ Flow = Literal["plain", "full", "refused", "joined", "left", "stalled", "stopped
 STEPS: Final = {
     "init": "take over the transactional id: settles the transaction of a predecessor",
     "begin": "begin a transaction",
+    "offsets": "add the offsets to the transaction, before its copies",
     "produce": "hand one copy to the client",
-    "flush": "wait until the broker has the copies",
-    "offsets": "add the offsets to the transaction",
+    "flush": "wait until the broker has the copies; of a transaction, whatever comes before its end is done then",
     "commit": "commit: the transaction, or in mode auto the offsets",
     "abort": "abort a transaction whose copies are refused",
     "fetch": "wait for a record: after it, it is fetched and not handed out",
@@ -77,9 +77,9 @@ BOTH: Final[tuple[When, ...]] = ("before", "after")
 _EACH: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("init", 1, "plain"),
     ("begin", 3, "plain"),
+    ("offsets", 3, "plain"),
     ("produce", 8, "plain"),
     ("flush", 3, "plain"),
-    ("offsets", 3, "plain"),
     ("commit", 3, "plain"),
     ("fetch", 4, "plain"),
     ("committed", 1, "plain"),
