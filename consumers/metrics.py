@@ -125,11 +125,11 @@ class _Histogram:
 
     def observe(self, values: Sequence[float]) -> None:
         bounds, buckets = self._bounds, self._buckets
-        if values and max(values) <= bounds[0]:  # a fast handler's batch
-            buckets[0] += len(values)
-        else:
-            for value in values:
-                buckets[bisect_left(bounds, value)] += 1
+        first = bounds[0]
+        rest = [value for value in values if value > first]  # of a fast handler's calls, hardly one
+        buckets[0] += len(values) - len(rest)
+        for value in rest:
+            buckets[bisect_left(bounds, value)] += 1
         self._sum += sum(values)
 
     def family(self, metric: Metric) -> Family:

@@ -22,6 +22,9 @@ from transport.protocols import BackgroundWriter, Due, Message, Partition, Sourc
 
 _log = logging.getLogger(__name__)
 
+_PART = 2
+"""Half a worker's buffer: what waits is in Kafka, only what leaves soon needs to be here."""
+
 _LONGEST_WAIT_S = 0.2
 _BUSY_S = 0.005
 """How long a write under way keeps the scheduler from fetching."""
@@ -158,7 +161,7 @@ class Scheduler:
     def _keep_room(self) -> None:
         """Pause what is full; resume it early, since the first records take a fetch to come again."""
         limits, share = self._settings.limits, max(1, len(self._tiers))
-        records, size = max(1, limits.buffer_records // share), limits.buffer_bytes // share
+        records, size = max(1, limits.buffer_records // _PART // share), limits.buffer_bytes // _PART // share
         full = set()
         for place, tier in self._tiers.items():
             part = 2 if place in self._full else 1

@@ -106,7 +106,7 @@ def run_scheduler(settings: Settings) -> None:
     verify(settings)
     instance = _Instance.of(settings)
     with serve_metrics(settings, "scheduler", instance.name) as observer, trimming(settings, wall_clock_ms):
-        reader = _reader(settings, f"{settings.group}.scheduler", instance)
+        reader = _reader(settings, f"{settings.group}.scheduler", instance, of_tiers=True)
         writer = WriteThread(_writer(settings, "scheduler", instance, reader))
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms)
         _log.info("scheduler %s of group %s reads the group's tiers", instance.name, settings.group)
@@ -186,9 +186,9 @@ class _Instance:
         return cls(name, stable=False)
 
 
-def _reader(settings: Settings, group: str, instance: _Instance) -> Reader:
+def _reader(settings: Settings, group: str, instance: _Instance, *, of_tiers: bool = False) -> Reader:
     static = f"{group}.{instance.name}" if instance.stable else None
-    config = consumer_config(settings.kafka, group=group, instance=static)
+    config = consumer_config(settings.kafka, group=group, instance=static, of_tiers=of_tiers)
     in_steps = static is not None and is_cooperative(config) and not is_new_protocol(config)
     return Reader(config, OrphanWatch(admin_config(settings.kafka), group) if in_steps else None)
 

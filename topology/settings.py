@@ -208,8 +208,8 @@ class HandlerSection(Section):
 class LimitsSection(Section):
     """Bounds of what a process holds and of how long it takes to stop."""
 
-    batch: int = Field(1000, ge=1, le=10_000, description="most records of one commit")
-    buffer_records: int = Field(10_000, ge=1, description="most fetched records not yet finished")
+    batch: int = Field(5000, ge=1, le=10_000, description="most records of one commit")
+    buffer_records: int = Field(20_000, ge=1, description="most fetched records not yet finished")
     buffer_bytes: int = Field(64 * 2**20, ge=2**16, description="most bytes of them, and of what is being written")
     shutdown_timeout: Duration = Field(timedelta(seconds=25), description="SIGTERM to exit")
     rebalance_timeout: Duration = Field(timedelta(seconds=10), description="to finish what is being handled")

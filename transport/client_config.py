@@ -24,6 +24,11 @@ _CONSUMER_DEFAULTS: Config = {
     # When that much is queued the client looks again after so long (a second by default).
     "fetch.queue.backoff.ms": 10,
 }
+_TIERS_DEFAULTS: Config = {
+    # What waits need not be fetched long before it leaves.
+    "queued.max.messages.kbytes": 4_096,
+    "fetch.message.max.bytes": 262_144,
+}
 _CONSUMER_OURS: Config = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -53,9 +58,13 @@ _TRANSACTION_TIMEOUT_MS = 30_000
 process without a stable name holds its partitions that long anyway."""
 
 
-def consumer_config(kafka: Mapping[str, Value], *, group: str, instance: str | None) -> Config:
-    """Settings of a consumer of ``group``; a stable instance name makes its membership static."""
-    config = _for_client("consumer.", kafka, _CONSUMER_DEFAULTS) | _CONSUMER_OURS
+def consumer_config(kafka: Mapping[str, Value], *, group: str, instance: str | None, of_tiers: bool = False) -> Config:
+    """Settings of a consumer of ``group``; a stable instance name makes its membership static.
+
+    One ``of_tiers`` fetches less ahead, since its records wait in Kafka.
+    """
+    defaults = _CONSUMER_DEFAULTS | _TIERS_DEFAULTS if of_tiers else _CONSUMER_DEFAULTS
+    config = _for_client("consumer.", kafka, defaults) | _CONSUMER_OURS
     if is_new_protocol(config):
         config.pop("partition.assignment.strategy", None)
     config["group.id"] = group
