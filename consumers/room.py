@@ -39,7 +39,7 @@ class Room:
             True: due,
             False: Held(max(1, limits.buffer_records - due.records), limits.buffer_bytes - due.bytes),
         }
-        self._most = limits.batch
+        self._most = limits.batch_records
         self._stopped: dict[Partition, Held] = {}
         """What each held when it was stopped."""
 

@@ -106,7 +106,7 @@ class Scheduler:
         self._watch_clock()
         self._settle(_BUSY_S)
         self._release_due()
-        self._take(self._reader.fetch(self._settings.limits.batch, 0.0 if self._written else self._wait_s()))
+        self._take(self._reader.fetch(self._settings.limits.batch_records, 0.0 if self._written else self._wait_s()))
         self._keep_room()
         now = monotonic_s()
         if now - self._told_s >= _EVERY_S:
@@ -168,7 +168,7 @@ class Scheduler:
             if (
                 len(tier) * part >= records
                 or tier.bytes * part >= size
-                or not tier.noteworthy(max(limits.batch, HOLE_BITS + 1))
+                or not tier.noteworthy(max(limits.batch_records, HOLE_BITS + 1))
             ):
                 full.add(place)
         if full != self._full:
@@ -182,7 +182,7 @@ class Scheduler:
             return
         now = self._clock()
         horizon = now + self._lead.ms
-        room = self._settings.limits.batch
+        room = self._settings.limits.batch_records
         release = Release()
         touched: dict[Partition, Tier] = {}
         leaves_ms = 0

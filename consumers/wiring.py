@@ -152,7 +152,7 @@ def _worker(
     return Worker(
         Parts(
             reader=reader,
-            committer=Committer(shared, writer, observer, settings.limits.batch, batch_bytes(settings.limits)),
+            committer=Committer(shared, writer, observer, settings.limits.batch_records, batch_bytes(settings.limits)),
             assignment=Assignment(routes, source_start(settings.kafka), reader),
             lanes=Lanes(section.ordering, section.slots),
             slots=slots,

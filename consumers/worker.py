@@ -134,7 +134,7 @@ class Worker:
         """A partition whose finished records could not be noted any more takes no new ones for now."""
         if self._parts.handler.ordering is Ordering.PARTITION and not (self._assignment.deferred or self._crowded):
             return  # what finishes in order needs no note
-        most = max(self._limits.batch, HOLE_BITS + 1)
+        most = max(self._limits.batch_records, HOLE_BITS + 1)
         self._crowded = {a.partition for a in self._assignment.all() if not a.progress.fits(most)}
         deferred, self._assignment.deferred = self._assignment.deferred, {}
         for place, offset in deferred.items():

@@ -79,7 +79,7 @@ def _handler(settings: Settings) -> Iterator[Violation]:
 
 def _limits(settings: Settings) -> Iterator[Violation]:
     limits = settings.limits
-    if limits.buffer_records < limits.batch:
+    if "batch" in limits.model_fields_set and limits.buffer_records < limits.batch:
         yield Violation(
             ("limits", "bufferRecords"),
             f"is {limits.buffer_records}, less than limits.batch ({limits.batch}): a batch could never be full",

@@ -214,6 +214,11 @@ class LimitsSection(Section):
     shutdown_timeout: Duration = Field(timedelta(seconds=25), description="SIGTERM to exit")
     rebalance_timeout: Duration = Field(timedelta(seconds=10), description="to finish what is being handled")
 
+    @property
+    def batch_records(self) -> int:
+        """How many records make a batch full: ``batch``, or the whole buffer where that is smaller."""
+        return min(self.batch, self.buffer_records)
+
 
 class TopicsSection(Section):
     """Templates and properties of the topics we own. ``{group}``, ``{topic}``, ``{delay}`` are replaced."""

@@ -117,7 +117,7 @@ def strategy(text: str) -> str:
             "handler.slots",
             "lets only 10 records in",
         ),
-        (HEAD + "limits: {bufferRecords: 10}", "limits.bufferRecords", "less than limits.batch (5000)"),
+        (HEAD + "limits: {batch: 50, bufferRecords: 10}", "limits.bufferRecords", "less than limits.batch (50)"),
         (HEAD + "limits: {shutdownTimeout: 1s}", "limits.shutdownTimeout", "is shorter than limits.rebalanceTimeout"),
         (
             HEAD + "limits: {rebalanceTimeout: 5m, shutdownTimeout: 5m}",

@@ -7,6 +7,7 @@ from topology.policy import DeadLetterKind, RedeliveryPolicy
 from topology.redaction import HIDDEN, shown
 from topology.settings import (
     DeadLetterStrategySection,
+    LimitsSection,
     PolicyEntrySection,
     RedeliveryPolicySection,
     Settings,
@@ -114,3 +115,9 @@ def test_secrets_are_not_shown() -> None:
         "basic.auth.user.info": HIDDEN,
     }
     assert "given" not in repr(settings)
+
+
+def test_a_batch_is_not_larger_than_the_buffer() -> None:
+    """Who makes the buffer small need not think of the batch."""
+    assert LimitsSection.model_validate({"bufferRecords": 10}).batch_records == 10
+    assert LimitsSection.model_validate({"batch": 5, "bufferRecords": 10}).batch_records == 5
