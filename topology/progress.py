@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from topology.errors import ProgressError
 from topology.progress_metadata import (
@@ -61,6 +62,7 @@ class Progress:
 
     _restored: set[int] = field(default_factory=set)
     _restored_bits: int = 0
+    """Most bits that what was restored can need, whichever of it is finished first."""
 
     @classmethod
     def restore(cls, offset: int, metadata: str | None) -> Progress:
@@ -88,7 +90,7 @@ class Progress:
             waiting=noted.waiting,
             _restored_end=noted.end,
             _restored=noted.outstanding,
-            _restored_bits=6 * len(metadata),
+            _restored_bits=_most_bits(noted.outstanding, noted.end),
         )
 
     @property
@@ -175,9 +177,12 @@ class Progress:
         A partition for which it is false takes no new records until its watermark moves.
         Conservative: counted in bits of the worst encoding, never by encoding.
         """
-        bits = self.next_offset - self.watermark - self._saved_bits + more
+        end = self.next_offset + more
+        bits = max(end, self._restored_end) - self.watermark - self._saved_bits
         if self._restored_end > self.next_offset:
-            bits += self._restored_bits
+            # What is read again up to there is in the text already. Were it counted twice, a partition whose text
+            # is long would never be read on.
+            bits = min(bits, self._restored_bits + (more if end > self._restored_end else 0))
         return bits // 6 + len(self.waiting) * WAITING_BYTES + FIXED_BYTES <= METADATA_LIMIT
 
     def fits_next(self, offset: int) -> bool:
@@ -190,3 +195,9 @@ class Progress:
             self._saved_bits -= self._holes.popleft()[1]
         for offset in [offset for offset in self.waiting if offset < watermark or offset in self._finished]:
             del self.waiting[offset]
+
+
+def _most_bits(outstanding: Iterable[int], end: int) -> int:
+    """As stretches of a bitmap: of two offsets further apart than a new stretch costs, so much is counted."""
+    offsets = [*sorted(outstanding), end]
+    return sum(min(after - before, HOLE_BITS) for before, after in pairwise(offsets))

@@ -250,6 +250,25 @@ class TestRoom:
         progress.finish([100_000])
         assert len(progress.checkpoint().metadata) <= METADATA_LIMIT
 
+    @pytest.mark.parametrize("more", [97, 1000, 10_000])
+    @pytest.mark.parametrize("stuck", [False, True])
+    def test_a_partition_with_the_longest_text_is_read_on_after_a_restart(self, more: int, *, stuck: bool) -> None:
+        """What is in the text already takes no room a second time, or nothing would ever be read again."""
+        progress = Progress(0)
+        while progress.fits_next(progress.next_offset):
+            progress.see(progress.next_offset)
+        end = progress.next_offset
+        progress.finish(offset for offset in range(1, end) if offset % 3)
+        committed = progress.checkpoint()
+        assert len(committed.metadata) > METADATA_LIMIT * 0.97
+        after = restart(committed)
+        while after.next_offset <= end and after.fits(more):
+            fetched = range(after.next_offset, after.next_offset + more)
+            after.finish([offset for offset in fetched if after.see(offset) and not (stuck and offset == 0)])
+            assert len(after.checkpoint().metadata) <= METADATA_LIMIT
+        assert after.next_offset > end - more
+        assert stuck or after.next_offset > end  # whoever holds nothing is never told to wait
+
 
 class TestForeignMetadata:
     """What another tool committed, or a broken one of ours, is refused and never guessed at."""
