@@ -62,6 +62,7 @@ class ThreadSlots:
                 self._processor.run(unit)
             except BaseException as error:  # noqa: BLE001 - a fault of ours: halt, rather than wait for ever for the slot
                 unit.fail(error)
+            unit.started_s = 0.0  # it may lie there for longer than the deadline, while nothing can be taken over
             self._done.put(unit)
 
 
@@ -87,6 +88,8 @@ class AsyncSlots:
         asyncio.run_coroutine_threadsafe(self._finish(timeout_s), self._loop).result(timeout_s + 5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout_s)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     def _start(self, unit: Unit) -> None:
         task = self._loop.create_task(self._work(unit))
@@ -100,6 +103,7 @@ class AsyncSlots:
         except Exception as error:  # noqa: BLE001 - as in ThreadSlots
             unit.fail(error)
         finally:
+            unit.started_s = 0.0  # as in ThreadSlots
             self._done.put(unit)
 
     async def _finish(self, timeout_s: float) -> None:

@@ -73,7 +73,7 @@ class Unit:
     """Given up by the polling thread: whatever the slot still finds out is void."""
 
     started_s: float = 0.0
-    """When the record at ``position`` was begun (monotonic); 0 = the unit waits for its slot."""
+    """When the record at ``position`` was begun (monotonic); 0 = the unit is in no slot."""
 
     def abandon(self, limit_s: float) -> Unit | None:
         """Give up the record at ``position`` if it was begun before ``limit_s`` (monotonic).
