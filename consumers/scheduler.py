@@ -40,6 +40,8 @@ class _UnderWay(NamedTuple):
 
     release: Release
     checkpoints: Mapping[Partition, Checkpoint]
+    held: bool
+    """Whether it was begun before its records leave."""
 
 
 class Scheduler:
@@ -200,15 +202,17 @@ class Scheduler:
                     break
         if touched:
             checkpoints = {place: tier.progress.checkpoint() for place, tier in touched.items()}
-            self._written = _UnderWay(release, checkpoints)
-            due = Due(leaves_ms, monotonic_s() + (leaves_ms - self._clock()) / 1000)
-            self._writer.begin(release.copies, checkpoints, due if due.epoch_ms > now else None)
+            # The clock may be set back while the copies are made: no longer than it was when they were taken.
+            left_ms = leaves_ms - max(now, self._clock())
+            due = Due(leaves_ms, monotonic_s() + left_ms / 1000) if leaves_ms > now else None
+            self._writer.begin(release.copies, checkpoints, due)
+            self._written = _UnderWay(release, checkpoints, due is not None)
 
     def _settle(self, within_s: float | None) -> None:
         """See how the write under way ended, if it has; ``None`` waits for it."""
         if self._written is None:
             return
-        release, checkpoints = self._written
+        release, checkpoints, held = self._written
         try:
             written = self._writer.ended(within_s)
         except WriteRefusedError as error:
@@ -218,6 +222,8 @@ class Scheduler:
             self._undo(str(error))
         else:
             if written is not None:
+                if held:  # of others there is nothing that could have been done before
+                    self._lead.measured(written)
                 self._released(release, checkpoints, written)
         finally:
             if not self._writer.busy:
@@ -236,7 +242,6 @@ class Scheduler:
 
     def _released(self, release: Release, checkpoints: Mapping[Partition, Checkpoint], written: Written) -> None:
         self._patience.succeeded()
-        self._lead.measured(written)
         for place, offset in list(self._refusals):
             if place in checkpoints and offset < checkpoints[place].offset:
                 del self._refusals[place, offset]

@@ -1,5 +1,6 @@
 """The scheduler between its reader and its writer: what it writes, and where it goes on after a refusal."""
 
+import time
 from collections.abc import Iterable
 
 import pytest
@@ -233,6 +234,28 @@ def test_what_is_overdue_is_not_held() -> None:
     running = Running(lead_s=0.02)
     running.turn(due(QUICK, 0, due_ms=NOW - 5))
     assert running.writer.dues == [None]
+
+
+def test_a_backlog_does_not_teach_to_begin_late() -> None:
+    """Nothing of its writes could have been done before they were due, so they say nothing of how long that takes."""
+    running = Running(lead_s=0.02)
+    for offset in range(50):
+        running.turn(due(QUICK, offset, due_ms=NOW - 5))
+    running.turn(due(QUICK, 50, due_ms=NOW + 20))
+    [at] = running.writer.dues[50:]
+    assert at is not None
+
+
+def test_a_clock_set_back_while_copies_are_made_does_not_hold_them_for_so_long() -> None:
+    """They are held for the lead at most, as they were taken for."""
+    running = Running(lead_s=0.02)
+    running.scheduler._take(due(QUICK, 0, due_ms=NOW + 20))
+    times = iter([NOW, NOW - 3_600_000])
+    running.scheduler._clock = lambda: next(times)
+    running.scheduler._release_due()
+    [at] = running.writer.dues
+    assert at is not None
+    assert at.monotonic_s < time.monotonic() + 10
 
 
 def test_nothing_is_begun_while_a_write_is_under_way() -> None:
