@@ -91,6 +91,9 @@ class Committer:
 
         Args:
             dirty: partitions whose position is to be committed though no outcome of theirs is in it.
+
+        Raises:
+            Exception: it has not begun; what is finished in the books must not be committed by a later one.
         """
         batch, self.batch = self.batch, Batch(self._shared)
         self._since_s = 0.0
@@ -100,8 +103,8 @@ class Committer:
         if not checkpoints and not batch.copies:
             return
         batch.close()
-        self._written, self._checkpoints = batch, checkpoints
         self._writer.begin(batch.copies, checkpoints)
+        self._written, self._checkpoints = batch, checkpoints
 
     def settle(self, within_s: float | None = 0.0) -> list[Assigned] | None:
         """See how the write under way ended, if it has.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
@@ -99,7 +99,7 @@ class Worker:
         self._settle()
         more = bool(self._under_way or self._lanes.waiting)
         if self._committer.ripe(more_to_come=more) or self._first_position():
-            self._committer.begin(self._assignment.dirty())
+            self._begin()
         self._watch_deadlines()
         self._split_slow()
         self._tell_state()
@@ -194,21 +194,30 @@ class Worker:
 
     def _settle(self, within_s: float | None = 0.0) -> None:
         """See to the end of the write under way; ``None`` waits for it."""
-        try:
+        with self._nothing_after_an_error():
             refused = self._committer.settle(within_s)
-        except BaseException:
-            # What was to be written is finished in our books and nowhere else: no later write may commit it.
-            self._committer.discard()
-            self._forget([assigned.partition for assigned in self._assignment.all()])
-            raise
         if refused is not None:
             self._assignment.halt(assigned.partition for assigned in refused)
             self._rewind()
 
+    def _begin(self) -> None:
+        with self._nothing_after_an_error():
+            self._committer.begin(self._assignment.dirty())
+
+    @contextmanager
+    def _nothing_after_an_error(self) -> Iterator[None]:
+        """What was to be written is finished in our books and nowhere else: no later write may commit it."""
+        try:
+            yield
+        except BaseException:
+            self._committer.discard()
+            self._forget([assigned.partition for assigned in self._assignment.all()])
+            raise
+
     def _write(self) -> None:
         """Write whatever is left, and wait for it."""
         self._settle(None)
-        self._committer.begin(self._assignment.dirty())
+        self._begin()
         self._settle(None)
 
     def _rewind(self) -> None:

@@ -40,9 +40,10 @@ class WriteThread:
         self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None = None
     ) -> None:
         """Begin a write; see :meth:`transport.protocols.Writer.write`. None may be under way."""
+        job = partial(self._writer.write, copies, checkpoints, due, self._writer.member())
         self.busy = True
         self._checkpoints = checkpoints
-        self._todo.put(partial(self._writer.write, copies, checkpoints, due, self._writer.member()))
+        self._todo.put(job)
 
     def ended(self, within_s: float | None = 0.0) -> Written | None:
         """Wait for the end of the write under way.

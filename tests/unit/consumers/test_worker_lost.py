@@ -2,6 +2,8 @@
 
 from queue import SimpleQueue
 
+import pytest
+
 from consumers.assignment import Assignment
 from consumers.committer import Committer
 from consumers.handler import as_handler
@@ -13,6 +15,7 @@ from consumers.worker import Parts, Worker
 from tests.unit.consumers.batches import shared
 from tests.unit.consumers.doubles import Noting, ScriptedWriter, StoredOffsets
 from tests.unit.consumers.records import NOW, record, route
+from topology.errors import ProgressError
 from topology.progress import Checkpoint
 from topology.settings import HandlerSection, LimitsSection, Ordering
 from transport.protocols import Partition
@@ -42,6 +45,11 @@ class AtOnce:
 def emit(record: Record, context: Context) -> None:
     """A handler whose outputs tell what was handled."""
     context.send("totals", b"%d@%d" % (record.partition, record.offset))
+
+
+def refusing(*_: object) -> None:
+    """What a writer never does."""
+    raise ProgressError("too long")
 
 
 class Running:
@@ -118,3 +126,16 @@ def test_what_was_written_before_stays() -> None:
     running.worker._turn()
     assert running.written() == [b"0@0", b"1@0"]
     assert running.reader.sought == []
+
+
+def test_a_write_that_cannot_begin_is_not_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later one would commit what the first should have written: its records would be lost."""
+    running = Running()
+    running.handle()
+    with monkeypatch.context() as patched:
+        patched.setattr(running.writer, "begin", refusing)
+        with pytest.raises(ProgressError):
+            running.worker._turn()
+    running.worker._shut_down()
+    assert running.writer.tried == []
+    assert running.writer.closed

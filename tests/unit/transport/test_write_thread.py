@@ -105,3 +105,20 @@ def test_closing_releases_the_client() -> None:
     thread.close()
     assert not held.closed
     held.open.set()
+
+
+def test_a_write_that_cannot_begin_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing would ever tell its end."""
+    gate = Gate()
+    thread = WriteThread(gate)
+    monkeypatch.setattr(gate, "member", closed)
+    with pytest.raises(RuntimeError):
+        thread.begin([], POINT)
+    assert not thread.busy
+    thread.close()
+    assert gate.closed
+
+
+def closed() -> object:
+    """What a consumer answers that is closed."""
+    raise RuntimeError("Consumer closed")
