@@ -9,13 +9,15 @@ assignor only. So whoever starts as a static member looks once whether everythin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from struct import unpack_from
+from threading import Thread
 from time import monotonic
 from typing import Final
 
-from confluent_kafka import ConsumerGroupState, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, TopicDescription
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, GroupMetadata, TopicDescription
 
 from transport.client_config import Config
 from transport.client_log import client_log
@@ -26,6 +28,7 @@ _AGAIN_S: Final = 3.0
 """Between two looks. A member that has yet to finish what it gives away makes others wait, too; it is soon done."""
 
 _REQUEST_S: Final = 10.0
+_STABLE: Final = "Stable"
 _MOST: Final = 3
 """So often the group is made to rebalance."""
 
@@ -46,7 +49,7 @@ class OrphanWatch:
         self._topics: list[str] = []
         self._look_s: float | None = None
         self._seen: frozenset[Partition] = frozenset()
-        self._asked: tuple[Future[ConsumerGroupDescription], list[Future[TopicDescription]]] | None = None
+        self._asked: tuple[Future[list[GroupMetadata]], list[Future[TopicDescription]]] | None = None
         self._found = 0
 
     def begin(self, topics: Iterable[str]) -> None:
@@ -83,27 +86,53 @@ class OrphanWatch:
     def _ask(self) -> None:
         if self._admin is None:
             self._admin = AdminClient(self._config, logger=client_log)
-        group = self._admin.describe_consumer_groups([self._group], request_timeout=_REQUEST_S)[self._group]
+        group: Future[list[GroupMetadata]] = Future()
+        Thread(target=_describe, args=(self._admin, self._group, group), name="orphans", daemon=True).start()
         topics = self._admin.describe_topics(TopicCollection(self._topics), request_timeout=_REQUEST_S)
         self._asked = group, list(topics.values())
 
     def _orphans(
-        self, group: Future[ConsumerGroupDescription], topics: Iterable[Future[TopicDescription]]
+        self, group: Future[list[GroupMetadata]], topics: Iterable[Future[TopicDescription]]
     ) -> frozenset[Partition] | None:
         """``None`` if it cannot be told now."""
         try:
-            described = group.result()
+            described = [found for found in group.result() if found.error is None and found.state == _STABLE]
             wanted = {
                 Partition(topic.name, entry.id) for topic in (answer.result() for answer in topics)
                 for entry in topic.partitions
             }  # fmt: skip
         except KafkaException:
             return None
-        if described.state is not ConsumerGroupState.STABLE:
+        if not described:
             return None
-        owned = {
-            Partition(place.topic, place.partition)
-            for member in described.members
-            for place in (member.assignment.topic_partitions if member.assignment is not None else ())
-        }
+        owned = {place for member in described[0].members for place in assigned(member.assignment or b"")}
         return frozenset(wanted - owned)
+
+
+def _describe(admin: AdminClient, group: str, answer: Future[list[GroupMetadata]]) -> None:
+    """Ask for the group the old way; the newer request ends the process if Kafka goes away (librdkafka#4605)."""
+    try:
+        answer.set_result(admin.list_groups(group, _REQUEST_S))
+    except BaseException as error:  # noqa: BLE001 - raised again where the answer is taken
+        answer.set_exception(error)
+
+
+def assigned(assignment: bytes) -> Iterator[Partition]:
+    """The partitions that a member of a classic group has. Source: ConsumerProtocolAssignment.json of Apache Kafka.
+
+    Args:
+        assignment: as the group keeps it: a version, then topics with their partitions; empty for a member that
+            has yet to get one.
+    """
+    if not assignment:
+        return
+    (topics,) = unpack_from(">xxi", assignment)
+    place = 6
+    for _ in range(topics):
+        (length,) = unpack_from(">h", assignment, place)
+        topic = assignment[place + 2 : place + 2 + length].decode()
+        place += 2 + length
+        (count,) = unpack_from(">i", assignment, place)
+        for number in unpack_from(f">{count}i", assignment, place + 4):
+            yield Partition(topic, number)
+        place += 4 + 4 * count
