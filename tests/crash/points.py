@@ -138,7 +138,7 @@ SAMPLE: Final[tuple[KillPoint, ...]] = (
     KillPoint("worker", "produce", "after", 8),
     KillPoint("worker", "commit", "before", 3),
     KillPoint("worker", "commit", "after", 3),
-    KillPoint("worker", "revoked", "after", 1, "joined"),
+    KillPoint("worker", "init", "before", 2, "refused"),
     KillPoint("scheduler", "begin", "after", 3),
     KillPoint("scheduler", "offsets", "after", 3),
     KillPoint("scheduler", "commit", "after", 3),
