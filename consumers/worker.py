@@ -176,6 +176,10 @@ class Worker:
         unit = unit.without_taken()
         self._lanes.put_back(unit)
         if not unit.lane.assigned.closed and unit.position:
+            self._add(unit)
+
+    def _add(self, unit: Unit) -> None:
+        with self._nothing_after_an_error():
             self._committer.batch.add(unit)
 
     def _split_slow(self) -> None:
@@ -186,7 +190,7 @@ class Worker:
                 return  # nothing can be added before the write under way ends
             done = self._lanes.split(unit, limit)
             if done is not None and done.position:
-                self._committer.batch.add(done)
+                self._add(done)
 
     def _first_position(self) -> bool:
         """Whether where a partition is read from for the first time is to be committed, though nothing of it ended."""
@@ -206,7 +210,7 @@ class Worker:
 
     @contextmanager
     def _nothing_after_an_error(self) -> Iterator[None]:
-        """What was to be written is finished in our books and nowhere else: no later write may commit it."""
+        """What was to be written is finished in our books, or half of it, and nowhere else: nothing may commit it."""
         try:
             yield
         except BaseException:
@@ -251,7 +255,7 @@ class Worker:
             late.position += 1
         self._lanes.put_back(late)
         if not assigned.closed:
-            self._committer.batch.add(late)
+            self._add(late)
         if len(self._stuck) >= self._slots.capacity:
             self._write()
             raise HaltedError(

@@ -139,3 +139,19 @@ def test_a_write_that_cannot_begin_is_not_followed_by_another(monkeypatch: pytes
     running.worker._shut_down()
     assert running.writer.tried == []
     assert running.writer.closed
+
+
+def test_outcomes_that_are_half_taken_over_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their copies without their offsets would be doubled, their offsets without their copies lost."""
+    running = Running()
+    running.worker._take([record(0), record(0, partition=1)])
+    running.worker._hand_out()
+    running.worker._collect(0)
+    running.worker._take([record(1)])
+    running.worker._hand_out()
+    with monkeypatch.context() as patched:
+        patched.setattr(running.committer.batch, "_touch", refusing)
+        with pytest.raises(ProgressError):
+            running.worker._collect(0)
+    running.worker._shut_down()
+    assert running.writer.tried == []
