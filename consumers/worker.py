@@ -75,6 +75,8 @@ class Worker:
     def stop(self) -> None:
         """Ask for an orderly end. Safe in a signal handler and from any thread."""
         self._stopping = True
+        # Before Python 3.13 a wait that a signal interrupts past its time-out goes on for ever: end it.
+        self._parts.done.put(None)
 
     def run(self) -> None:
         """Work until :meth:`stop` is called.

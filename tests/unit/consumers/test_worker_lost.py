@@ -1,6 +1,7 @@
 """A worker that was thought dead and comes back writes nothing of what is somebody else's by now."""
 
 from queue import SimpleQueue
+from threading import Timer
 
 import pytest
 
@@ -155,3 +156,12 @@ def test_outcomes_that_are_half_taken_over_are_not_written(monkeypatch: pytest.M
             running.worker._collect(0)
     running.worker._shut_down()
     assert running.writer.tried == []
+
+
+def test_being_told_to_stop_ends_a_wait_for_the_slots() -> None:
+    """However long that wait is: a signal can turn it into one without an end."""
+    running = Running()
+    Timer(0.1, running.worker.stop).start()
+    running.worker._collect(3600)
+    running.worker.run()
+    assert running.writer.closed
