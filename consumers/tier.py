@@ -99,7 +99,7 @@ class Tier:
             self.clock_faults += 1
             leaves_ms = now_ms + self._delay_ms
         held = Held(leaves_ms, offset, due_ms, final, message)
-        self.bytes += len(message) + len(message.key() or b"")
+        self.bytes += size_of((message,))
         if self._ordered:
             self._queue.append(held)
         else:

@@ -4,15 +4,19 @@ from typing import Any
 
 from tests.bench.bed import Bed
 from tests.bench.options import Options
+from topology.settings import LimitsSection
 
-BATCHES = (1000, 500, 5000)
-"""Tried for the bare loop; the first is the worker's own."""
+OWN_BATCH = LimitsSection().batch_records
+"""The worker's."""
+
+_BATCHES = (OWN_BATCH, 1000, 500)
+"""Tried for the bare loop."""
 
 
 def tune(bed: Bed, n: int, source: str, options: Options, **bare: Any) -> dict[int, float]:  # noqa: ANN401 - handed on
     """How fast the bare loop is with each batch size."""
     found = {}
-    for batch in BATCHES[:1] if options.quick else BATCHES:
+    for batch in _BATCHES[:1] if options.quick else _BATCHES:
         bed.say(f"bare loop with batches of {batch}")
         found[batch] = bed.act(**bare, source=source, n=n, batch=batch)["records_per_s"]
     return found

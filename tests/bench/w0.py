@@ -7,7 +7,7 @@ from typing import Any
 from tests.bench.bed import Bed
 from tests.bench.commits import Commits
 from tests.bench.drained import numbers_in
-from tests.bench.limit import BATCHES, tune
+from tests.bench.limit import OWN_BATCH, tune
 from tests.bench.options import Options
 from tests.bench.profiled import program
 from tests.bench.result import Baseline, Result
@@ -24,8 +24,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
         bare["target"] = bed.topic("bare-output", options.partitions)
     tried = tune(bed, n, source, options, **bare)
     batch = max(tried, key=lambda size: tried[size])
-    own = BATCHES[0]
-    limits = {size: [tried[size]] for size in {batch, own}}
+    limits = {size: [tried[size]] for size in {batch, OWN_BATCH}}
     runs = []
     for turn in range(options.repeat):
         bed.say(f"worker, {turn + 1} of {options.repeat}")
@@ -52,7 +51,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
             "runs": [round(run["records_per_s"]) for run in runs],
             "baseline_runs": [round(each) for each in limits[batch]],
             "baseline_by_batch": {str(size): round(each) for size, each in tried.items()},
-            "ratio_at_same_batch": round(rate / median(limits[own]), 3),
+            "ratio_at_same_batch": round(rate / median(limits[OWN_BATCH]), 3),
         },
     )
 
