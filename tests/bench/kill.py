@@ -13,8 +13,8 @@ from tests.bench.drained import Counted, numbers_in
 from tests.bench.events import Event, read_events
 from tests.bench.options import Options
 from tests.bench.result import Lateness, Result
+from tests.crash.program import PROGRAM
 from tests.scenarios.cluster import Place
-from tests.scenarios.dying import PROGRAM
 from tests.scenarios.running import SIGKILLED, Role
 
 DELAY_MS = 1000
@@ -30,7 +30,7 @@ RESTART_S = 15.0
 TAKE_OVER_S = 5.0
 """What the others may take once the dead one is given up."""
 
-_WRITES_BEFORE = "60"
+_WRITES_BEFORE = 60
 """It dies in this write of its own: some seconds after the first record, with others on their way."""
 
 _LOOK_S = 0.25
@@ -123,7 +123,8 @@ def _killed(bed: Bed, options: Options, case: _Case) -> _Outcome:
 def _start_two(team: Team, case: _Case) -> set[Place]:
     """Start the one that will die and the other; what the former has once both have settled."""
     group = team.name if case.role == "worker" else f"{team.name}.scheduler"
-    team.start(case.role, "dying" if case.stable else None, program=(*PROGRAM, "produce", _WRITES_BEFORE))
+    trap = (f"flush:after:{_WRITES_BEFORE}:die", str(team.folder / "killed"))
+    team.start(case.role, "dying" if case.stable else None, program=(*PROGRAM, *trap))
     cluster = team.bed.cluster
     (dying,) = cluster.members(group)
     team.start(case.role, "living" if case.stable else None, wait=False)

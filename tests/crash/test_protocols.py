@@ -24,6 +24,8 @@ _PROTOCOLS: dict[str, dict[str, Any]] = {
     **{strategy: {**HASTY, "partition.assignment.strategy": strategy} for strategy in _STRATEGIES},
     "consumer": HASTY_NEW,
 }
+_ALWAYS = frozenset({"range", "cooperative-sticky"})
+"""One that takes everything away in a rebalance, and one that takes only what moves."""
 
 
 @contextmanager
@@ -65,9 +67,10 @@ def _on(group: Group, sent: list[int]) -> None:
     until(lambda: max(group.outputs(), default=0) >= last, "they work on")
 
 
-@pytest.mark.full
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("protocol", _PROTOCOLS)
+@pytest.mark.parametrize(
+    "protocol", [pytest.param(p, marks=[] if p in _ALWAYS else pytest.mark.full) for p in _PROTOCOLS]
+)
 def test_others_come_and_go(group: Group, protocol: str) -> None:
     """Others join, leave in order, join again, are killed inside a write, and are missed after their session."""
     group.prepare(partitions=4, **settings(kafka=_PROTOCOLS[protocol]))

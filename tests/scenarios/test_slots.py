@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from cli import exit_codes
 from tests.scenarios.running import Group, exactly, number
 from tests.scenarios.waiting import until
@@ -90,3 +92,21 @@ def test_a_worker_without_a_free_slot_halts(group: Group) -> None:
     group.stop()
     assert group.outputs() == exactly(range(42))
     assert group.dead() == {}
+
+
+@pytest.mark.parametrize("ordering", ["key", "unordered"])
+def test_a_slow_call_holds_up_nobody_else(group: Group, ordering: str) -> None:
+    """What shares its unit is written while it goes on: what was done before it, and what comes behind it."""
+    group.prepare(partitions=1, handler={"slots": 2, "ordering": ordering})
+    fast, slow = 600, 700
+    group.send([["ok"]] * fast)
+    group.worker()
+    group.settle()  # by now a unit holds many records
+    do = [["ok"]] * 200
+    do[slow - fast] = ["sleep 20"]
+    group.send(do, first=fast, keys=200)
+    until(lambda: group.outputs() == exactly({*range(fast + 200)} - {slow}), "all others are written", within_s=15)
+    assert slow not in {call.n for call in group.deliveries.all() if call.what == "ended"}
+    group.settle()
+    group.stop()
+    assert group.outputs() == exactly(range(fast + 200))

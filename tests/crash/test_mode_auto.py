@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.scenarios.dying import PROGRAM
+from tests.crash.crashing import trapped
 from tests.scenarios.running import SIGKILLED, Group, Role
 
 _NUMBER = 200
@@ -23,9 +23,9 @@ def test_auto_is_at_least_once(group: Group, role: Role) -> None:
     dead = {n for n in range(_NUMBER) if n % 5 == 0}
     group.send(["raise"] if n in dead else ["raise", "ok"] for n in range(_NUMBER))
     group.start("scheduler" if role == "worker" else "worker", "other")
-    for step in ("begin", "produce"):
-        dying = group.start(role, "one", program=(*PROGRAM, step, "3"))
-        assert dying.wait(30) == SIGKILLED, f"it did not get as far as {step} of its third write"
+    for when in ("before", "after"):
+        dying, _ = trapped(group, role, f"flush:{when}:3:die")
+        assert dying.wait(30) == SIGKILLED, f"it did not get as far as the copies of its third write, {when} them"
     group.start(role, "one")
     group.settle()
     group.stop()
