@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
+from consumers.endpoint import serve
+from consumers.health import Health
 from consumers.observer import Committed, Observer, OutcomeLabel, Released, TierBacklog, WorkerState
 from topology import metric_catalogue as catalogue
 from topology.metric_catalogue import Kind, Metric
@@ -152,18 +153,8 @@ def _copy(counts: Counter[_Labels], metric: Metric) -> list[tuple[_Labels, int]]
 
 
 @contextmanager
-def serve_metrics(settings: Settings, role: str, instance: str) -> Iterator[Observer]:
+def serve_metrics(settings: Settings, role: str, instance: str, health: Health) -> Iterator[Observer]:
     """An observer, and the endpoint it is scraped at while the block runs, if one is configured."""
     measurements = Measurements((version("kafka-redelivery"), role, settings.group, instance))
-    if settings.metrics.port is None:
+    with serve(settings.metrics, measurements, health):
         yield measurements
-        return
-    registry = CollectorRegistry()
-    registry.register(measurements)
-    server, thread = start_http_server(settings.metrics.port, settings.metrics.host, registry)
-    try:
-        yield measurements
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from consumers.clock import Clock, monotonic_s
 from consumers.errors import HaltedError
+from consumers.health import Health
 from consumers.lead import Lead
 from consumers.observer import Observer, Released, TierBacklog
 from consumers.patience import Patience
@@ -62,6 +63,7 @@ class Scheduler:
         observer: Observer,
         clock: Clock,
         lead: Lead | None = None,
+        health: Health | None = None,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -76,6 +78,7 @@ class Scheduler:
         self._stopping = False
         self._patience = Patience()
         self._lead = lead or Lead()
+        self._health = health or Health()
         self._written: _UnderWay | None = None
         self._told_s = self._refreshed_s = 0.0
         self._ahead_ms: int | None = None
@@ -99,12 +102,14 @@ class Scheduler:
             while not self._stopping:
                 self._turn()
         finally:
+            self._health.stopping()
             try:
                 self._reader.close()
             finally:
                 self._writer.close()
 
     def _turn(self) -> None:
+        self._health.turned()
         self._watch_clock()
         self._settle(_BUSY_S)
         self._release_due()
@@ -146,6 +151,8 @@ class Scheduler:
         if delays != self._delays:
             self._delays = delays
             self._reader.subscribe(sorted(delays), self)
+        elif not delays:
+            self._health.joined()  # every delay is 0: there is nothing to wait for
 
     def _take(self, messages: list[Message]) -> None:
         if not messages:
@@ -287,7 +294,9 @@ class Scheduler:
     def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         """See :class:`transport.protocols.Listener`."""
         self._observer.rebalanced("assigned")
-        return self._open(partitions)
+        starts = self._open(partitions)
+        self._health.joined()
+        return starts
 
     def revoked(self, partitions: Iterable[Partition]) -> None:
         """See :class:`transport.protocols.Listener`."""
@@ -296,6 +305,7 @@ class Scheduler:
 
     def lost(self, partitions: Iterable[Partition]) -> None:
         """See :class:`transport.protocols.Listener`."""
+        self._health.left()
         self._leave(partitions)
         self._observer.rebalanced("lost")
 

@@ -16,6 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
+from typing import NamedTuple
 
 from consumers.assignment import Assignment
 from consumers.batch import Shared
@@ -24,6 +25,7 @@ from consumers.codecs import codecs
 from consumers.committer import Committer
 from consumers.errors import HandlerLoadError
 from consumers.handler import Handler, load_handler
+from consumers.health import Health
 from consumers.jitter import draws
 from consumers.lanes import Lanes
 from consumers.metrics import serve_metrics
@@ -87,9 +89,10 @@ def run_worker(settings: Settings, base: Path) -> None:
         outputs = {output.topic: codecs(output, base) for output in settings.outputs}
         verify(settings)
         instance = _Instance.of(settings)
-        observer = stack.enter_context(serve_metrics(settings, "worker", instance.name))
+        health = Health(settings.metrics.stalled_after)
+        observer = stack.enter_context(serve_metrics(settings, "worker", instance.name, health))
         reader = _reader(settings, settings.group, instance)
-        worker = _worker(settings, section, handler, routes, outputs, reader, instance, observer)
+        worker = _worker(settings, section, handler, routes, outputs, reader, instance, _Told(observer, health))
         topics = ", ".join(name for route in routes for name in (route.source, route.ready))
         _log.info("worker %s of group %s reads %s", instance.name, settings.group, topics)
         with _collected_rarely(), _until_signalled(worker.stop, settings.limits.shutdown_timeout):
@@ -105,10 +108,11 @@ def run_scheduler(settings: Settings) -> None:
     """
     verify(settings)
     instance = _Instance.of(settings)
-    with serve_metrics(settings, "scheduler", instance.name) as observer, trimming(settings, wall_clock_ms):
+    health = Health(settings.metrics.stalled_after)
+    with serve_metrics(settings, "scheduler", instance.name, health) as observer, trimming(settings, wall_clock_ms):
         reader = _reader(settings, f"{settings.group}.scheduler", instance, of_tiers=True)
         writer = WriteThread(_writer(settings, "scheduler", instance, reader))
-        scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms)
+        scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=health)
         _log.info("scheduler %s of group %s reads the group's tiers", instance.name, settings.group)
         with _collected_rarely(), _until_signalled(scheduler.stop, settings.limits.shutdown_timeout):
             scheduler.run()
@@ -133,7 +137,7 @@ def _worker(
     outputs: Mapping[str, tuple[Codec, Codec]],
     reader: Reader,
     instance: _Instance,
-    observer: Observer,
+    told: _Told,
 ) -> Worker:
     naming = settings.naming()
     done: SimpleQueue[Unit | None] = SimpleQueue()
@@ -152,7 +156,9 @@ def _worker(
     return Worker(
         Parts(
             reader=reader,
-            committer=Committer(shared, writer, observer, settings.limits.batch_records, batch_bytes(settings.limits)),
+            committer=Committer(
+                shared, writer, told.observer, settings.limits.batch_records, batch_bytes(settings.limits)
+            ),
             assignment=Assignment(routes, source_start(settings.kafka), reader),
             lanes=Lanes(section.ordering, section.slots),
             slots=slots,
@@ -160,9 +166,17 @@ def _worker(
             verdicts=verdicts,
             limits=settings.limits,
             handler=section,
-            observer=observer,
+            observer=told.observer,
+            health=told.health,
         )
     )
+
+
+class _Told(NamedTuple):
+    """Whom a worker tells how it is."""
+
+    observer: Observer
+    health: Health
 
 
 @dataclass(frozen=True, slots=True)

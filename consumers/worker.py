@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from consumers.assignment import Assignment
 from consumers.clock import monotonic_s
 from consumers.committer import LINGER_S, Committer
 from consumers.errors import HaltedError
+from consumers.health import Health
 from consumers.lanes import Lanes
 from consumers.observer import Observer, WorkerState
 from consumers.processor import SLICE_S, deadline_passed
@@ -47,6 +48,7 @@ class Parts:
     limits: LimitsSection
     handler: HandlerSection
     observer: Observer
+    health: Health = field(default_factory=Health)
 
 
 class Worker:
@@ -62,6 +64,7 @@ class Worker:
         self._limits = parts.limits
         self._room = Room(parts.limits, parts.lanes)
         self._observer = parts.observer
+        self._health = parts.health
         self._under_way: set[Unit] = set()
         self._stuck: set[Unit] = set()
         self._paused: set[Partition] = set()
@@ -95,6 +98,7 @@ class Worker:
     # One turn: fetch, hand out, collect, see to the writes.
 
     def _turn(self) -> None:
+        self._health.turned()
         self._take(self._fetch())
         self._hand_out()
         self._collect(_BUSY_S if self._under_way or self._committer.writing or self._committer.batch.size else 0.0)
@@ -282,6 +286,7 @@ class Worker:
                 lag=lag,
             )
         )
+        self._health.halted(len(self._assignment.halted))
 
     # The assignment changes: called from within fetch() and close() of the reader.
 
@@ -292,6 +297,7 @@ class Worker:
             self._lanes.open(assigned)
             starts[assigned.partition] = assigned.progress.next_offset
         self._observer.rebalanced("assigned")
+        self._health.joined()
         return starts
 
     def revoked(self, partitions: Iterable[Partition]) -> None:
@@ -308,6 +314,7 @@ class Worker:
 
     def lost(self, partitions: Iterable[Partition]) -> None:
         """Forget these; whatever is still being handled of them, or waits to be written, is void."""
+        self._health.left()
         self._leaving = frozenset(partitions)
         try:
             self._settle(None)
@@ -349,6 +356,7 @@ class Worker:
 
     def _shut_down(self) -> None:
         """A step that fails does not keep the later ones from being tried. They run from last to first."""
+        self._health.stopping()
         timeout_s = self._limits.shutdown_timeout.total_seconds()
         with ExitStack() as steps:
             steps.callback(self._committer.close)  # 4. the producer

@@ -232,10 +232,13 @@ class TopicsSection(Section):
 
 
 class MetricsSection(Section):
-    """The Prometheus endpoint."""
+    """The endpoint for Prometheus and for probes."""
 
     port: int | None = Field(None, ge=0, le=65535, description="absent = none, 0 = any free one")
     host: str = "0.0.0.0"  # noqa: S104 - a container's endpoint is scraped from outside
+    stalled_after: Duration = Field(
+        timedelta(minutes=2), description="a polling thread that has not turned for so long fails /healthz"
+    )
 
 
 class Settings(Section):

@@ -14,6 +14,7 @@ from prometheus_client.openmetrics import exposition as open_exposition
 from prometheus_client.openmetrics import parser as open_parser
 from prometheus_client.parser import text_string_to_metric_families
 
+from consumers.health import Health
 from consumers.metrics import Measurements, serve_metrics
 from consumers.observer import Committed, OutcomeLabel, Released, TierBacklog, WorkerState
 from topology.configuration import load_settings
@@ -280,7 +281,7 @@ class TestEndpoint:
             port = probe.getsockname()[1]
         settings = configured(f"{{port: {port}, host: 127.0.0.1}}")
         for _ in range(2):
-            with serve_metrics(settings, "scheduler", "billing-7") as observer:
+            with serve_metrics(settings, "scheduler", "billing-7", Health()) as observer:
                 observer.halted("cause")
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
                     page = answer.read().decode()
@@ -290,5 +291,5 @@ class TestEndpoint:
 
     def test_without_a_port_there_is_none(self) -> None:
         """The measurements are made all the same."""
-        with serve_metrics(configured("{}"), "worker", "x") as observer:
+        with serve_metrics(configured("{}"), "worker", "x", Health()) as observer:
             assert isinstance(observer, Measurements)

@@ -1,0 +1,76 @@
+"""What a process answers over HTTP: ``/metrics``, ``/healthz`` and ``/readyz``, on one port."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.registry import Collector
+
+from consumers.health import Health, Verdict
+from topology.settings import MetricsSection
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+_log = logging.getLogger(__name__)
+
+_CLIENT_S = 10.0
+"""A client that sends nothing for so long is hung up on."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each request: a slow scrape keeps no probe waiting."""
+
+    daemon_threads = True
+
+
+class _Quietly(WSGIRequestHandler):
+    timeout = _CLIENT_S
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        _log.debug(format, *args)
+
+
+@contextmanager
+def serve(section: MetricsSection, collector: Collector, health: Health) -> Iterator[None]:
+    """Answer while the block runs, if a port is configured.
+
+    Raises:
+        OSError: somebody else listens there.
+    """
+    if section.port is None:
+        yield
+        return
+    registry = CollectorRegistry()
+    registry.register(collector)
+    app = _application(make_wsgi_app(registry), health)
+    server = make_server(section.host, section.port, app, _Server, _Quietly)
+    thread = threading.Thread(target=server.serve_forever, name="endpoint", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _application(metrics: WSGIApplication, health: Health) -> WSGIApplication:
+    probes: dict[str, Callable[[], Verdict]] = {"/healthz": health.alive, "/readyz": health.ready}
+
+    def answer(environment: WSGIEnvironment, start: StartResponse) -> list[bytes]:
+        probe = probes.get(environment["PATH_INFO"])
+        if probe is None:
+            return list(metrics(environment, start))
+        verdict = probe()
+        start("200 OK" if verdict.good else "503 Service Unavailable", [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"{verdict.reason}\n".encode()]
+
+    return answer

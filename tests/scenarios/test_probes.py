@@ -1,0 +1,98 @@
+"""The probes of a worker and a scheduler tell the truth: before the group answers, in work, hung, and stopping."""
+
+import os
+import signal
+import socket
+import urllib.error
+import urllib.request
+
+from tests.scenarios.running import Group
+from tests.scenarios.scraping import free_port
+from tests.scenarios.waiting import until
+
+
+def _probe(port: int, path: str) -> int | None:
+    """The status, or ``None`` for no answer within a second."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=1) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except (OSError, TimeoutError):
+        return None
+
+
+def test_probes_follow_a_process_from_start_to_end(group: Group) -> None:
+    """Alive before it is ready; ready with or without partitions; no answer while stopped; ready again after it."""
+    ports = {"worker": free_port(), "scheduler": free_port(), "idle": free_port()}
+    group.prepare(partitions=1)
+    # Members that do not answer hold up the next rebalance only until this time-out.
+    group.configure(kafka={"session.timeout.ms": 10_000})
+    started = {}
+    for name, port in ports.items():
+        group.configure(metrics={"port": port, "host": "127.0.0.1"})
+        started[name] = group.start("scheduler" if name == "scheduler" else "worker", name)
+        until(lambda: _probe(port, "/healthz") == 200, f"{name} is alive")  # noqa: B023 - asked at once
+    for name, port in ports.items():
+        until(lambda: _probe(port, "/readyz") == 200, f"{name} is ready")  # noqa: B023
+
+    worker, port = started["worker"], ports["worker"]
+    os.kill(worker.pid, signal.SIGSTOP)
+    assert _probe(port, "/healthz") is None
+    assert _probe(port, "/readyz") is None
+    os.kill(worker.pid, signal.SIGCONT)
+    until(lambda: _probe(port, "/readyz") == 200, "the worker is ready again")
+
+    group.send([["ok"]] * 5)
+    group.settle()
+    group.stop()
+
+
+def test_a_worker_whose_loop_hangs_is_not_alive(group: Group) -> None:
+    """The process answers by another thread, but its polling thread does not turn: 503; ready it is not, either."""
+    port = free_port()
+    group.prepare()
+    group.configure(metrics={"port": port, "host": "127.0.0.1", "stalledAfter": "2s"})
+    worker = group.worker(program=("-m", "tests.scenarios.hanging"))
+    until(lambda: _probe(port, "/readyz") == 200, "the worker is ready")
+    assert _probe(port, "/healthz") == 200
+    os.kill(worker.pid, signal.SIGUSR1)
+    until(lambda: _probe(port, "/healthz") == 503, "the hang is told")
+    assert _probe(port, "/readyz") == 503
+    worker.kill()
+
+
+def test_a_worker_is_not_ready_before_the_group_answers(group: Group) -> None:
+    """Alive all the while; the group waits for a member that does not answer, and gives it up in the end."""
+    ports = {"w1": free_port(), "w2": free_port()}
+    group.prepare(partitions=2)
+    group.configure(kafka={"session.timeout.ms": 6_000})
+    group.configure(metrics={"port": ports["w1"], "host": "127.0.0.1"})
+    silent = group.worker("w1")
+    until(lambda: _probe(ports["w1"], "/readyz") == 200, "the first one is ready")
+    os.kill(silent.pid, signal.SIGSTOP)
+    group.configure(metrics={"port": ports["w2"], "host": "127.0.0.1"})
+    group.worker("w2")
+    until(lambda: _probe(ports["w2"], "/healthz") == 200, "the second one is alive")
+    assert _probe(ports["w2"], "/readyz") == 503
+    until(lambda: _probe(ports["w2"], "/readyz") == 200, "the second one is ready")
+    silent.kill()
+
+
+def test_a_worker_that_shuts_down_is_alive_but_not_ready(group: Group) -> None:
+    """From SIGTERM on, while it waits for a call that takes long."""
+    port = free_port()
+    group.prepare()
+    group.configure(metrics={"port": port, "host": "127.0.0.1"})
+    group.configure(limits={"shutdownTimeout": "8s", "rebalanceTimeout": "2s"})
+    worker = group.worker()
+    until(lambda: _probe(port, "/readyz") == 200, "the worker is ready")
+    group.send([["stall 60"]])
+    until(lambda: 0 in group.deliveries.counts(), "the long call begins")
+    worker.terminate()
+    until(lambda: _probe(port, "/readyz") == 503, "it says that it stops")
+    assert _probe(port, "/healthz") == 200
+    assert worker.wait(20) == 0
+    with socket.socket() as closed:
+        assert closed.connect_ex(("127.0.0.1", port)) != 0
