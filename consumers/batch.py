@@ -77,6 +77,7 @@ class Batch:
         self._outcomes: Counter[OutcomeLabel] = Counter()
         self._redeliveries: Counter[tuple[str, int]] = Counter()
         self._dead_letters: Counter[tuple[str, str]] = Counter()
+        self._recoveries: Counter[tuple[str, int]] = Counter()
         self._lateness: list[int] = []
         self._seconds: list[float] = []
         self._journal = None if shared.journal is None else Journal(shared.group, shared.journal, shared.waiting)
@@ -141,7 +142,15 @@ class Batch:
 
     def committed(self, seconds: float) -> Committed:
         """The batch as told to the observer."""
-        return Committed(seconds, self._outcomes, self._redeliveries, self._dead_letters, self._lateness, self._seconds)
+        return Committed(
+            seconds,
+            self._outcomes,
+            self._redeliveries,
+            self._dead_letters,
+            self._lateness,
+            self._seconds,
+            self._recoveries,
+        )
 
     def _touch(self, assigned: Assigned) -> None:
         assigned.dirty = True
@@ -213,17 +222,20 @@ class Batch:
         self.owners.append(Owner(assigned, message.offset(), role))
 
     def _note_redelivered(self, unit: Unit, unsuccessful: Container[int]) -> None:
-        """How late each redelivery was handed out, and the journal of those that succeeded."""
+        """How late each redelivery was handed out, and which of them succeeded at which attempt."""
         self._lateness += [late for _, late in unit.lateness]
+        source = unit.lane.assigned.route.source
+        succeeded = [line for index, line in enumerate(unit.lineages[: unit.position]) if index not in unsuccessful]
+        for lineage in succeeded:
+            self._recoveries[source, lineage.deliveries + 1] += 1
         journal = self._journal
         if journal is None:
             return
         for index, late in unit.lateness:
             lineage = unit.lineages[index]
             journal.late(lineage.address, lineage.partition, late)
-        for index, lineage in enumerate(unit.lineages[: unit.position]):
-            if index not in unsuccessful:
-                journal.note(lineage.address, lineage.partition, "recovered", (lineage.offset,))
+        for lineage in succeeded:
+            journal.note(lineage.address, lineage.partition, "recovered", (lineage.offset,))
 
 
 def _success(unit: Unit) -> str:

@@ -21,3 +21,6 @@ def failure_clock_ms() -> int:
 
 monotonic_s = time.monotonic
 """Seconds that only ever grow; for deadlines."""
+
+thread_s = time.thread_time
+"""Seconds of processor time that this thread has used."""

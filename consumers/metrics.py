@@ -8,18 +8,29 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
+from typing import NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
+from consumers.clock import Clock, wall_clock_ms
 from consumers.endpoint import serve
 from consumers.health import Health
-from consumers.observer import Committed, Observer, OutcomeLabel, Released, TierBacklog, WorkerState
+from consumers.observer import (
+    Committed,
+    DeadLettersKept,
+    Observer,
+    OutcomeLabel,
+    Released,
+    TierBacklog,
+    WorkerState,
+)
 from topology import metric_catalogue as catalogue
+from topology.decision import Reason
 from topology.metric_catalogue import Kind, Metric
 from topology.settings import Settings
 
@@ -27,11 +38,22 @@ _MANY_ATTEMPTS = 10
 _Labels = tuple[str, ...]
 
 
+class Build(NamedTuple):
+    """What a process is."""
+
+    version: str
+    role: str
+    group: str
+    instance: str
+
+
 class Measurements(Collector):
     """An observer that Prometheus can collect from. Written by one thread, read by another."""
 
-    def __init__(self, build: _Labels) -> None:
-        """Start at zero; ``build`` is version, role, group, instance."""
+    def __init__(self, build: Build, clock: Clock = wall_clock_ms) -> None:
+        """Start at zero."""
+        self._common = (build.group, build.role)
+        self._clock = clock
         self._counts: dict[str, Counter[_Labels]] = {
             metric.name: Counter() for metric in catalogue.CATALOGUE if metric.kind is Kind.COUNTER
         }
@@ -41,14 +63,28 @@ class Measurements(Collector):
         self._histograms = {
             metric.name: _Histogram(metric.buckets) for metric in catalogue.CATALOGUE if metric.kind is Kind.HISTOGRAM
         }
-        self._gauges[catalogue.BUILD.name] = {build: 1}
+        self._gauges[catalogue.BUILD.name] = {(build.version, build.instance): 1}
+        self._gauges[catalogue.STARTED.name] = {(): clock() / 1000}
+
+    def begin_at_zero(self, topics: Collection[str]) -> None:
+        """Expose now what would appear with its first event: Prometheus sees no increase of what was not there."""
+        self._counts[catalogue.DEAD_LETTERS.name].update({(topic, reason): 0 for topic in topics for reason in Reason})
+        self._counts[catalogue.REDELIVERIES.name].update({(topic, "1"): 0 for topic in topics})
+        self._counts[catalogue.EARLY.name].update({(where,): 0 for where in ("handler", "release")})
+        self._counts[catalogue.REBALANCES.name].update({(event,): 0 for event in ("assigned", "revoked", "lost")})
 
     def committed(self, details: Committed) -> None:
         """See :class:`consumers.observer.Observer`."""
         self._ended(details.outcomes, details.dead_letters)
         redeliveries = self._counts[catalogue.REDELIVERIES.name]
         for (topic, attempt), number in details.redeliveries.items():
-            redeliveries[topic, str(attempt) if attempt < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"] += number
+            redeliveries[topic, _attempt(attempt)] += number
+        successes = self._counts[catalogue.SUCCESSES.name]
+        for label, number in details.outcomes.items():
+            if label.outcome == "acked":
+                successes[label.topic, "1"] += number
+        for (topic, attempt), number in details.recoveries.items():
+            successes[topic, _attempt(attempt)] += number
         self._late(catalogue.DELIVERY_LATENESS, "handler", details.lateness_ms)
         self._histograms[catalogue.HANDLER_TIME.name].observe(details.handler_seconds)
         self._histograms[catalogue.COMMIT_TIME.name].observe((details.seconds,))
@@ -68,12 +104,44 @@ class Measurements(Collector):
             (tier.tier,): tier.oldest_ms / 1000 for tier in details if tier.oldest_ms is not None
         }
 
+        self._gauges[catalogue.TIER_DELAY.name] = {(tier.tier,): tier.delay_ms / 1000 for tier in details}
+        self._gauges[catalogue.ASSIGNED.name] = {(): sum(tier.partitions for tier in details)}
+        self._alive()
+
     def state(self, details: WorkerState) -> None:
         """See :class:`consumers.observer.Observer`."""
+        self._alive()
         self._gauges[catalogue.ASSIGNED.name] = {(): details.assigned}
         self._gauges[catalogue.IN_FLIGHT.name] = {(): details.in_flight}
         self._gauges[catalogue.HALTED_PARTITIONS.name] = {(): details.halted}
         self._gauges[catalogue.LAG.name] = {(topic,): lag for topic, lag in details.lag.items()}
+
+    def dead_letters_kept(self, details: DeadLettersKept) -> None:
+        """See :class:`consumers.observer.Observer`."""
+        kinds, topics = details.kinds.items(), details.topics.items()
+        self._gauges[catalogue.DEAD_LETTER_DEPTH.name] = {kind: kept.depth for kind, kept in kinds}
+        self._gauges[catalogue.DEAD_LETTER_EXPIRED.name] = {kind: kept.expired for kind, kept in kinds}
+        self._gauges[catalogue.DEAD_LETTER_OLDEST.name] = {
+            kind: kept.oldest_ms / 1000 for kind, kept in kinds if kept.oldest_ms is not None
+        }
+        self._gauges[catalogue.DEAD_LETTER_UNREAD.name] = {(name,): topic.unread for name, topic in topics}
+        limited = [(name, topic.oldest_ms, topic.retention_ms) for name, topic in topics]
+        self._gauges[catalogue.DEAD_LETTER_RETENTION.name] = {
+            (name,): retention_ms / 1000 for name, _, retention_ms in limited if retention_ms is not None
+        }
+        self._gauges[catalogue.DEAD_LETTER_DELETION.name] = {
+            (name,): (oldest_ms + retention_ms) / 1000
+            for name, oldest_ms, retention_ms in limited
+            if oldest_ms is not None and retention_ms is not None
+        }
+
+    def unowned(self, partitions: Mapping[str, int]) -> None:
+        """See :class:`consumers.observer.Observer`."""
+        self._gauges[catalogue.UNOWNED.name] = {(topic,): number for topic, number in partitions.items()}
+
+    def fenced(self) -> None:
+        """See :class:`consumers.observer.Observer`."""
+        self._counts[catalogue.FENCED.name][()] += 1
 
     def undone(self, cause: str) -> None:  # noqa: ARG002 - the cause is for logs
         """See :class:`consumers.observer.Observer`."""
@@ -90,19 +158,23 @@ class Measurements(Collector):
     def collect(self) -> Iterator[Family]:
         """The families as they are now, in the catalogue's order."""
         for metric in catalogue.CATALOGUE:
+            names = (*catalogue.COMMON, *metric.labels)
             match metric.kind:
                 case Kind.COUNTER:
-                    counter = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+                    counter = CounterMetricFamily(metric.name, metric.help, labels=names)
                     for labels, number in _copy(self._counts[metric.name], metric):
-                        counter.add_metric(labels, number)
+                        counter.add_metric((*self._common, *labels), number)
                     yield counter
                 case Kind.GAUGE:
-                    gauge = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+                    gauge = GaugeMetricFamily(metric.name, metric.help, labels=names)
                     for labels, value in self._gauges[metric.name].items():
-                        gauge.add_metric(labels, value)
+                        gauge.add_metric((*self._common, *labels), value)
                     yield gauge
                 case Kind.HISTOGRAM:
-                    yield self._histograms[metric.name].family(metric)
+                    yield self._histograms[metric.name].family(metric, self._common)
+
+    def _alive(self) -> None:
+        self._gauges[catalogue.ALIVE.name] = {(): self._clock() / 1000}
 
     def _ended(self, outcomes: Mapping[OutcomeLabel, int], dead_letters: Mapping[tuple[str, str], int]) -> None:
         deliveries = self._counts[catalogue.DELIVERIES.name]
@@ -133,17 +205,21 @@ class _Histogram:
             buckets[bisect_left(bounds, value)] += 1
         self._sum += sum(values)
 
-    def family(self, metric: Metric) -> Family:
+    def family(self, metric: Metric, common: _Labels) -> Family:
         """Cumulative, as Prometheus wants them."""
-        family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+        family = HistogramMetricFamily(metric.name, metric.help, labels=catalogue.COMMON)
         total = 0
         cumulative: list[tuple[str, float]] = []
         bounds = [*(str(bound) for bound in self._bounds), "+Inf"]
         for bound, number in zip(bounds, list(self._buckets), strict=True):
             total += number
             cumulative.append((bound, total))
-        family.add_metric((), cumulative, self._sum)
+        family.add_metric(common, cumulative, self._sum)
         return family
+
+
+def _attempt(number: int) -> str:
+    return str(number) if number < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
 
 
 def _copy(counts: Counter[_Labels], metric: Metric) -> list[tuple[_Labels, int]]:
@@ -155,6 +231,7 @@ def _copy(counts: Counter[_Labels], metric: Metric) -> list[tuple[_Labels, int]]
 @contextmanager
 def serve_metrics(settings: Settings, role: str, instance: str, health: Health) -> Iterator[Observer]:
     """An observer, and the endpoint it is scraped at while the block runs, if one is configured."""
-    measurements = Measurements((version("kafka-redelivery"), role, settings.group, instance))
+    measurements = Measurements(Build(version("kafka-redelivery"), role, settings.group, instance))
+    measurements.begin_at_zero([source.topic for source in settings.sources])
     with serve(settings.metrics, measurements, health):
         yield measurements

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from consumers.errors import HaltedError
 from topology.decision import AckType
+from transport.errors import WriterFencedError
 
 
 class OutcomeLabel(NamedTuple):
@@ -35,6 +38,8 @@ class Committed:
     """For each redelivery handed out: how long after it was due. Negative = early."""
 
     handler_seconds: Sequence[float] = ()
+    recoveries: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """By source topic and attempt: what a redelivery brought to success; the first attempts' are outcomes only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,51 @@ class TierBacklog:
     oldest_ms: int | None
     """Since when the oldest one waits (epoch ms), ``None`` if nothing does."""
 
+    delay_ms: int
+    partitions: int
+    """How many of the tier's it owns."""
+
+
+class DeadLetterLabel(NamedTuple):
+    """One kind of dead letters: source topic and reason, each ``(unknown)`` if it is none of those configured."""
+
+    topic: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterStanding:
+    """What is kept of one kind of dead letters, as far as this scheduler watches it."""
+
+    depth: int
+    """Without the expired ones."""
+
+    expired: int
+    oldest_ms: int | None
+    """Since when the oldest one that has not expired is kept (epoch ms), ``None`` if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterTopic:
+    """One dead-letter topic, as far as this scheduler watches it."""
+
+    unread: int
+    """Records not counted yet."""
+
+    retention_ms: int | None
+    """How long the topic keeps a record, ``None`` = for ever."""
+
+    oldest_ms: int | None
+    """As of :class:`DeadLetterStanding`, over all kinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettersKept:
+    """What is kept of all dead letters."""
+
+    kinds: Mapping[DeadLetterLabel, DeadLetterStanding] = field(default_factory=dict)
+    topics: Mapping[str, DeadLetterTopic] = field(default_factory=dict)
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
@@ -78,7 +128,7 @@ class WorkerState:
 
 
 class Observer(Protocol):
-    """Receives the details. Called on the polling thread: must be quick and must not raise."""
+    """Receives the details. Called on the polling thread unless it says otherwise: must be quick and must not raise."""
 
     def committed(self, details: Committed) -> None:
         """A worker's write was confirmed."""
@@ -94,6 +144,18 @@ class Observer(Protocol):
 
     def state(self, details: WorkerState) -> None:
         """How the worker stands, told about once a second."""
+        ...
+
+    def dead_letters_kept(self, details: DeadLettersKept) -> None:
+        """What the dead-letter topics hold, told every few seconds by a thread of its own."""
+        ...
+
+    def unowned(self, partitions: Mapping[str, int]) -> None:
+        """How many partitions of each topic nobody has, told every few seconds by the same thread."""
+        ...
+
+    def fenced(self) -> None:
+        """Another process has taken this one's name; this one ends."""
         ...
 
     def undone(self, cause: str) -> None:
@@ -124,6 +186,15 @@ class Silent:
     def state(self, details: WorkerState) -> None:
         """Nothing."""
 
+    def dead_letters_kept(self, details: DeadLettersKept) -> None:
+        """Nothing."""
+
+    def unowned(self, partitions: Mapping[str, int]) -> None:
+        """Nothing."""
+
+    def fenced(self) -> None:
+        """Nothing."""
+
     def undone(self, cause: str) -> None:
         """Nothing."""
 
@@ -132,3 +203,17 @@ class Silent:
 
     def halted(self, cause: str) -> None:
         """Nothing."""
+
+
+@contextmanager
+def telling_halts(observer: Observer) -> Iterator[None]:
+    """Tell if the block ends because the process must not go on; the endpoint is scraped a last time, or it is not."""
+    try:
+        yield
+    except WriterFencedError as error:
+        observer.fenced()
+        observer.halted(str(error))
+        raise
+    except HaltedError as error:
+        observer.halted(str(error))
+        raise

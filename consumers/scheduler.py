@@ -45,6 +45,18 @@ class _UnderWay(NamedTuple):
     """Whether it was begun before its records leave."""
 
 
+class Share(NamedTuple):
+    """A scheduler's part of what is to be done once for the whole group."""
+
+    numbers: frozenset[int]
+    parts: int
+    """Into so many parts the work is divided."""
+
+    def has(self, partition: int) -> bool:
+        """Whether a partition of any topic belongs to it."""
+        return partition % self.parts in self.numbers
+
+
 class Scheduler:
     """Releases due records of the tiers that the consumer group gives it. One thread.
 
@@ -85,10 +97,22 @@ class Scheduler:
         """The wall clock minus the monotonic one, at the last turn."""
 
         self._releaser: Releaser
+        self._first = ("", 1)
 
     def stop(self) -> None:
         """Ask for an orderly end. Safe in a signal handler and from any thread."""
         self._stopping = True
+
+    def share(self) -> Share:
+        """Which part of what all schedulers of the group do together is this one's. Safe from any thread.
+
+        Whoever owns a partition of the first tier, by name, has the share of that number: Kafka sees to it that nobody
+        else does. A group without tiers has nothing to share.
+        """
+        first, count = self._first
+        if not first:
+            return Share(frozenset({0}), 1)
+        return Share(frozenset(place.number for place in list(self._tiers) if place.topic == first), count)
 
     def run(self) -> None:
         """Release until :meth:`stop` is called.
@@ -148,6 +172,7 @@ class Scheduler:
         if tiers.mixed:
             delays[self._naming.mixed_topic()] = SMALLEST_RUNG_MS
         self._releaser = Releaser(self._settings, tiers, partitions)
+        self._first = next(((topic, partitions[topic]) for topic in sorted(delays)), ("", 1))
         if delays != self._delays:
             self._delays = delays
             self._reader.subscribe(sorted(delays), self)
@@ -285,7 +310,8 @@ class Scheduler:
             if before is not None:
                 pending += before.pending
                 oldest = min((age for age in (oldest, before.oldest_ms) if age is not None), default=None)
-            found[place.topic] = TierBacklog(place.topic, pending, oldest)
+            owned = 1 if before is None else before.partitions + 1
+            found[place.topic] = TierBacklog(place.topic, pending, oldest, self._delays[place.topic], owned)
         return list(found.values())
 
     # The assignment changes: called from within fetch() and close() of the reader. What is being written

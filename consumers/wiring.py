@@ -23,13 +23,14 @@ from consumers.batch import Shared
 from consumers.clock import failure_clock_ms, wall_clock_ms
 from consumers.codecs import codecs
 from consumers.committer import Committer
+from consumers.dead_letter_watch import watching
 from consumers.errors import HandlerLoadError
 from consumers.handler import Handler, load_handler
 from consumers.health import Health
 from consumers.jitter import draws
 from consumers.lanes import Lanes
 from consumers.metrics import serve_metrics
-from consumers.observer import Observer
+from consumers.observer import Observer, telling_halts
 from consumers.processor import Processor
 from consumers.room import batch_bytes
 from consumers.routes import Route, Waiting
@@ -95,7 +96,11 @@ def run_worker(settings: Settings, base: Path) -> None:
         worker = _worker(settings, section, handler, routes, outputs, reader, instance, _Told(observer, health))
         topics = ", ".join(name for route in routes for name in (route.source, route.ready))
         _log.info("worker %s of group %s reads %s", instance.name, settings.group, topics)
-        with _collected_rarely(), _until_signalled(worker.stop, settings.limits.shutdown_timeout):
+        with (
+            _collected_rarely(),
+            _until_signalled(worker.stop, settings.limits.shutdown_timeout),
+            telling_halts(observer),
+        ):
             worker.run()
 
 
@@ -114,7 +119,12 @@ def run_scheduler(settings: Settings) -> None:
         writer = WriteThread(_writer(settings, "scheduler", instance, reader))
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=health)
         _log.info("scheduler %s of group %s reads the group's tiers", instance.name, settings.group)
-        with _collected_rarely(), _until_signalled(scheduler.stop, settings.limits.shutdown_timeout):
+        with (
+            watching(settings, observer, scheduler.share, wall_clock_ms),
+            _collected_rarely(),
+            _until_signalled(scheduler.stop, settings.limits.shutdown_timeout),
+            telling_halts(observer),
+        ):
             scheduler.run()
 
 

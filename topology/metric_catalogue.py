@@ -1,12 +1,16 @@
 """Every metric there is: the one list that code, documentation, dashboards and alerts share.
 
-Names are an interface. Labels are bounded: topics, tiers, outcomes, reasons, roles; never keys.
+Names are an interface. Labels are bounded: topics, tiers, outcomes, reasons, roles; never keys. Every metric also
+bears :data:`COMMON`, so that a rule or a panel knows the group without a join.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+COMMON = ("group", "role")
+"""Labels of every metric: the consumer group, and ``worker`` or ``scheduler``."""
 
 
 class Kind(StrEnum):
@@ -25,6 +29,8 @@ class Metric:
     kind: Kind
     help: str
     labels: tuple[str, ...] = ()
+    """Beside :data:`COMMON`."""
+
     buckets: tuple[float, ...] = ()
     """Upper bounds of a histogram, ascending, in its unit; +Inf is added."""
 
@@ -43,6 +49,12 @@ REDELIVERIES = Metric(
     "redelivery_redeliveries",
     Kind.COUNTER,
     "Redeliveries decided, by the attempt that failed (10+ together)",
+    ("topic", "attempt"),
+)
+SUCCESSES = Metric(
+    "redelivery_successes",
+    Kind.COUNTER,
+    "Records acknowledged, by the attempt that succeeded (10+ together)",
     ("topic", "attempt"),
 )
 DEAD_LETTERS = Metric("redelivery_dead_letters", Kind.COUNTER, "Records dead-lettered", ("topic", "reason"))
@@ -64,21 +76,68 @@ COMMIT_TIME = Metric(
     "redelivery_commit_seconds", Kind.HISTOGRAM, "Time of one write: copies and offsets", buckets=_WRITE_S
 )
 UNDONE = Metric("redelivery_commits_undone", Kind.COUNTER, "Writes that were undone and done again")
+FENCED = Metric("redelivery_fenced", Kind.COUNTER, "Producers fenced by another process of the same name")
 MOVED = Metric("redelivery_tier_moves", Kind.COUNTER, "Records that went on to a lower tier")
 CLOCK_FAULTS = Metric("redelivery_clock_faults", Kind.COUNTER, "Records whose due time cannot be true")
 PENDING = Metric("redelivery_pending", Kind.GAUGE, "Records that wait in a tier", ("tier",))
 OLDEST = Metric("redelivery_pending_oldest_timestamp_seconds", Kind.GAUGE, "Since when the oldest one waits", ("tier",))
+TIER_DELAY = Metric("redelivery_tier_delay_seconds", Kind.GAUGE, "The longest that a record waits in a tier", ("tier",))
+DEAD_LETTER_DEPTH = Metric(
+    "redelivery_dead_letter_depth",
+    Kind.GAUGE,
+    "Dead letters that are kept and have not expired, by origin and reason",
+    ("topic", "reason"),
+)
+DEAD_LETTER_EXPIRED = Metric(
+    "redelivery_dead_letter_expired",
+    Kind.GAUGE,
+    "Dead letters that are kept though their own expiration has passed",
+    ("topic", "reason"),
+)
+DEAD_LETTER_OLDEST = Metric(
+    "redelivery_dead_letter_oldest_timestamp_seconds",
+    Kind.GAUGE,
+    "Since when the oldest dead letter that has not expired is kept",
+    ("topic", "reason"),
+)
+DEAD_LETTER_RETENTION = Metric(
+    "redelivery_dead_letter_retention_seconds",
+    Kind.GAUGE,
+    "How long the topic keeps a dead letter; absent = for ever",
+    ("dead_letter_topic",),
+)
+DEAD_LETTER_DELETION = Metric(
+    "redelivery_dead_letter_deletion_timestamp_seconds",
+    Kind.GAUGE,
+    "From when on retention may delete the oldest dead letter; absent = never",
+    ("dead_letter_topic",),
+)
+DEAD_LETTER_UNREAD = Metric(
+    "redelivery_dead_letter_unread",
+    Kind.GAUGE,
+    "Dead letters not counted yet: the other figures are too low by these",
+    ("dead_letter_topic",),
+)
 LAG = Metric("redelivery_lag", Kind.GAUGE, "Records not finished, measured at the end of the partitions", ("topic",))
 ASSIGNED = Metric("redelivery_assigned_partitions", Kind.GAUGE, "Partitions owned")
 IN_FLIGHT = Metric("redelivery_in_flight", Kind.GAUGE, "Records in the slots or in line for them")
+UNOWNED = Metric(
+    "redelivery_unowned_partitions",
+    Kind.GAUGE,
+    "Partitions that no process of the group has, as Kafka tells",
+    ("topic",),
+)
 HALTED_PARTITIONS = Metric("redelivery_halted_partitions", Kind.GAUGE, "Partitions not read until a restart")
 HALTS = Metric("redelivery_halts", Kind.COUNTER, "Stops to protect data")
 REBALANCES = Metric("redelivery_rebalances", Kind.COUNTER, "Changes of the assignment", ("event",))
-BUILD = Metric("redelivery_build_info", Kind.GAUGE, "Always 1", ("version", "role", "group", "instance"))
+ALIVE = Metric("redelivery_alive_timestamp_seconds", Kind.GAUGE, "When the polling thread last told how it stands")
+STARTED = Metric("redelivery_started_timestamp_seconds", Kind.GAUGE, "When the process started")
+BUILD = Metric("redelivery_build_info", Kind.GAUGE, "Always 1", ("version", "instance"))
 
 CATALOGUE: tuple[Metric, ...] = (
     DELIVERIES,
     REDELIVERIES,
+    SUCCESSES,
     DEAD_LETTERS,
     DELIVERY_LATENESS,
     RELEASE_LATENESS,
@@ -86,15 +145,26 @@ CATALOGUE: tuple[Metric, ...] = (
     HANDLER_TIME,
     COMMIT_TIME,
     UNDONE,
+    FENCED,
     MOVED,
     CLOCK_FAULTS,
     PENDING,
     OLDEST,
+    TIER_DELAY,
+    DEAD_LETTER_DEPTH,
+    DEAD_LETTER_EXPIRED,
+    DEAD_LETTER_OLDEST,
+    DEAD_LETTER_RETENTION,
+    DEAD_LETTER_DELETION,
+    DEAD_LETTER_UNREAD,
     LAG,
     ASSIGNED,
+    UNOWNED,
     IN_FLIGHT,
     HALTED_PARTITIONS,
     HALTS,
     REBALANCES,
+    ALIVE,
+    STARTED,
     BUILD,
 )

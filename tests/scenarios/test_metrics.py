@@ -56,6 +56,16 @@ def test_metrics_tell_what_happened(group: Group) -> None:
     assert value_of(worker, "redelivery_redeliveries_total") == 23
     assert value_of(worker, "redelivery_dead_letters_total", reason="redeliveries_exceeded") == 3
     assert value_of(worker, "redelivery_dead_letters_total", reason="rejected") == 2
+    for attempt, number in (("1", 10), ("2", 7), ("3", 5)):
+        assert value_of(worker, "redelivery_successes_total", topic=group.source, attempt=attempt) == number
+    until(lambda: value_of(scheduler, "redelivery_dead_letter_depth") == 5, "all dead letters are counted")
+    assert value_of(scheduler, "redelivery_dead_letter_depth", topic=group.source, reason="rejected") == 2
+    until(lambda: value_of(scheduler, "redelivery_dead_letter_unread") == 0, "the end of the dead letters is seen")
+    oldest_s = min(dead.timestamp_ms for dead in group.cluster.read(group.dead_letters)) / 1000
+    told = families(scheduler)["redelivery_dead_letter_oldest_timestamp_seconds"].samples
+    assert min(sample.value for sample in told) == oldest_s
+    unowned = "redelivery_unowned_partitions"
+    until(lambda: [each.value for each in families(scheduler)[unowned].samples] == [0] * 3, "all have an owner")
     assert value_of(worker, "redelivery_delivery_lateness_seconds_count") == 23
     assert value_of(scheduler, "redelivery_release_lateness_seconds_count") == 23
     assert value_of(worker, "redelivery_handler_seconds_count") == 50
@@ -67,6 +77,7 @@ def test_metrics_tell_what_happened(group: Group) -> None:
         assert value_of(port, "redelivery_commit_seconds_count") > 0
         assert value_of(port, "redelivery_rebalances_total", event="assigned") >= 1
     assert value_of(worker, "redelivery_assigned_partitions") == 4
+    assert value_of(scheduler, "redelivery_assigned_partitions") == 2
     assert value_of(worker, "redelivery_in_flight") == 0
     for role, port in ports.items():
         assert value_of(port, "redelivery_build_info", role=role, group=group.name, instance=role) == 1

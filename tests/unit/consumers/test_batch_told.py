@@ -52,6 +52,7 @@ class TestCounts:
         }
         assert sum(told.outcomes.values()) == batch.size == 8
         assert told.redeliveries == {("orders", 1): 1}
+        assert told.recoveries == {("orders", 2): 1}
         assert told.dead_letters == {
             ("orders", "rejected"): 1,
             ("orders", "undecodable"): 1,

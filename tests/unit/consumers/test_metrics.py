@@ -14,15 +14,34 @@ from prometheus_client.openmetrics import exposition as open_exposition
 from prometheus_client.openmetrics import parser as open_parser
 from prometheus_client.parser import text_string_to_metric_families
 
+from consumers.errors import HaltedError
 from consumers.health import Health
-from consumers.metrics import Measurements, serve_metrics
-from consumers.observer import Committed, OutcomeLabel, Released, TierBacklog, WorkerState
+from consumers.metrics import Build, Measurements, serve_metrics
+from consumers.observer import (
+    Committed,
+    DeadLetterLabel,
+    DeadLettersKept,
+    DeadLetterStanding,
+    DeadLetterTopic,
+    OutcomeLabel,
+    Released,
+    TierBacklog,
+    WorkerState,
+    telling_halts,
+)
 from topology.configuration import load_settings
 from topology.decision import AckType, Reason
-from topology.metric_catalogue import CATALOGUE, DELIVERY_LATENESS, Kind
+from topology.metric_catalogue import CATALOGUE, COMMON, DELIVERY_LATENESS, Kind
 from topology.settings import Settings
+from transport.errors import WriterFencedError
 
-BUILD = ("1.2.3", "worker", "billing", "billing-0")
+BUILD = Build("1.2.3", "worker", "billing", "billing-0")
+NOW_MS = 1_780_000_100_250
+
+
+def empty() -> Measurements:
+    """Measurements of a process that has just started."""
+    return Measurements(BUILD, lambda: NOW_MS)
 
 
 def prometheus(measurements: Measurements) -> list[Family]:
@@ -67,14 +86,17 @@ def committed(
     dead_letters: Mapping[tuple[str, str], int] | None = None,
     lateness_ms: Sequence[int] = (),
     handler_seconds: Sequence[float] = (),
+    recoveries: Mapping[tuple[str, int], int] | None = None,
 ) -> Committed:
     """A worker's write of which only this is told."""
-    return Committed(0.01, outcomes or {}, redeliveries or {}, dead_letters or {}, lateness_ms, handler_seconds)
+    return Committed(
+        0.01, outcomes or {}, redeliveries or {}, dead_letters or {}, lateness_ms, handler_seconds, recoveries or {}
+    )
 
 
 def everything() -> Measurements:
     """Measurements of a process that did a bit of everything."""
-    found = Measurements(BUILD)
+    found = empty()
     found.committed(
         committed(
             outcomes={
@@ -85,6 +107,7 @@ def everything() -> Measurements:
             dead_letters={("orders", "rejected"): 1},
             lateness_ms=[3, 700],
             handler_seconds=[0.002, 0.2],
+            recoveries={("orders", 3): 4},
         )
     )
     found.released(
@@ -97,7 +120,27 @@ def everything() -> Measurements:
             dead_letters={("orders", "undeliverable"): 1},
         )
     )
-    found.backlog([TierBacklog("billing.retry.1s", 12, 1_780_000_000_500), TierBacklog("billing.retry.2s", 0, None)])
+    found.backlog(
+        [
+            TierBacklog("billing.retry.1s", 12, 1_780_000_000_500, 1000, partitions=2),
+            TierBacklog("billing.retry.2s", 0, None, 2000, partitions=1),
+        ]
+    )
+    found.dead_letters_kept(
+        DeadLettersKept(
+            {
+                DeadLetterLabel("orders", "expired"): DeadLetterStanding(3, 2, 1_780_000_001_500),
+                DeadLetterLabel("orders", "rejected"): DeadLetterStanding(0, 1, None),
+            },
+            {
+                "DLQ.orders": DeadLetterTopic(7, 60_000, 1_780_000_001_500),
+                "DLQ.bills": DeadLetterTopic(0, None, 1_780_000_002_500),
+                "DLQ.empty": DeadLetterTopic(0, 60_000, None),
+            },
+        )
+    )
+    found.unowned({"orders": 1, "billing.ready.orders": 0})
+    found.fenced()
     found.state(WorkerState(assigned=4, in_flight=9, halted=1, lag={"orders": 33, "billing.ready.orders": 0}))
     found.undone("cause")
     found.rebalanced("assigned")
@@ -107,7 +150,7 @@ def everything() -> Measurements:
 
 class TestExposition:
     @pytest.mark.parametrize("scrape", [prometheus, openmetrics])
-    @pytest.mark.parametrize("measurements", [Measurements(BUILD), everything()], ids=["nothing yet", "everything"])
+    @pytest.mark.parametrize("measurements", [empty(), everything()], ids=["nothing yet", "everything"])
     def test_every_metric_of_the_catalogue_is_there_once(
         self, measurements: Measurements, scrape: Callable[[Measurements], list[Family]]
     ) -> None:
@@ -121,17 +164,18 @@ class TestExposition:
         assert len(families) == len(CATALOGUE)
         for family in families:
             for sample in family.samples:
-                assert set(sample.labels) - {"le"} == set(LABELS[family.name])
+                assert set(sample.labels) - {"le"} == {*COMMON, *LABELS[family.name]}
+                assert (sample.labels["group"], sample.labels["role"]) == ("billing", "worker")
 
     def test_a_counter_without_labels_starts_at_zero(self) -> None:
         """So that its first increase is seen as one."""
-        found = samples(Measurements(BUILD))
+        found = samples(empty())
         assert found["redelivery_commits_undone_total",] == 0
         assert found["redelivery_halts_total",] == 0
 
     def test_it_says_what_it_is(self) -> None:
         """For joins in queries."""
-        assert samples(Measurements(BUILD))["redelivery_build_info", *BUILD] == 1
+        assert samples(empty())["redelivery_build_info", "1.2.3", "billing-0"] == 1
 
 
 class TestValues:
@@ -147,11 +191,29 @@ class TestValues:
             ("redelivery_early_total", "handler"): 0,
             ("redelivery_early_total", "release"): 0,
             ("redelivery_commits_undone_total",): 1,
+            ("redelivery_successes_total", "orders", "1"): 7,
+            ("redelivery_successes_total", "orders", "3"): 4,
+            ("redelivery_fenced_total",): 1,
             ("redelivery_tier_moves_total",): 3,
             ("redelivery_clock_faults_total",): 1,
             ("redelivery_pending", "billing.retry.1s"): 12,
             ("redelivery_pending", "billing.retry.2s"): 0,
             ("redelivery_pending_oldest_timestamp_seconds", "billing.retry.1s"): 1_780_000_000.5,
+            ("redelivery_tier_delay_seconds", "billing.retry.1s"): 1,
+            ("redelivery_tier_delay_seconds", "billing.retry.2s"): 2,
+            ("redelivery_dead_letter_depth", "orders", "expired"): 3,
+            ("redelivery_dead_letter_depth", "orders", "rejected"): 0,
+            ("redelivery_dead_letter_expired", "orders", "expired"): 2,
+            ("redelivery_dead_letter_expired", "orders", "rejected"): 1,
+            ("redelivery_dead_letter_oldest_timestamp_seconds", "orders", "expired"): 1_780_000_001.5,
+            ("redelivery_dead_letter_retention_seconds", "DLQ.orders"): 60,
+            ("redelivery_dead_letter_retention_seconds", "DLQ.empty"): 60,
+            ("redelivery_dead_letter_deletion_timestamp_seconds", "DLQ.orders"): 1_780_000_061.5,
+            ("redelivery_dead_letter_unread", "DLQ.orders"): 7,
+            ("redelivery_dead_letter_unread", "DLQ.bills"): 0,
+            ("redelivery_dead_letter_unread", "DLQ.empty"): 0,
+            ("redelivery_unowned_partitions", "orders"): 1,
+            ("redelivery_unowned_partitions", "billing.ready.orders"): 0,
             ("redelivery_lag", "orders"): 33,
             ("redelivery_lag", "billing.ready.orders"): 0,
             ("redelivery_assigned_partitions",): 4,
@@ -159,12 +221,14 @@ class TestValues:
             ("redelivery_halted_partitions",): 1,
             ("redelivery_halts_total",): 1,
             ("redelivery_rebalances_total", "assigned"): 1,
-            ("redelivery_build_info", *BUILD): 1,
+            ("redelivery_alive_timestamp_seconds",): 1_780_000_100.25,
+            ("redelivery_started_timestamp_seconds",): 1_780_000_100.25,
+            ("redelivery_build_info", "1.2.3", "billing-0"): 1,
         }
 
     def test_counters_add_up(self) -> None:
         """Over writes."""
-        found = Measurements(BUILD)
+        found = empty()
         for number in (2, 3):
             found.committed(
                 committed(
@@ -179,7 +243,7 @@ class TestValues:
     def test_gauges_are_what_was_told_last(self) -> None:
         """A tier that left with its partition is gone, not frozen."""
         found = everything()
-        found.backlog([TierBacklog("billing.retry.2s", 5, None)])
+        found.backlog([TierBacklog("billing.retry.2s", 5, None, 2000, 1)])
         found.state(WorkerState(assigned=0, in_flight=0, halted=0))
         told = samples(found)
         assert told["redelivery_pending", "billing.retry.2s"] == 5
@@ -188,9 +252,27 @@ class TestValues:
         assert told["redelivery_assigned_partitions",] == 0
         assert not [name for name, *_ in told if name == "redelivery_lag"]
 
+    def test_what_is_known_beforehand_starts_at_zero(self) -> None:
+        """Prometheus sees no increase of a series that was not there before."""
+        found = empty()
+        found.begin_at_zero(["orders"])
+        told = samples(found)
+        assert [told["redelivery_dead_letters_total", "orders", reason] for reason in Reason] == [0] * len(Reason)
+        found.committed(committed(dead_letters={("orders", "expired"): 2}))
+        assert samples(found)["redelivery_dead_letters_total", "orders", "expired"] == 2
+
+    @pytest.mark.parametrize(("error", "fences"), [(HaltedError("cause"), 0), (WriterFencedError("cause"), 1)])
+    def test_an_end_that_protects_data_is_a_halt(self, error: Exception, fences: int) -> None:
+        """And counted as a fence if it is one; the error goes on its way."""
+        found = empty()
+        with pytest.raises(type(error)), telling_halts(found):
+            raise error
+        told = samples(found)
+        assert (told["redelivery_halts_total",], told["redelivery_fenced_total",]) == (1, fences)
+
     def test_early_is_counted_where_it_happened(self) -> None:
         """It must stay 0, so it has to be known where to look."""
-        found = Measurements(BUILD)
+        found = empty()
         found.committed(committed(lateness_ms=[-1, 0, 5, -20]))
         found.released(Released(0.1, [-3], 0))
         told = samples(found)
@@ -201,7 +283,7 @@ class TestValues:
 class TestLabelsAreBounded:
     def test_attempts_from_ten_on_are_one(self) -> None:
         """A policy without a limit makes no new series for ever."""
-        found = Measurements(BUILD)
+        found = empty()
         found.committed(committed(redeliveries={("orders", attempt): 1 for attempt in range(1, 1001)}))
         told = {name[2]: value for name, value in samples(found).items() if name[0] == "redelivery_redeliveries_total"}
         assert told == {**{str(attempt): 1 for attempt in range(1, 10)}, "10+": 991}
@@ -209,14 +291,14 @@ class TestLabelsAreBounded:
     @pytest.mark.parametrize("ack_type", AckType)
     def test_acknowledgement_types_have_names(self, ack_type: AckType) -> None:
         """ActiveMQ's, in lower case."""
-        found = Measurements(BUILD)
+        found = empty()
         found.committed(committed(outcomes={OutcomeLabel("orders", "acked", ack_type): 1}))
         assert ("redelivery_deliveries_total", "orders", "acked", ack_type.name.lower()) in samples(found)
 
     @pytest.mark.parametrize("name", ["orders", 'a"b', "a\\b", "a\nb"])
     def test_any_name_survives_the_format(self, name: str) -> None:
         """Whatever a group or a topic is called."""
-        found = Measurements(("1", "worker", name, "x"))
+        found = Measurements(Build("1", "worker", name, "x"))
         found.committed(committed(dead_letters={(name, str(Reason.EXPIRED)): 1}))
         assert ("redelivery_dead_letters_total", name, "expired") in samples(found)
 
@@ -224,7 +306,7 @@ class TestLabelsAreBounded:
 class TestHistograms:
     def test_buckets_are_cumulative_and_hold_their_bound(self) -> None:
         """In seconds; a value on the bound is in the bucket."""
-        found = Measurements(BUILD)
+        found = empty()
         found.committed(committed(lateness_ms=[1, 2, 3, 5, 400_000, -7]))
         buckets, count, total = histogram(found, DELIVERY_LATENESS.name)
         assert DELIVERY_LATENESS.buckets[:3] == (0.001, 0.002, 0.005)
@@ -245,7 +327,7 @@ class TestHistograms:
     @given(st.lists(st.integers(-1000, 10**7), max_size=50))
     def test_every_value_is_in_exactly_one_bucket(self, lateness_ms: list[int]) -> None:
         """Each bound counts what is not above it."""
-        found = Measurements(BUILD)
+        found = empty()
         found.committed(committed(lateness_ms=lateness_ms))
         buckets, count, _ = histogram(found, DELIVERY_LATENESS.name)
         bounds = [*DELIVERY_LATENESS.buckets, math.inf]
@@ -254,7 +336,7 @@ class TestHistograms:
 
     def test_each_has_the_buckets_of_the_catalogue(self) -> None:
         """And the one without a bound."""
-        families = {family.name: family for family in prometheus(Measurements(BUILD))}
+        families = {family.name: family for family in prometheus(empty())}
         for metric in CATALOGUE:
             if metric.kind is Kind.HISTOGRAM:
                 found = [s.labels["le"] for s in families[metric.name].samples if s.name.endswith("_bucket")]
@@ -285,8 +367,7 @@ class TestEndpoint:
                 observer.halted("cause")
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
                     page = answer.read().decode()
-            assert "redelivery_halts_total 1.0" in page
-            assert 'role="scheduler",version=' in page
+            assert 'redelivery_halts_total{group="billing",role="scheduler"} 1.0' in page
             assert 'instance="billing-7"' in page
 
     def test_without_a_port_there_is_none(self) -> None:

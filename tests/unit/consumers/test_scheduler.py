@@ -9,7 +9,7 @@ from consumers.errors import HaltedError
 from consumers.lead import Lead
 from consumers.observer import Released
 from consumers.patience import GIVE_UP_S
-from consumers.scheduler import Scheduler
+from consumers.scheduler import Scheduler, Share
 from tests.unit.consumers.doubles import Clock, Noting, ScriptedWriter, StoredOffsets
 from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
 from topology.configuration import load_settings
@@ -308,3 +308,37 @@ def test_a_partition_that_left_is_not_released() -> None:
     running.now_ms += 1000
     running.turn(due(QUICK, 1))
     assert running.writer.tried == []
+
+
+def test_its_share_is_what_it_owns_of_the_first_tier() -> None:
+    """So what is done once for the group is divided as Kafka divides that tier, among any number of schedulers."""
+    running = Running()
+    assert running.scheduler.share() == Share(frozenset({0}), 1)
+    running.scheduler.revoked([SLOW, MIXED])
+    assert running.scheduler.share().has(0)
+    running.scheduler.revoked([QUICK])
+    assert not running.scheduler.share().has(0)
+
+
+def test_shares_divide_any_number_of_partitions() -> None:
+    """Those beyond the tier's count, too."""
+    shares = [Share(frozenset({0, 2}), 3), Share(frozenset({1}), 3)]
+    assert [[share.has(number) for share in shares].count(True) for number in range(7)] == [1] * 7
+
+
+def test_a_group_without_tiers_has_nothing_to_share() -> None:
+    """Its only scheduler does it all."""
+    running = Running()
+    running.reader.counts = {"DLQ.orders": 4}
+    running.scheduler._refresh()
+    assert all(running.scheduler.share().has(number) for number in range(4))
+
+
+def test_the_backlog_tells_delay_and_partitions_of_each_tier() -> None:
+    """For what is late, and for who owns what."""
+    running = Running()
+    assert [(told.tier, told.delay_ms, told.partitions) for told in running.scheduler._backlog()] == [
+        ("billing.retry.1s", 1000, 1),
+        ("billing.retry.2s", 2000, 1),
+        ("billing.retry.mixed", 1000, 1),
+    ]

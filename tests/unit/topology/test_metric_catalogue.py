@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from topology import metric_catalogue
-from topology.metric_catalogue import CATALOGUE, Kind, Metric
+from topology.metric_catalogue import CATALOGUE, COMMON, Kind, Metric
 
 EACH = pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
 UNITS = ("_seconds", "_bytes", "_ratio")
@@ -44,9 +44,15 @@ def test_its_labels_are_legal(metric: Metric) -> None:
 @EACH
 def test_no_label_can_grow_without_bound(metric: Metric) -> None:
     """Never a key, an offset, a partition or a record."""
-    bounded = {"topic", "tier", "outcome", "ack_type", "attempt", "reason", "where", "event"}
-    identity = {"version", "role", "group", "instance"}
+    bounded = {"topic", "dead_letter_topic", "tier", "outcome", "ack_type", "attempt", "reason", "where", "event"}
+    identity = {"version", "instance"}
     assert set(metric.labels) <= bounded | identity
+
+
+@EACH
+def test_it_does_not_repeat_what_all_have(metric: Metric) -> None:
+    """Group and role are on every sample."""
+    assert not {*COMMON} & {*metric.labels}
 
 
 @EACH

@@ -1,0 +1,181 @@
+"""Watches what no hot loop should: the dead-letter topics, and partitions that nobody has. For metrics only.
+
+Runs on a thread of the scheduler's process. Several schedulers divide the dead-letter partitions by
+:meth:`consumers.scheduler.Scheduler.share`, so each dead letter is counted by one of them. Each record is read once, by
+a consumer that joins no group; its headers are looked at, its value is not.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from consumers.clock import Clock, monotonic_s, thread_s
+from consumers.dead_letter_count import DeadLetterCount
+from consumers.observer import DeadLettersKept, Observer
+from consumers.scheduler import Share
+from topology.facts import TopicFacts
+from topology.plan import scheduler_group
+from topology.policy import DeadLetterKind
+from topology.settings import Settings
+from transport.admin import ClusterAdmin
+from transport.assigned_reader import AssignedReader
+from transport.errors import TransportError
+from transport.owners import Owners
+from transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
+
+_LOOK_S = 10.0
+"""How often topics and owners are looked at."""
+
+_SOON_S = 2.0
+_TELL_S = 2.0
+_POLL_S = 0.5
+_BATCH = 250
+"""A few milliseconds: so long the hot loop may have to wait for this thread."""
+
+_REST = 9.0
+"""It rests so many times as long as it has worked: a tenth of one processor at most."""
+
+_AGAIN_S = 30.0
+"""After an error."""
+
+_MANY = 50_000
+"""So many dead letters yet to be counted are told about in the log."""
+
+_LEAVE_S = 5.0
+
+
+class Watch:
+    """One thread's work."""
+
+    def __init__(self, settings: Settings, observer: Observer, share: Callable[[], Share], clock: Clock) -> None:
+        """Prepare; nothing is opened yet.
+
+        Args:
+            settings: the configuration.
+            observer: told what is found.
+            share: which part of the partitions is ours.
+            clock: epoch ms.
+        """
+        self._settings = settings
+        self._observer = observer
+        self._share = share
+        self._clock = clock
+        self._count = DeadLetterCount(settings)
+        self._topics: dict[str, TopicFacts] = {}
+        self._unowned: dict[str, int] = {}
+        self._counting = False
+        self._shared: Share | None = None
+        naming = settings.naming()
+        self._names = sorted(
+            {
+                naming.dead_letter_topic(entry.dead_letter_strategy.topic, source)
+                for source, entry in settings.entries().items()
+                if entry.dead_letter_strategy.kind is not DeadLetterKind.DISCARDING
+            }
+        )
+
+    def run(self, ended: threading.Event) -> None:
+        """Watch until the event is set.
+
+        Raises:
+            TransportError: Kafka does not answer, or does not allow it.
+        """
+        kafka = self._settings.kafka
+        admin, owners = ClusterAdmin(kafka), Owners(kafka)
+        reader = AssignedReader(kafka, scheduler_group(self._settings.group))
+        looked_s = told_s = -_LOOK_S
+        try:
+            while not ended.is_set():
+                if self._stale(monotonic_s() - looked_s):
+                    self._look(admin, owners, reader)
+                    looked_s = monotonic_s()
+                began_s = thread_s()
+                self._count.take(reader.fetch(_BATCH, _POLL_S))
+                if monotonic_s() - told_s >= _TELL_S:
+                    self._tell(reader)
+                    told_s = monotonic_s()
+                ended.wait((thread_s() - began_s) * _REST)
+        finally:
+            reader.close()
+
+    def _stale(self, since_s: float) -> bool:
+        """Whether to look again; soon while what was seen is about to change."""
+        if self._share() != self._shared or any(self._unowned.values()):
+            return since_s >= _SOON_S
+        return since_s >= _LOOK_S
+
+    def _look(self, admin: ClusterAdmin, owners: Owners, reader: AssignedReader) -> None:
+        naming = self._settings.naming()
+        share = self._shared = self._share()
+        sources = [source.topic for source in self._settings.sources]
+        ready = [naming.ready_topic(source) for source in sources]
+        existing = admin.topic_names()
+        tiers = [*naming.tiers_among(existing), *({naming.mixed_topic()} & existing)]
+        facts = admin.describe([*self._names, *sources, *ready, *tiers], dict.fromkeys(self._names, ()))
+        self._topics = {name: facts.topics[name] for name in self._names if name in facts.topics}
+        wanted = [
+            Partition(name, number)
+            for name, topic in self._topics.items()
+            for number in range(topic.partitions)
+            if share.has(number)
+        ]
+        reader.assign(self._count.watch(self._topics, wanted))
+        for group, topics in ((self._settings.group, sources + ready), (scheduler_group(self._settings.group), tiers)):
+            partitions = {name: facts.topics[name].partitions for name in topics if name in facts.topics}
+            self._unowned = {name: number for name, number in self._unowned.items() if name in facts.topics}
+            # While a rebalance goes on, what was told before stays.
+            self._unowned.update(owners.unowned(group, partitions) or {})
+        self._observer.unowned(dict(self._unowned))
+
+    def _tell(self, reader: AssignedReader) -> None:
+        unread = {
+            Partition(name, number): reader.unread(Partition(name, number), bounds.end)
+            for name, topic in self._topics.items()
+            for number, bounds in topic.bounds.items()
+        }
+        self._observer.dead_letters_kept(self._count.kept(self._clock(), unread))
+        left = sum(unread.values())
+        if left > _MANY:
+            self._counting = True
+            _log.info("%d dead letters are yet to be counted", left)
+        elif self._counting and not left:
+            self._counting = False
+            _log.info("all dead letters are counted")
+
+
+@contextmanager
+def watching(settings: Settings, observer: Observer, share: Callable[[], Share], clock: Clock) -> Iterator[None]:
+    """Watch, in a thread, while the block runs, if there is an endpoint that would show it.
+
+    What goes wrong is logged and tried again from the start; until then there are no figures rather than old ones.
+    """
+    if settings.metrics.port is None:
+        yield
+        return
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.is_set():
+            try:
+                Watch(settings, observer, share, clock).run(ended)
+            except TransportError as error:
+                _log.warning("dead letters are not counted now: %s", error)
+            except Exception:  # noqa: BLE001 - what only measures must not end what works
+                _log.exception("dead letters are not counted now")
+            if not ended.is_set():
+                observer.dead_letters_kept(DeadLettersKept())
+                observer.unowned({})
+                ended.wait(_AGAIN_S)
+
+    thread = threading.Thread(target=work, name="dead-letters", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(_LEAVE_S)

@@ -1,0 +1,48 @@
+"""How many partitions of each topic no member of a consumer group has, as Kafka tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from transport.admin_calls import AdminCalls
+from transport.client_config import Value, admin_config
+from transport.orphans import assigned
+from transport.protocols import Partition
+
+_TIMEOUT_S = 10.0
+_SETTLED = {"Stable", "Empty"}
+
+
+class Owners:
+    """Asks for the members of groups. Not thread-safe."""
+
+    def __init__(self, kafka: Mapping[str, Value]) -> None:
+        self._calls = AdminCalls(admin_config(kafka), timeout_s=_TIMEOUT_S)
+
+    def unowned(self, group: str, partitions: Mapping[str, int]) -> dict[str, int] | None:
+        """How many partitions of each topic have no owner.
+
+        Args:
+            group: the consumer group.
+            partitions: the topics that it reads, and how many partitions each has.
+
+        Returns:
+            a number for each topic, 0 where all is well; ``None`` while it cannot be told: during a rebalance, and
+            of a group with the new protocol (KIP-848), whose partitions the broker itself gives out.
+
+        Raises:
+            TransportError: the cluster does not answer.
+        """
+        # The newer request ends the process if Kafka goes away while it waits (librdkafka#4605).
+        groups = self._calls.repeated(
+            f"look at the members of group {group}", lambda: self._calls.client.list_groups(group, _TIMEOUT_S)
+        )
+        found = next((each for each in groups if each.error is None and each.state in _SETTLED), None)
+        if found is None:
+            return None
+        owned = {place for member in found.members for place in assigned(member.assignment or b"")}
+        missing = Counter(
+            topic for topic, count in partitions.items() for n in range(count) if Partition(topic, n) not in owned
+        )
+        return {topic: missing[topic] for topic in partitions}
