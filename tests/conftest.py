@@ -3,14 +3,16 @@
 import os
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from transport.embedded import EmbeddedKafka
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.crash.table"]
 
 _SKIPPED: list[str] = []
+_CRASHES = Path(__file__).parent / "crash"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,10 +51,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what needs the broker by what it asks for, and leaves out what was not asked for of the crashes."""
+    """Marks what needs the broker by what it asks for, and leaves out what was not asked for of the crashes.
+
+    Where tests run in several processes, those of crashes stay together: they begin theirs several at once.
+    """
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.kafka)
+        if _CRASHES in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("crash"))
     whole = config.getoption("crash")
     out = [
         item for item in items if (not item.get_closest_marker("crash") if whole else item.get_closest_marker("full"))

@@ -1,4 +1,4 @@
-"""The broker of these groups, several of which run at once, and the table of what became of them."""
+"""The broker of these groups, several of which run at once."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +15,6 @@ from tests.scenarios.running import Group
 from transport.embedded import EmbeddedKafka
 
 _AT_ONCE: Final = 4
-_CRASHES: Final[list[Crash]] = []
 
 
 @pytest.fixture(scope="session")
@@ -48,35 +47,9 @@ def crashed(
             point: pool.submit(crash, point, servers, folder / str(point)) for point in points
         }
 
-        def result(point: KillPoint) -> Crash:
-            found = futures[point].result()
-            _CRASHES.append(found)
-            return found
-
-        yield result
+        yield lambda point: futures[point].result()
         pool.shutdown(cancel_futures=True)
 
 
 def _fixtures(item: pytest.Item) -> list[str]:
     return list(getattr(item, "fixturenames", ()))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints what became of each kill point."""
-    if not _CRASHES:
-        return
-    terminalreporter.section("kill points")
-    width = max(len(str(each.point)) for each in _CRASHES)
-    terminalreporter.write_line(f"{'kill point':{width}}  lost  doubled  seconds")
-    for each in sorted(_CRASHES, key=lambda each: str(each.point)):
-        verdict = each.verdict
-        terminalreporter.write_line(
-            f"{each.point!s:{width}}  {verdict.lost:4}  {verdict.doubled:7}  {each.seconds:7.1f}"
-        )
-    auto = sum(each.point.mode == "auto" for each in _CRASHES)
-    lost = sum(each.verdict.lost for each in _CRASHES)
-    doubled = sum(each.verdict.doubled for each in _CRASHES if each.point.mode != "auto")
-    terminalreporter.write_line(
-        f"{len(_CRASHES)} kill points: lost {lost}, doubled {doubled}"
-        + (f" (without the {auto} of mode auto, which is at least once)" if auto else "")
-    )

@@ -13,9 +13,13 @@ from tests.crash.points import POINTS, SAMPLE, KillPoint
 @pytest.mark.parametrize(
     "point", [pytest.param(p, id=str(p), marks=[] if p in SAMPLE else pytest.mark.full) for p in POINTS]
 )
-def test_death_at(point: KillPoint, crashed: Callable[[KillPoint], Crash]) -> None:
+def test_death_at(
+    point: KillPoint, crashed: Callable[[KillPoint], Crash], record_property: Callable[[str, object], None]
+) -> None:
     """Everything ends exactly once; in mode auto at least once."""
-    verdict = crashed(point).verdict
+    crash = crashed(point)
+    verdict = crash.verdict
+    record_property("crash", [str(point), point.mode, verdict.lost, verdict.doubled, crash.seconds])
 
     assert verdict.pending == 0
     assert verdict.lost == 0, verdict.details
