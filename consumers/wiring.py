@@ -95,12 +95,12 @@ def run_worker(settings: Settings, base: Path) -> None:
         reader = _reader(settings, settings.group, instance)
         worker = _worker(settings, section, handler, routes, outputs, reader, instance, _Told(observer, health))
         topics = ", ".join(name for route in routes for name in (route.source, route.ready))
-        _log.info("worker %s of group %s reads %s", instance.name, settings.group, topics)
         with (
             _collected_rarely(),
             _until_signalled(worker.stop, settings.limits.shutdown_timeout),
             telling_halts(observer),
         ):
+            _log.info("worker %s of group %s reads %s", instance.name, settings.group, topics)
             worker.run()
 
 
@@ -118,13 +118,13 @@ def run_scheduler(settings: Settings) -> None:
         reader = _reader(settings, f"{settings.group}.scheduler", instance, of_tiers=True)
         writer = WriteThread(_writer(settings, "scheduler", instance, reader))
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=health)
-        _log.info("scheduler %s of group %s reads the group's tiers", instance.name, settings.group)
         with (
             watching(settings, observer, scheduler.share, wall_clock_ms),
             _collected_rarely(),
             _until_signalled(scheduler.stop, settings.limits.shutdown_timeout),
             telling_halts(observer),
         ):
+            _log.info("scheduler %s of group %s reads the group's tiers", instance.name, settings.group)
             scheduler.run()
 
 

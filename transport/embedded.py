@@ -130,7 +130,10 @@ class EmbeddedKafka:
         return self._log
 
     def stop(self) -> None:
-        """Shuts the broker down in order, by force after ``STOP_SECONDS``; does nothing if it is not running."""
+        """Shuts the broker down, by force after ``STOP_SECONDS``; does nothing if it is not running.
+
+        Started again, it first waits for the session of its former self to end: ``broker.session.timeout.ms``, 9 s.
+        """
         if self._process is None:
             return
         self._process.terminate()
@@ -142,10 +145,7 @@ class EmbeddedKafka:
         self._process = None
 
     def kill(self) -> None:
-        """Ends the broker as a power cut would (SIGKILL); does nothing if it is not running.
-
-        Started again, it first waits for the session of its former self to end: ``broker.session.timeout.ms``, 9 s.
-        """
+        """Ends the broker as a power cut would (SIGKILL); does nothing if it is not running."""
         if self._process is None:
             return
         self._process.kill()

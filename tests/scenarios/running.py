@@ -33,6 +33,7 @@ class Process:
         self.name = name
         self._log = log
         with log.open("ab") as output:
+            self._begins = output.tell()
             self._child = Guarded(
                 [sys.executable, *command], grace_seconds=1, env=environment, stdout=output, stderr=output
             )
@@ -72,6 +73,8 @@ class Process:
     def stop(self, within_s: float = 40) -> None:
         """SIGTERM; it has to end in order."""
         assert self.running, f"{self.name} had ended:\n{self.log[-3000:]}"
+        # A signal that comes before it is told to the program ends it at once, and proves nothing.
+        until(lambda: b" reads " in self._log.read_bytes()[self._begins :] or not self.running, f"{self.name} starts")
         self.terminate()
         code = self.wait(within_s)
         assert code == 0, f"{self.name} ended with {code}:\n{self.log[-3000:]}"
