@@ -140,9 +140,9 @@ class Assignment:
         """The lineage of a record outside any unit."""
         try:
             headers = headers_of(message)
-            return read_lineage(headers) if assigned.redelivered else fresh_lineage(message, headers)
+            return read_lineage(headers) if assigned.redelivered else fresh_lineage(message, headers, assigned.route)
         except (UnreadableHeadersError, HeaderError):
-            return fresh_lineage(message, ())
+            return fresh_lineage(message, (), assigned.route)
 
     def _open(self, partition: Partition, committed: Checkpoint | None) -> Assigned:
         route, redelivered = self._routes[partition.topic]

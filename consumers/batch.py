@@ -165,7 +165,7 @@ class Batch:
         for index, failure in unit.failures:
             message = unit.messages[index]
             headers = headers_of(message)
-            lineage = unit.lineages[index] if assigned.redelivered else fresh_lineage(message, headers)
+            lineage = unit.lineages[index] if assigned.redelivered else fresh_lineage(message, headers, assigned.route)
             decisions[index] = self._decide(assigned, message, headers, lineage, failure, now_ms)
         return decisions
 
@@ -199,7 +199,7 @@ class Batch:
                 outcome = "dead_lettered"
                 self._dead_letters[route.source, str(decision.reason)] += 1
                 told = dead_letter_headers(lineage, shared.group, headers, decision, now_ms)
-                self._copy(assigned, message, "dead letter", route.dead_letter, lineage, told)
+                self._copy(assigned, message, "dead letter", route.dead_letter_of(decision), lineage, told)
             case Ack():
                 outcome = "acked"
             case Discard():

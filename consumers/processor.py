@@ -16,7 +16,7 @@ from serdes.codec import Codec
 from serdes.errors import DecodeError
 from topology.decision import Failure, FailureKind
 from topology.errors import HeaderError
-from topology.headers import Headers, read_expiration, read_redelivery
+from topology.headers import Headers, read_expiration, read_persistent, read_redelivery
 from topology.lineage import Lineage
 from transport.message_headers import UnreadableHeadersError, headers_of
 from transport.protocols import Copy, Message, Topics
@@ -120,11 +120,13 @@ class Processor:
             headers = headers_of(message)
         except UnreadableHeadersError as error:
             return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
-        if headers:
+        route, place = assigned.route, assigned.partition
+        if headers or route.sets_expiration:
             expiration_ms = read_expiration(headers)
+            if route.sets_expiration:
+                expiration_ms = route.entry.expiration_ms(expiration_ms, message.timestamp()[1])
             if expiration_ms and self._clock() >= expiration_ms:
                 return _expired(expiration_ms)
-        route, place = assigned.route, assigned.partition
         if route.exhausted_at_once:
             return _exhausted(0)
         return self._record(
@@ -132,19 +134,20 @@ class Processor:
         )
 
     def _prepare_again(self, unit: Unit, message: Message) -> Record | Failure:
+        route = unit.lane.assigned.route
         try:
             headers = headers_of(message)
             lineage, due_ms, own = read_redelivery(headers)
         except UnreadableHeadersError as error:
-            unit.lineages.append(fresh_lineage(message, ()))
+            unit.lineages.append(fresh_lineage(message, (), route))
             return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
         except HeaderError as error:
-            unit.lineages.append(fresh_lineage(message, headers))
+            unit.lineages.append(fresh_lineage(message, headers, route))
             return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
+        lineage = route.with_expiration(lineage)
         unit.lineages.append(lineage)
         if lineage.expiration_ms and self._clock() >= lineage.expiration_ms:
             return _expired(lineage.expiration_ms)
-        route = unit.lane.assigned.route
         if route.entry.redelivery_policy.exceeded(lineage.deliveries):
             return _exhausted(lineage.deliveries)
         record = self._record(
@@ -215,10 +218,11 @@ def _exhausted(deliveries: int) -> Failure:
     return Failure(FailureKind.EXHAUSTED, "Exhausted", f"delivered {deliveries} times")
 
 
-def fresh_lineage(message: Message, headers: Headers) -> Lineage:
+def fresh_lineage(message: Message, headers: Headers, route: Route) -> Lineage:
     """The lineage of a record at its first delivery."""
-    expiration_ms = read_expiration(headers) if headers else 0
-    return Lineage(message.topic(), message.partition(), message.offset(), message.timestamp()[1], 0, expiration_ms)
+    place = message.topic(), message.partition(), message.offset(), message.timestamp()[1]
+    lineage = Lineage(*place, 0, read_expiration(headers), read_persistent(headers)) if headers else Lineage(*place)
+    return route.with_expiration(lineage)
 
 
 def _cancelled(error: BaseException) -> bool:

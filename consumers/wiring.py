@@ -129,13 +129,10 @@ def run_scheduler(settings: Settings) -> None:
 
 
 def _routes(settings: Settings, base: Path) -> list[Route]:
-    naming = settings.naming()
     routes = []
     for source in settings.sources:
-        entry = settings.entry(source.topic)
         key, value = codecs(source, base)
-        dead_letter = naming.dead_letter_topic(entry.dead_letter_strategy.topic, source.topic)
-        routes.append(Route(source.topic, naming.ready_topic(source.topic), dead_letter, entry, key, value))
+        routes.append(Route.of(settings, source.topic, key, value))
     return routes
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from topology.policy import NO_MAXIMUM, BackOffAlgorithm, RedeliveryPolicy
-
-LONG_MAX = 2**63 - 1
-LONG_MIN = -(2**63)
+from topology.classic.policy import NO_MAXIMUM, BackOffAlgorithm, RedeliveryPolicy
+from topology.java_numbers import to_long
 
 
 def delays(policy: RedeliveryPolicy, jitter: Iterable[float]) -> Iterator[int]:
@@ -35,7 +33,7 @@ def delays(policy: RedeliveryPolicy, jitter: Iterable[float]) -> Iterator[int]:
             draw = next(draws, None)
             if draw is None:
                 return
-            delay = _to_long(delay + delay * (policy.collision_avoidance_factor * draw))
+            delay = to_long(delay + delay * (policy.collision_avoidance_factor * draw))
         yield delay
 
 
@@ -77,19 +75,27 @@ def _step(policy: RedeliveryPolicy, previous: int) -> int:
         multiply, otherwise = previous > 0, policy.redelivery_delay
     if not (multiply and policy.use_exponential_back_off and policy.back_off_multiplier > 1):
         return otherwise
-    following = _to_long(previous * policy.back_off_multiplier)
+    following = to_long(previous * policy.back_off_multiplier)
     maximum = policy.maximum_redelivery_delay
     if maximum != NO_MAXIMUM and following > maximum:
         return max(maximum, policy.redelivery_delay)
     return following
 
 
-def _to_long(value: float) -> int:
-    """Java's narrowing of a double: towards zero, saturating at 64 bits, NaN to 0."""
-    if value != value:  # noqa: PLR0124 - the one test for NaN that needs no import
-        return 0
-    if value >= LONG_MAX:
-        return LONG_MAX
-    if value <= LONG_MIN:
-        return LONG_MIN
-    return int(value)
+def delay_range(policy: RedeliveryPolicy, redelivery: int) -> tuple[int, int]:
+    """The shortest and the longest delay in ms before redelivery number ``redelivery``, from 1.
+
+    Randomness compounds, so the range widens with the redeliveries. As :func:`delays`, it may be negative.
+    """
+    lowest = highest = policy.initial_redelivery_delay
+    spread = abs(policy.collision_avoidance_factor) if policy.randomised else 0.0
+    for _ in range(redelivery - 1):
+        # A step rises with the delay before it, but begins anew after one that is not above 0.
+        before = {lowest, highest} | ({0, 1} if lowest <= 0 < highest else set())
+        steps = [_step(policy, delay) for delay in before]
+        ends = [to_long(step * (1 + sign * spread)) for step in steps for sign in (-1, 1)]
+        following = min(ends), max(ends)
+        if following == (lowest, highest):
+            break
+        lowest, highest = following
+    return lowest, highest

@@ -33,7 +33,7 @@ def check(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFault, ...
 
 def check_plan(plan: TopologyPlan) -> tuple[TopologyFault, ...]:
     """What is wrong with the plan itself: no change of our topics can mend it."""
-    return (*_missing_sources(plan), *_replication_of_plan(plan))
+    return (*_missing_sources(plan), *_replication_of_plan(plan), *plan.warnings)
 
 
 def check_outputs(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFault, ...]:

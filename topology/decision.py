@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, assert_never
 
-from topology.backoff import LONG_MAX, redelivery_delay
+from topology.java_numbers import LONG_MAX
 from topology.lineage import Lineage
-from topology.policy import DeadLetterKind, PolicyEntry
+from topology.policy import PolicyEntry
+from topology.redelivery import redelivery_delay
 
 
 class FailureKind(StrEnum):
@@ -187,7 +188,7 @@ def decide(
             return _retry_or_bury(failure, lineage, policy, now_ms, jitter)
         case FailureKind.CLOSED:
             if policy.redelivery_policy.exceeded(lineage.deliveries):
-                return _bury(Reason.REDELIVERIES_EXCEEDED, failure, policy, now_ms)
+                return _bury(Reason.REDELIVERIES_EXCEEDED, failure, lineage, policy, now_ms)
             return Retry(0, now_ms)
         case (
             FailureKind.EXHAUSTED
@@ -196,9 +197,9 @@ def decide(
             | FailureKind.BAD_HEADERS
             | FailureKind.UNDELIVERABLE
         ):
-            return _bury(_AT_ONCE[failure.kind], failure, policy, now_ms)
+            return _bury(_AT_ONCE[failure.kind], failure, lineage, policy, now_ms)
         case FailureKind.EXPIRED:
-            return _expire(failure, policy, now_ms)
+            return _bury(Reason.EXPIRED, failure, lineage, policy, now_ms)
         case FailureKind.CRITICAL:
             return Halt(failure)
         case _:
@@ -209,7 +210,7 @@ def _retry_or_bury(
     failure: Failure, lineage: Lineage, policy: PolicyEntry, now_ms: int, jitter: Iterable[float]
 ) -> Decision:
     if policy.redelivery_policy.exceeded(lineage.deliveries):
-        return _bury(Reason.REDELIVERIES_EXCEEDED, failure, policy, now_ms)
+        return _bury(Reason.REDELIVERIES_EXCEEDED, failure, lineage, policy, now_ms)
     longest = policy.maximum_handler_delay
     if failure.after_ms is not None and longest is not None:
         delay = min(max(0, failure.after_ms), longest)
@@ -218,17 +219,16 @@ def _retry_or_bury(
     return Retry(delay, min(now_ms + delay, LONG_MAX))
 
 
-def _bury(reason: Reason, failure: Failure, policy: PolicyEntry, now_ms: int) -> DeadLetter | Discard:
-    strategy = policy.dead_letter_strategy
-    if strategy.kind is DeadLetterKind.DISCARDING:
-        return Discard(reason, failure)
-    expiration = now_ms + strategy.expiration if strategy.expiration > 0 else 0
-    return DeadLetter(reason, failure, expiration)
+def _bury(reason: Reason, failure: Failure, lineage: Lineage, policy: PolicyEntry, now_ms: int) -> DeadLetter | Discard:
+    """A dead letter, if the strategy takes such a record.
 
-
-def _expire(failure: Failure, policy: PolicyEntry, now_ms: int) -> DeadLetter | Discard:
+    As in the broker, what failed for good counts as expired, too, if its time is over by now.
+    """
     strategy = policy.dead_letter_strategy
-    if not strategy.process_expired or strategy.kind is DeadLetterKind.DISCARDING:
-        return Discard(Reason.EXPIRED, failure, AckType.EXPIRED)
+    ack_type = AckType.EXPIRED if reason is Reason.EXPIRED else AckType.POISON
+    expired = reason is Reason.EXPIRED or 0 < lineage.expiration_ms < now_ms
+    kept = reason is Reason.EXPIRED or strategy.process_poison
+    if not (kept and strategy.accepts(persistent=lineage.persistent, expired=expired)):
+        return Discard(reason, failure, ack_type)
     expiration = now_ms + strategy.expiration if strategy.expiration > 0 else 0
-    return DeadLetter(Reason.EXPIRED, failure, expiration, AckType.EXPIRED)
+    return DeadLetter(reason, failure, expiration, ack_type)

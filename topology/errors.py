@@ -33,3 +33,21 @@ class TopicNameError(TopologyError):
         super().__init__(f"topic name {name!r} {problem}")
         self.name = name
         self.problem = problem
+
+
+class DestinationError(TopologyError):
+    """A destination's name cannot be used. Raised when it is read; write another name."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"destination {name!r} {problem}")
+        self.name = name
+        self.problem = problem
+
+
+class MatchError(TopologyError):
+    """An address setting's match cannot be used. Raised when it is added; write another match."""
+
+    def __init__(self, match: str, problem: str) -> None:
+        super().__init__(f"match {match!r} {problem}")
+        self.match = match
+        self.problem = problem

@@ -25,7 +25,13 @@ SCHEDULED_DELIVERY = "_AMQ_SCHED_DELIVERY"
 EXPIRATION = "JMSExpiration"
 ACTUAL_EXPIRY = "_AMQ_ACTUAL_EXPIRY"
 ORIGINAL_EXPIRATION = "originalExpiration"
+ORIGINAL_DELIVERY_MODE = "originalDeliveryMode"
 FAILURE_CAUSE = "dlqDeliveryFailureCause"
+
+DELIVERY_MODE = "JMSDeliveryMode"
+"""The user's own: ``NON_PERSISTENT`` (or JMS's 1) says that the record may be lost; anything else that it may not."""
+
+NON_PERSISTENT = b"NON_PERSISTENT"
 
 OURS = frozenset(
     {
@@ -38,6 +44,7 @@ OURS = frozenset(
         SCHEDULED_DELIVERY,
         ACTUAL_EXPIRY,
         ORIGINAL_EXPIRATION,
+        ORIGINAL_DELIVERY_MODE,
         FAILURE_CAUSE,
     }
 )
@@ -73,7 +80,8 @@ def dead_letter_headers(
     """Headers of a dead letter.
 
     ``JMSExpiration`` is the dead letter's own; the record's, if it had one, becomes
-    ``originalExpiration``. ``_AMQ_ACTUAL_EXPIRY`` tells when an expired record was found expired.
+    ``originalExpiration``. ``_AMQ_ACTUAL_EXPIRY`` tells when an expired record was found expired, and
+    ``originalDeliveryMode`` that the record was not persistent.
     """
     headers = [pair for pair in users_own(user) if pair[0] != EXPIRATION]
     headers += _origin(lineage, group)
@@ -81,6 +89,8 @@ def dead_letter_headers(
         headers.append((EXPIRATION, b"%d" % decision.expiration_ms))
     if lineage.expiration_ms:
         headers.append((ORIGINAL_EXPIRATION, b"%d" % lineage.expiration_ms))
+    if not lineage.persistent:
+        headers.append((ORIGINAL_DELIVERY_MODE, NON_PERSISTENT))
     if decision.reason == "expired":
         headers.append((ACTUAL_EXPIRY, b"%d" % now_ms))
     headers.append((FAILURE_CAUSE, failure_cause(decision.reason, decision.failure)))
@@ -163,6 +173,16 @@ def read_expiration(headers: Headers) -> int:
     return 0
 
 
+def read_persistent(headers: Headers) -> bool:
+    """Whether a record may not be lost: false only if ``JMSDeliveryMode`` says so, the last of it."""
+    return persistent_mode(dict(headers).get(DELIVERY_MODE))
+
+
+def persistent_mode(mode: bytes | None) -> bool:
+    """Whether a value of ``JMSDeliveryMode`` means persistent."""
+    return mode not in {NON_PERSISTENT, b"1"}
+
+
 def _lineage(values: Mapping[str, bytes | None], headers: Headers) -> Lineage:
     """From the headers by their names, the last of each."""
     text = _text(values, ORIG_MESSAGE_ID)
@@ -175,7 +195,8 @@ def _lineage(values: Mapping[str, bytes | None], headers: Headers) -> Lineage:
         raise HeaderError(DELIVERY_COUNT, f"is negative: {deliveries}")
     # May be the user's own text on a retry copy too: the first that can be read.
     expiration_ms = read_expiration(headers) if EXPIRATION in values else 0
-    return Lineage(address, partition, offset, _number(values, TIMESTAMP), deliveries, expiration_ms)
+    persistent = persistent_mode(values.get(DELIVERY_MODE))
+    return Lineage(address, partition, offset, _number(values, TIMESTAMP), deliveries, expiration_ms, persistent)
 
 
 def _due(value: bytes | None) -> int | None:

@@ -10,7 +10,8 @@ class Lineage(NamedTuple):
 
     ``address``, ``partition`` and ``offset`` name the source record; ``timestamp_ms`` is that record's
     own timestamp (epoch ms). ``deliveries`` counts deliveries made, from 0. ``expiration_ms`` is
-    ``JMSExpiration`` (epoch ms, 0 = never).
+    ``JMSExpiration`` (epoch ms, 0 = never). ``persistent`` is false for a record that says by its header
+    ``JMSDeliveryMode`` that it may be lost.
     """
 
     address: str
@@ -19,6 +20,7 @@ class Lineage(NamedTuple):
     timestamp_ms: int
     deliveries: int = 0
     expiration_ms: int = 0
+    persistent: bool = True
 
     @property
     def message_id(self) -> str:
@@ -27,7 +29,7 @@ class Lineage(NamedTuple):
 
     def delivered(self, deliveries: int) -> Lineage:
         """The same record with ``deliveries`` made."""
-        return Lineage(self.address, self.partition, self.offset, self.timestamp_ms, deliveries, self.expiration_ms)
+        return self._replace(deliveries=deliveries)
 
 
 def parse_message_id(message_id: str) -> tuple[str, int, int]:

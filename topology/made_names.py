@@ -8,7 +8,8 @@ from typing import NamedTuple
 from topology.faults import Path
 from topology.naming import check_names
 from topology.policy import DeadLetterKind
-from topology.settings import PolicyEntrySection, Settings
+from topology.policy_settings import PolicyEntrySection
+from topology.settings import Settings
 from topology.tiers import tier_set
 
 GROUP_ROLE = "the group"
@@ -76,18 +77,27 @@ def _of_a_source(settings: Settings, topic: str, index: int) -> dict[str, MadeNa
     naming = settings.naming()
     ready = ("topics", "ready") if "ready" in settings.topics.model_fields_set else source
     names = {f"the ready topic of {topic}": MadeName(naming.ready_topic(topic), ready, (("group",), source))}
-    own = settings.sources[index].policy
-    entry_path: Path = ("policyEntry",) if own is None else ("sources", index, "policy")
-    section = (settings.policy_entry if own is None else own).dead_letter_strategy
-    strategy = section.value()
-    if strategy.kind is not DeadLetterKind.DISCARDING:
-        name = naming.dead_letter_topic(strategy.topic, topic)
-        shared = strategy.kind is DeadLetterKind.SHARED
-        role = f"the shared dead-letter topic {name}" if shared else f"the dead-letter topic of {topic}"
-        strategy_path = (*entry_path, "deadLetterStrategy")
-        path = source if section.topic is None else (*strategy_path, "topic")
-        names[role] = MadeName(name, path, (("group",), source, strategy_path))
+    strategy = settings.entry(topic).dead_letter_strategy
+    shared = strategy.kind is DeadLetterKind.SHARED
+    path, involved = _of_a_strategy(settings, index)
+    for template, kind in zip(strategy.templates, ("dead-letter", "expiry"), strict=False):
+        name = naming.dead_letter_topic(template, topic)
+        role = f"the shared dead-letter topic {name}" if shared else f"the {kind} topic of {topic}"
+        names[role] = MadeName(name, path, (("group",), source, involved))
     return names
+
+
+def _of_a_strategy(settings: Settings, index: int) -> tuple[Path, Path]:
+    """The path of what makes a source's dead-letter topic, and that of its strategy."""
+    own = settings.sources[index].policy
+    if own is None and settings.activemq is not None:
+        return ("sources", index, "topic"), ("activemq",)
+    if own is None and settings.artemis is not None:
+        return ("sources", index, "topic"), ("artemis",)
+    entry: Path = ("policyEntry",) if own is None else ("sources", index, "policy")
+    strategy: Path = (*entry, "deadLetterStrategy")
+    chosen = (settings.policy_entry if own is None else own).dead_letter_strategy.topic
+    return ("sources", index, "topic") if chosen is None else (*strategy, "topic"), strategy
 
 
 def _template(settings: Settings, field: str) -> Path:

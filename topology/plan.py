@@ -17,9 +17,10 @@ from topology.facts import (
     TopicFacts,
 )
 from topology.naming import Naming
-from topology.policy import DeadLetterKind, DeadLetterStrategy
+from topology.policy import DeadLetterStrategy
 from topology.settings import Settings
 from topology.tiers import tier_set
+from topology.topology_fault import TopologyFault
 
 HEADROOM_BYTES = 4096
 """What a copy may be larger than its record: our headers, and those of optional profiles."""
@@ -68,6 +69,8 @@ class TopologyPlan:
     missing_sources: tuple[str, ...]
     topics: tuple[PlannedTopic, ...]
     outputs: tuple[str, ...] = ()
+    warnings: tuple[TopologyFault, ...] = ()
+    """What the policies of the sources mean that their author may not expect."""
 
     def topic(self, name: str) -> PlannedTopic | None:
         """The planned topic of that name."""
@@ -159,6 +162,7 @@ def plan(settings: Settings, sources: Mapping[str, TopicFacts]) -> TopologyPlan:
         missing_sources=tuple(source.topic for source in settings.sources if source.topic not in sources),
         topics=tuple(topics),
         outputs=tuple(output.topic for output in settings.outputs),
+        warnings=tuple(warning for found in settings.resolutions().values() for warning in found.warnings),
     )
 
 
@@ -184,8 +188,8 @@ def _dead_letter(settings: Settings, known: Sequence[TopicFacts]) -> list[Planne
     landing: dict[str, list[tuple[TopicFacts, DeadLetterStrategy]]] = {}
     for source in known:
         strategy = settings.entry(source.name).dead_letter_strategy
-        if strategy.kind is not DeadLetterKind.DISCARDING:
-            name = settings.naming().dead_letter_topic(strategy.topic, source.name)
+        for template in strategy.templates:
+            name = settings.naming().dead_letter_topic(template, source.name)
             landing.setdefault(name, []).append((source, strategy))
     return [
         _internal(

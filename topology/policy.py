@@ -1,8 +1,9 @@
-"""What is configured for a destination: ActiveMQ's redelivery policy and dead-letter strategy.
+"""What is configured for a destination: how often and when it is redelivered, and what becomes of the rest.
 
 Counting is said once, here. *Deliveries* (and *attempts*) count from 1: the first time a handler sees
 a record is delivery 1. *Redeliveries* count from 0: redelivery ``k`` is delivery ``k + 1``, so
-``maximumRedeliveries`` = N allows N + 1 deliveries. All delays are whole milliseconds, as on the wire.
+Classic's ``maximumRedeliveries`` = N allows N + 1 deliveries. All delays are whole milliseconds, as on the
+wire.
 """
 
 from __future__ import annotations
@@ -10,56 +11,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-NO_MAXIMUM = -1
-"""``maximumRedeliveries`` and ``maximumRedeliveryDelay``: there is no limit."""
+from topology.artemis.address_settings import AddressSettings
+from topology.classic.layers import LayeredRedelivery
+from topology.classic.policy import NO_MAXIMUM, BackOffAlgorithm, RedeliveryPolicy
 
+__all__ = [
+    "NO_MAXIMUM",
+    "AddressSettings",
+    "BackOffAlgorithm",
+    "DeadLetterKind",
+    "DeadLetterStrategy",
+    "LayeredRedelivery",
+    "PolicyEntry",
+    "Redelivery",
+    "RedeliveryPolicy",
+]
 
-class BackOffAlgorithm(StrEnum):
-    """Which generation of Classic's algorithm computes the chain of delays."""
-
-    CURRENT = "current"
-    """5.9 and later: without back-off every later delay is ``redeliveryDelay``."""
-
-    ACTIVEMQ_5_8 = "activemq-5.8"
-    """5.5 to 5.8, as older articles print it: without back-off the previous delay is kept."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedeliveryPolicy:
-    """ActiveMQ Classic's ``RedeliveryPolicy``: every property under its own name, with its own default.
-
-    Values are taken as the broker takes them: it accepts negative delays, multipliers and percentages,
-    so does this class; what they then do is in :mod:`topology.backoff`. Delays are in milliseconds.
-
-    Source: the setters and defaults of ``org.apache.activemq.RedeliveryPolicy`` 5.18.6.
-    """
-
-    maximum_redeliveries: int = 6
-    initial_redelivery_delay: int = 1000
-    redelivery_delay: int = 1000
-    use_exponential_back_off: bool = False
-    back_off_multiplier: float = 5.0
-    maximum_redelivery_delay: int = NO_MAXIMUM
-    use_collision_avoidance: bool = False
-    collision_avoidance_factor: float = 0.15
-    algorithm: BackOffAlgorithm = BackOffAlgorithm.CURRENT
-
-    @property
-    def collision_avoidance_percent(self) -> int:
-        """The factor as the whole percentage that Classic's getter answers."""
-        return round(self.collision_avoidance_factor * 100)
-
-    @property
-    def randomised(self) -> bool:
-        """Whether two records that fail alike can get different delays."""
-        return self.use_collision_avoidance and self.collision_avoidance_factor != 0
-
-    def exceeded(self, deliveries: int) -> bool:
-        """Whether a record delivered ``deliveries`` times (0 = never yet) may not be delivered again.
-
-        A maximum below -1 is exceeded before the first delivery, as in Classic.
-        """
-        return self.maximum_redeliveries != NO_MAXIMUM and deliveries > self.maximum_redeliveries
+Redelivery = RedeliveryPolicy | LayeredRedelivery | AddressSettings
+"""Of either dialect: Classic's policy (of one layer, or of client and broker), or Artemis's settings."""
 
 
 class DeadLetterKind(StrEnum):
@@ -77,23 +46,53 @@ class DeadLetterKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterStrategy:
-    """ActiveMQ's dead-letter strategy, as far as one record's decision needs it.
+    """What becomes of one destination's dead letters, whatever dialect it was written in.
 
-    ``expiration`` is how long a dead letter lives, in milliseconds; 0 = for ever.
-    ``topic`` is a template: ``{topic}`` and ``{group}`` are replaced.
+    ``topic`` is a template: ``{topic}`` and ``{group}`` are replaced; so is ``expiry_topic``, where expired
+    records go instead if it is given. ``expiration`` is how long a dead letter lives, in milliseconds;
+    0 = for ever. What is not processed is dropped and counted: expired records, non-persistent ones,
+    and with ``process_poison`` false all that failed for good.
     """
 
     kind: DeadLetterKind = DeadLetterKind.INDIVIDUAL
     topic: str = "DLQ.{topic}"
+    expiry_topic: str | None = None
     process_expired: bool = True
+    process_non_persistent: bool = True
+    process_poison: bool = True
     expiration: int = 0
+    enable_audit: bool = True
+    max_audit_depth: int = 2048
+    max_producers_to_audit: int = 64
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """Of all topics that dead letters can go to."""
+        if self.kind is DeadLetterKind.DISCARDING:
+            return ()
+        return (self.topic,) if self.expiry_topic is None else (self.topic, self.expiry_topic)
+
+    def accepts(self, *, persistent: bool, expired: bool) -> bool:
+        """Whether such a record becomes a dead letter."""
+        return (
+            self.kind is not DeadLetterKind.DISCARDING
+            and (persistent or self.process_non_persistent)
+            and (not expired or self.process_expired)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyEntry:
     """Everything that decides about a failing record of one destination."""
 
-    redelivery_policy: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
+    redelivery_policy: Redelivery = field(default_factory=RedeliveryPolicy)
     dead_letter_strategy: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
     maximum_handler_delay: int | None = None
     """The longest delay (ms) a handler may ask for itself; ``None`` = it may not."""
+
+    def expiration_ms(self, own_ms: int, sent_ms: int) -> int:
+        """When a record expires (epoch ms, 0 = never) that says ``own_ms`` itself and was sent at ``sent_ms``."""
+        policy = self.redelivery_policy
+        if not isinstance(policy, AddressSettings) or sent_ms < 0:
+            return own_ms  # a record without a timestamp says nothing of its age
+        return policy.expiration_ms(own_ms, sent_ms)

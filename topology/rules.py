@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from datetime import timedelta
 
-from topology.backoff import LONG_MAX, LONG_MIN
 from topology.client_rules import client_rules, timing_rules
-from topology.faults import Path
+from topology.dialect_rules import dialect_rules, redelivery_rules
 from topology.made_names import policy_entries
 from topology.name_rules import name_rules
 from topology.serde_rules import serde_rules
-from topology.settings import Mode, RedeliveryPolicySection, Settings
+from topology.settings import Mode, Settings
 from topology.violations import Violation
 
 _OURS = frozenset({"cli", "consumers", "pipeline", "serdes", "topology", "transport"})
@@ -23,35 +21,15 @@ def violations(settings: Settings) -> Iterator[Violation]:
     """Every rule that a configuration of the right shape breaks."""
     yield from client_rules(settings)
     for path, entry in policy_entries(settings):
-        yield from _policy((*path, "redeliveryPolicy"), entry.redelivery_policy)
-    yield from name_rules(settings)
+        yield from redelivery_rules((*path, "redeliveryPolicy"), entry.redelivery_policy)
+    wrong_maps = list(dialect_rules(settings))
+    yield from wrong_maps
+    if not wrong_maps:
+        yield from name_rules(settings)
     yield from serde_rules(settings)
     yield from _handler(settings)
     yield from _limits(settings)
     yield from timing_rules(settings)
-
-
-def _policy(path: Path, policy: RedeliveryPolicySection) -> Iterator[Violation]:
-    if policy.collision_avoidance_factor is not None and policy.collision_avoidance_percent is not None:
-        yield Violation(
-            (*path, "collisionAvoidancePercent"),
-            "is given beside collisionAvoidanceFactor, and both set the same thing",
-            "keep one of the two",
-            ((*path, "collisionAvoidanceFactor"),),
-        )
-    for name, number in (
-        ("backOffMultiplier", policy.back_off_multiplier),
-        ("collisionAvoidanceFactor", policy.collision_avoidance_factor),
-    ):
-        if number is not None and not math.isfinite(number):
-            yield Violation((*path, name), "is not a finite number", "write a number, as in 1.5")
-    for name, delay in (
-        ("initialRedeliveryDelay", policy.initial_redelivery_delay),
-        ("redeliveryDelay", policy.redelivery_delay),
-        ("maximumRedeliveryDelay", policy.maximum_redelivery_delay),
-    ):
-        if not LONG_MIN <= delay <= LONG_MAX:
-            yield Violation((*path, name), "does not fit into 64 bits", "write a smaller number of milliseconds")
 
 
 def _handler(settings: Settings) -> Iterator[Violation]:

@@ -8,65 +8,26 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    ValidationInfo,
-    field_validator,
-)
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema
 
-from topology.durations import format_duration, parse_duration
+from topology.artemis.repository import address_of
+from topology.artemis.resolution import ArtemisResolution, resolve_artemis
+from topology.artemis.settings import ArtemisSection
+from topology.classic.destination import parse_destination, with_kind, without_kind
+from topology.classic.resolution import ClassicResolution, resolve_classic
+from topology.classic.settings import ClassicSection
+from topology.durations import format_duration
+from topology.kafka_names import kafka_topic
 from topology.naming import Naming
-from topology.policy import (
-    BackOffAlgorithm,
-    DeadLetterKind,
-    DeadLetterStrategy,
-    PolicyEntry,
-    RedeliveryPolicy,
-)
+from topology.policy import PolicyEntry
+from topology.policy_settings import PolicyEntrySection
+from topology.section import Duration, Section
 
-
-def _as_text(schema: dict[str, Any]) -> None:
-    schema.pop("format", None)
-    schema |= {"type": "string", "pattern": r"^\d+(\.\d+)?\s*(ms|s|m|h|d)$"}
-
-
-Duration = Annotated[
-    timedelta,
-    BeforeValidator(parse_duration),
-    PlainSerializer(format_duration, return_type=str),
-    Field(json_schema_extra=_as_text),
-]
-"""``250ms``, ``1s``, ``90s``, ``5m``, ``1h``, ``7d``."""
-
-
-_NUMBERS = (int, float, int | None, float | None)
-
-
-_LONGEST_LIFE_MS = 2**62
-"""Added to the clock it still is a 64-bit number."""
-
-
-class Section(BaseModel):
-    """Base of every part of the file: camelCase names, unknown names refused, values frozen."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _refuse_truth_as_number(cls, value: object, info: ValidationInfo) -> object:
-        """Refuse ``slots: yes``: pydantic would read it as 1."""
-        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation in _NUMBERS:
-            msg = "must be a number, not true or false"
-            raise ValueError(msg)
-        return value
+Resolution = ClassicResolution | ArtemisResolution
+"""What the maps of either dialect say of one destination."""
 
 
 class Mode(StrEnum):
@@ -85,83 +46,6 @@ class Ordering(StrEnum):
     PARTITION = "partition"
     KEY = "key"
     UNORDERED = "unordered"
-
-
-_MAXIMUM = "-1 = no limit, 0 = none; lower: dead-lettered unseen, as in Classic"
-
-
-class RedeliveryPolicySection(Section):
-    """``redeliveryPolicy``: ActiveMQ Classic's properties. Delays in milliseconds."""
-
-    maximum_redeliveries: int = Field(6, ge=-(2**31), lt=2**31, description=_MAXIMUM)
-    initial_redelivery_delay: int = Field(1000, description="ms before the first redelivery")
-    redelivery_delay: int = Field(1000, description="ms before later redeliveries")
-    use_exponential_back_off: bool = False
-    back_off_multiplier: float = 5.0
-    maximum_redelivery_delay: int = Field(-1, description="ms; -1 = no limit; only with exponential back-off")
-    use_collision_avoidance: bool = False
-    collision_avoidance_factor: float | None = Field(None, description="0.15 = plus or minus 15 %")
-    collision_avoidance_percent: int | None = Field(None, ge=-(2**15), lt=2**15)
-    algorithm: BackOffAlgorithm = BackOffAlgorithm.CURRENT
-
-    def value(self) -> RedeliveryPolicy:
-        """The policy itself."""
-        factor = self.collision_avoidance_factor
-        if factor is None:
-            percent = self.collision_avoidance_percent
-            factor = 0.15 if percent is None else percent * 0.01
-        return RedeliveryPolicy(
-            maximum_redeliveries=self.maximum_redeliveries,
-            initial_redelivery_delay=self.initial_redelivery_delay,
-            redelivery_delay=self.redelivery_delay,
-            use_exponential_back_off=self.use_exponential_back_off,
-            back_off_multiplier=self.back_off_multiplier,
-            maximum_redelivery_delay=self.maximum_redelivery_delay,
-            use_collision_avoidance=self.use_collision_avoidance,
-            collision_avoidance_factor=factor,
-            algorithm=self.algorithm,
-        )
-
-
-class DeadLetterStrategySection(Section):
-    """``deadLetterStrategy``: where dead letters go and how long they live."""
-
-    kind: DeadLetterKind = DeadLetterKind.INDIVIDUAL
-    topic: str | None = Field(
-        None, description="template with {topic} and {group}; default DLQ.{topic}, shared: ActiveMQ.DLQ"
-    )
-    process_expired: bool = True
-    expiration: int = Field(0, ge=0, le=_LONGEST_LIFE_MS, description="ms a dead letter lives; 0 = for ever")
-
-    def value(self) -> DeadLetterStrategy:
-        """The strategy itself."""
-        shared = self.kind is DeadLetterKind.SHARED
-        default = "ActiveMQ.DLQ" if shared else "DLQ.{topic}"
-        return DeadLetterStrategy(
-            kind=self.kind,
-            topic=default if self.topic is None else self.topic,
-            process_expired=self.process_expired,
-            expiration=self.expiration,
-        )
-
-
-class PolicyEntrySection(Section):
-    """What is configured for one destination (a source topic)."""
-
-    redelivery_policy: RedeliveryPolicySection = RedeliveryPolicySection()
-    dead_letter_strategy: DeadLetterStrategySection = DeadLetterStrategySection()
-    maximum_handler_delay: Duration | None = Field(
-        None, description="longest delay a handler may ask for; absent = it may not ask"
-    )
-
-    def value(self) -> PolicyEntry:
-        """The entry itself."""
-        longest = self.maximum_handler_delay
-        return PolicyEntry(
-            redelivery_policy=self.redelivery_policy.value(),
-            dead_letter_strategy=self.dead_letter_strategy.value(),
-            maximum_handler_delay=None if longest is None else longest // timedelta(milliseconds=1),
-        )
 
 
 class SerdeSection(Section):
@@ -186,7 +70,10 @@ class SourceSection(CodecSection):
     """One source topic."""
 
     topic: str = Field(min_length=1)
-    policy: PolicyEntrySection | None = Field(None, description="instead of the file's policyEntry")
+    destination: str | None = Field(
+        None, min_length=1, description="what the broker calls it: orders.eu, topic:news.sport; default as the topic"
+    )
+    policy: PolicyEntrySection | None = Field(None, description="instead of the file's policyEntry and maps")
 
 
 class OutputSection(CodecSection):
@@ -254,6 +141,8 @@ class Settings(Section):
     handler: HandlerSection | None = Field(None, description="absent = scheduler and tools only")
     mode: Mode = Mode.TRANSACTED
     policy_entry: PolicyEntrySection = PolicyEntrySection()
+    activemq: ClassicSection | None = Field(None, description="ActiveMQ Classic's maps, instead of policyEntry")
+    artemis: ArtemisSection | None = Field(None, description="Artemis's address settings, instead of policyEntry")
     journal: bool = False
     topics: TopicsSection = TopicsSection()
     limits: LimitsSection = LimitsSection()
@@ -265,9 +154,53 @@ class Settings(Section):
         Raises:
             KeyError: the topic is not a source.
         """
+        source = self._source(topic)
+        if source.policy is not None:
+            return source.policy.value()
+        resolution = self.resolution(source.destination or topic, topic)
+        return self.policy_entry.value() if resolution is None else resolution.entry
+
+    def resolution(self, destination: str, topic: str | None = None) -> Resolution | None:
+        """What the maps say of a destination, ``None`` if there are none.
+
+        Args:
+            destination: as the broker knows it; plain = a queue.
+            topic: the Kafka topic it is; without one, that of the source that it is, else of the same name.
+
+        Raises:
+            DestinationError: the name is empty.
+        """
+        kafka = self.topic_of(destination) if topic is None else topic
+        if self.activemq is not None:
+            longest = self.activemq.maximum_handler_delay_ms
+            name = parse_destination(destination)
+            return resolve_classic(self.activemq.value(), name, kafka, self.group, longest)
+        if self.artemis is not None:
+            longest = self.artemis.maximum_handler_delay_ms
+            return resolve_artemis(self.artemis.value(), without_kind(destination), kafka, longest)
+        return None
+
+    def topic_of(self, destination: str) -> str:
+        """The Kafka topic of a destination: of the source that it is, else of the same name."""
+        for source in self.sources:
+            if with_kind(source.destination or source.topic) == with_kind(destination):
+                return source.topic
+        name = without_kind(destination)
+        return kafka_topic(name if self.artemis is None else address_of(name))
+
+    def resolutions(self) -> dict[str, Resolution]:
+        """What the maps say of each source topic that has no policy of its own."""
+        found = {
+            source.topic: self.resolution(source.destination or source.topic, source.topic)
+            for source in self.sources
+            if source.policy is None
+        }
+        return {topic: resolution for topic, resolution in found.items() if resolution is not None}
+
+    def _source(self, topic: str) -> SourceSection:
         for source in self.sources:
             if source.topic == topic:
-                return (self.policy_entry if source.policy is None else source.policy).value()
+                return source
         raise KeyError(topic)
 
     def entries(self) -> dict[str, PolicyEntry]:

@@ -10,7 +10,8 @@ from typing import Any, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from topology.faults import Path, dotted
-from topology.settings import Section, Settings
+from topology.section import Section
+from topology.settings import Settings
 
 CLIENT_SETTINGS = ("kafka", "registry")
 """Parts whose names are another software's own; below them the whole rest of a path is one name."""
@@ -40,7 +41,7 @@ def is_mapping(path: Path) -> bool:
 def match_name(name: str, path: Path) -> str | None:
     """The name below ``path`` that is meant, whatever its case and underscores."""
     wanted = name.replace("_", "").lower()
-    return next((known for known in fields_at(path) if known.lower() == wanted), None)
+    return next((known for known in fields_at(path) if known.replace("-", "").lower() == wanted), None)
 
 
 def suggestion(name: str, path: Path) -> str:

@@ -7,9 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from math import ceil
+from typing import assert_never
 
-from topology.backoff import delays
-from topology.policy import NO_MAXIMUM, BackOffAlgorithm, PolicyEntry, RedeliveryPolicy
+from topology.policy import (
+    NO_MAXIMUM,
+    AddressSettings,
+    BackOffAlgorithm,
+    LayeredRedelivery,
+    PolicyEntry,
+    Redelivery,
+    RedeliveryPolicy,
+)
+from topology.redelivery import UNLIMITED, delay_range, fixed_delays, most_deliveries
 
 SMALLEST_RUNG_MS = 1000
 """The ladder's smallest tier; what has less left waits in the mixed topic."""
@@ -79,17 +88,15 @@ def tier_set(entries: Iterable[PolicyEntry]) -> TierSet:
     return TierSet(tuple(sorted(exact | set(_ladder(longest)))), mixed=True)
 
 
-def exact_delays(policy: RedeliveryPolicy) -> set[int] | None:
+def exact_delays(policy: Redelivery) -> set[int] | None:
     """The distinct positive delays of a policy, ``None`` if they are random or too many."""
     if policy.randomised:
         return None
-    redeliveries = policy.maximum_redeliveries
-    horizon = _HORIZON if redeliveries == NO_MAXIMUM else max(0, redeliveries)
     found: set[int] = set()
     previous: int | None = None
-    for delay in islice(delays(policy, ()), horizon):
-        if delay == previous:
-            break
+    for delay in islice(fixed_delays(policy), _redeliveries(policy)):
+        if delay == previous and isinstance(policy, RedeliveryPolicy):
+            break  # each of Classic's delays follows from the one before it
         previous = delay
         if delay > 0:
             found.add(delay)
@@ -98,8 +105,29 @@ def exact_delays(policy: RedeliveryPolicy) -> set[int] | None:
     return found
 
 
-def longest_delay(policy: RedeliveryPolicy) -> int:
-    """An upper bound of a policy's delays in ms, at most :data:`LONGEST_RUNG_MS`.
+def longest_delay(policy: Redelivery) -> int:
+    """An upper bound of a policy's delays in ms, at most :data:`LONGEST_RUNG_MS`."""
+    match policy:
+        case RedeliveryPolicy():
+            return _longest_of_classic(policy)
+        case LayeredRedelivery():
+            return max(_longest_of_classic(policy.client), _longest_of_classic(policy.broker))
+        case AddressSettings():
+            ranges = (delay_range(policy, redelivery) for redelivery in range(1, _redeliveries(policy) + 1))
+            return min(LONGEST_RUNG_MS, max((highest for _, highest in ranges), default=0))
+        case _:
+            assert_never(policy)
+
+
+def _redeliveries(policy: Redelivery) -> int:
+    """How many redeliveries are looked at."""
+    most = most_deliveries(policy)
+    endless = most == UNLIMITED or (most > _HORIZON and not isinstance(policy, RedeliveryPolicy))
+    return _HORIZON if endless else max(0, most - 1)
+
+
+def _longest_of_classic(policy: RedeliveryPolicy) -> int:
+    """An upper bound for one layer.
 
     Whatever was drawn before, a delay is either the redelivery delay or the one before it multiplied,
     capped, and then drawn; a negative one can be drawn to the other side.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 from examples.flights.wire import CONFIG, FLIGHTS
-from topology.backoff import delays
 from topology.configuration import load_settings
+from topology.redelivery import fixed_delays, most_deliveries
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,11 @@ def layout() -> Layout:
     settings = load_settings(CONFIG.read_text(encoding="utf-8"), name=str(CONFIG))
     entry = settings.entry(FLIGHTS)
     naming = settings.naming()
-    chain = zip(range(entry.redelivery_policy.maximum_redeliveries), delays(entry.redelivery_policy, ()), strict=False)
+    policy = entry.redelivery_policy
+    chain = islice(fixed_delays(policy), most_deliveries(policy) - 1)
     return Layout(
         group=settings.group,
-        tiers=tuple(naming.tier_topic(delay) for _, delay in chain),
+        tiers=tuple(naming.tier_topic(delay) for delay in chain),
         ready=naming.ready_topic(FLIGHTS),
         dead_letters=naming.dead_letter_topic(entry.dead_letter_strategy.topic, FLIGHTS),
         journal=naming.journal_topic(),

@@ -1,23 +1,31 @@
 from pathlib import Path
 
 import pytest
-from pydantic.alias_generators import to_camel
 
-from topology import settings
 from topology.metric_catalogue import CATALOGUE, Kind
+from topology.section import KebabSection, Section
+from topology.settings import CodecSection
 
 DOCS = Path(__file__).parents[3] / "docs"
-SECTIONS = [each for each in settings.Section.__subclasses__() if each is not settings.CodecSection]
-SECTIONS += settings.CodecSection.__subclasses__()
+ABSTRACT = (CodecSection, KebabSection)
+
+
+def sections(base: type[Section]) -> set[type[Section]]:
+    """All parts of the file."""
+    found = {part for each in base.__subclasses__() for part in sections(each)} | set(base.__subclasses__())
+    return found - set(ABSTRACT)
+
+
+SECTIONS = sorted(sections(Section), key=lambda section: section.__name__)
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
-def test_every_setting_is_in_the_reference(section: type[settings.Section]) -> None:
+def test_every_setting_is_in_the_reference(section: type[Section]) -> None:
     """docs/configuration.md has a row with a meaning for each setting there is."""
     rows = (DOCS / "configuration.md").read_text().splitlines()
-    for name in section.model_fields:
-        found = [row for row in rows if row.startswith(f"| `{to_camel(name)}` |")]
-        assert found, f"{section.__name__}.{name} is not in docs/configuration.md"
+    for field in section.model_fields.values():
+        found = [row for row in rows if row.startswith(f"| `{field.alias}` |")]
+        assert found, f"{section.__name__}.{field.alias} is not in docs/configuration.md"
         assert all(len(row.split("|")[3].strip()) > 2 for row in found)
 
 

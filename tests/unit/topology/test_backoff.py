@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from topology.backoff import LONG_MAX, LONG_MIN, delays, redelivery_delay
+from topology.backoff import delays, redelivery_delay
+from topology.java_numbers import LONG_MAX, LONG_MIN
 from topology.policy import BackOffAlgorithm, RedeliveryPolicy
 
 LONGS = st.integers(LONG_MIN, LONG_MAX)

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from topology.configuration import ConfigurationError, Fault, load_settings
+from topology.policy import RedeliveryPolicy
 from topology.settings import Mode, Settings
 
 MINIMAL = """\
@@ -44,6 +45,7 @@ policyEntry:
     collisionAvoidancePercent: 0
 """
     read = load_settings(MINIMAL + policy).entry("orders").redelivery_policy
+    assert isinstance(read, RedeliveryPolicy)
     assert (read.maximum_redeliveries, read.initial_redelivery_delay, read.redelivery_delay) == (0, 0, 0)
     assert (read.use_exponential_back_off, read.back_off_multiplier, read.maximum_redelivery_delay) == (True, 0.0, 0)
     assert (read.use_collision_avoidance, read.collision_avoidance_factor) == (True, 0.0)

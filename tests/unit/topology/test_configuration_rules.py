@@ -51,8 +51,8 @@ def strategy(text: str) -> str:
             "is given beside collisionAvoidanceFactor",
         ),
         (
-            HEAD + "policyEntry: {redeliveryPolicy: {backOffMultiplier: .nan}}",
-            "policyEntry.redeliveryPolicy.backOffMultiplier",
+            HEAD + "policyEntry: {redeliveryPolicy: {collisionAvoidanceFactor: .nan}}",
+            "policyEntry.redeliveryPolicy.collisionAvoidanceFactor",
             "is not a finite number",
         ),
         (

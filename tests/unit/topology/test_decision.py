@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.backoff import LONG_MAX, LONG_MIN, redelivery_delay
 from topology.decision import (
     NOT_DELIVERED,
     Ack,
@@ -23,8 +22,19 @@ from topology.decision import (
     Retry,
     decide,
 )
+from topology.java_numbers import LONG_MAX, LONG_MIN
 from topology.lineage import Lineage
-from topology.policy import BackOffAlgorithm, DeadLetterKind, DeadLetterStrategy, PolicyEntry, RedeliveryPolicy
+from topology.policy import (
+    AddressSettings,
+    BackOffAlgorithm,
+    DeadLetterKind,
+    DeadLetterStrategy,
+    LayeredRedelivery,
+    PolicyEntry,
+    Redelivery,
+    RedeliveryPolicy,
+)
+from topology.redelivery import most_deliveries, redelivery_delay
 
 SOURCE = Lineage("orders", partition=3, offset=42, timestamp_ms=1_700_000_000_000)
 NOW = 1_780_000_000_000
@@ -55,9 +65,20 @@ POLICIES = st.builds(
     collision_avoidance_factor=st.floats(-327.68, 327.67),
     algorithm=st.sampled_from(BackOffAlgorithm),
 )
+SETTINGS = st.builds(
+    AddressSettings,
+    max_delivery_attempts=st.integers(-5, 12),
+    redelivery_delay=LONGS | st.integers(-10, 10_000),
+    redelivery_delay_multiplier=st.floats(-10, 10),
+    redelivery_collision_avoidance_factor=st.floats(0, 1),
+    max_redelivery_delay=LONGS | st.integers(-10, 10_000),
+)
+REDELIVERIES = POLICIES | SETTINGS | st.builds(LayeredRedelivery, POLICIES, POLICIES)
+"""Both dialects, and Classic's client and broker together."""
+
 ENTRIES = st.builds(
     PolicyEntry,
-    redelivery_policy=POLICIES,
+    redelivery_policy=REDELIVERIES,
     dead_letter_strategy=st.builds(
         DeadLetterStrategy,
         kind=st.sampled_from(DeadLetterKind),
@@ -73,7 +94,7 @@ DRAWS = st.floats(-1, 1, exclude_max=True).map(repeat)
 
 
 def entry(
-    policy: RedeliveryPolicy | None = None,
+    policy: Redelivery | None = None,
     strategy: DeadLetterStrategy | None = None,
     maximum_handler_delay: int | None = None,
 ) -> PolicyEntry:
@@ -140,9 +161,9 @@ def test_success_is_a_standard_acknowledgement() -> None:
 
 
 class TestRedelivery:
-    @given(st.sampled_from(RETRYABLE), POLICIES.filter(lambda policy: policy.maximum_redeliveries != -1), DRAWS)
+    @given(st.sampled_from(RETRYABLE), REDELIVERIES.filter(lambda policy: most_deliveries(policy) != -1), DRAWS)
     def test_a_record_that_always_fails_is_delivered_exactly_as_often_as_allowed(
-        self, kind: FailureKind, policy: RedeliveryPolicy, jitter: Iterable[float]
+        self, kind: FailureKind, policy: Redelivery, jitter: Iterable[float]
     ) -> None:
         """Delivery after delivery is retried, and the one after the last redelivery ends it, kept or dropped."""
         for deliveries in count(1):
@@ -151,7 +172,7 @@ class TestRedelivery:
                 break
         assert isinstance(decision, DeadLetter)
         assert decision.reason is Reason.REDELIVERIES_EXCEEDED
-        assert deliveries == max(1, policy.maximum_redeliveries + 1)
+        assert deliveries == max(1, most_deliveries(policy))
 
     @given(POLICIES, st.sampled_from(RETRYABLE), st.integers(1, 10_000) | st.just(2**31))
     def test_without_a_maximum_it_never_ends(

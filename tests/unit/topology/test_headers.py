@@ -44,6 +44,7 @@ LINEAGES = st.builds(
     timestamp_ms=st.integers(-1, LONG_MAX),
     deliveries=st.integers(0, 2**31),
     expiration_ms=TIMES,
+    persistent=st.just(value=True),
 )
 RETRIES = st.builds(Retry, delay_ms=TIMES, due_ms=TIMES)
 

@@ -4,14 +4,10 @@ import pytest
 from pydantic import ValidationError
 
 from topology.policy import DeadLetterKind, RedeliveryPolicy
+from topology.policy_settings import DeadLetterStrategySection, PolicyEntrySection, RedeliveryPolicySection
 from topology.redaction import HIDDEN, shown
-from topology.settings import (
-    DeadLetterStrategySection,
-    LimitsSection,
-    PolicyEntrySection,
-    RedeliveryPolicySection,
-    Settings,
-)
+from topology.redelivery import most_deliveries
+from topology.settings import LimitsSection, Settings
 
 BASE = {"group": "g", "kafka": {"bootstrap.servers": "x"}, "sources": [{"topic": "a"}, {"topic": "b"}]}
 
@@ -60,8 +56,8 @@ def test_a_source_may_have_its_own_policy() -> None:
         }
     )
     assert settings.entry("a").maximum_handler_delay == 60_000
-    assert settings.entry("a").redelivery_policy.maximum_redeliveries == 6
-    assert settings.entry("b").redelivery_policy.maximum_redeliveries == 0
+    assert most_deliveries(settings.entry("a").redelivery_policy) == 7
+    assert most_deliveries(settings.entry("b").redelivery_policy) == 1
     with pytest.raises(KeyError):
         settings.entry("c")
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.backoff import redelivery_delay
 from topology.policy import PolicyEntry, RedeliveryPolicy
+from topology.redelivery import redelivery_delay
 from topology.tiers import LONGEST_RUNG_MS, MOST_EXACT_TIERS, TierSet, exact_delays, longest_delay, tier_set
 
 DAY = 86_400_000
