@@ -6,7 +6,8 @@ import typer
 import yaml
 
 from cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
-from cli.output import print_json
+from cli.output import print_json, stdout
+from cli.topology_view import print_faults
 from topology.redaction import shown
 from topology.settings import json_schema
 
@@ -15,11 +16,13 @@ app = typer.Typer(no_args_is_help=True, help="Look at the configuration; needs n
 
 @app.command()
 def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """Report every fault of the configuration, each with its place and mend."""
-    load(config, overrides)
+    """Report every fault of the configuration, each with its place and mend, and what may not be meant so."""
+    settings = load(config, overrides)
+    warnings = [warning for found in settings.resolutions().values() for warning in found.warnings]
     if as_json:
-        print_json({"ok": True, "faults": []})
+        print_json({"ok": True, "faults": [], "warnings": [warning.document() for warning in warnings]})
     else:
+        print_faults(stdout(), warnings)
         typer.echo(f"{config}: no faults")
 
 

@@ -74,11 +74,15 @@ def exit_code(error: Exception) -> int:
     from serdes.errors import SerdeError
     from topology.errors import TopologyError
     from topology.faults import ConfigurationError
+    from topology.migration.result import MigrationError
     from transport.admin_errors import ClientSettingsError, TopologyRefusedError
     from transport.errors import BrokerUnavailableError, ReaderError, TransportError, WriterFencedError
 
     known: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
-        ((ConfigurationError, ClientSettingsError, HandlerLoadError, SerdeError), exit_codes.CONFIGURATION),
+        (
+            (ConfigurationError, ClientSettingsError, HandlerLoadError, MigrationError, SerdeError),
+            exit_codes.CONFIGURATION,
+        ),
         ((BrokerUnavailableError,), exit_codes.BROKER_UNAVAILABLE),
         ((TopologyRefusedError,), exit_codes.TOPOLOGY_REFUSED),
         ((HaltedError, ReaderError, WriterFencedError), exit_codes.HALTED),

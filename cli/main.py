@@ -10,6 +10,8 @@ import typer
 from cli import config, exit_codes, topology
 from cli.broker import broker
 from cli.errors import ReportingGroup
+from cli.explain import explain
+from cli.importing import import_configuration
 from cli.run import scheduler, worker
 
 _EPILOG = "\n".join(["Exit codes", *(f"{code:>3} {text}" for code, text in exit_codes.MEANINGS.items())])
@@ -27,6 +29,8 @@ app.add_typer(topology.app, name="topology")
 app.add_typer(config.app, name="config")
 app.command()(worker)
 app.command()(scheduler)
+app.command()(explain)
+app.command(name="import")(import_configuration)
 app.command()(broker)
 
 

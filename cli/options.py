@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from topology.configuration import ConfigurationError, Fault, load_settings
+from topology.configuration import ConfigurationError, Fault, load_policies, load_settings
 from topology.settings import Settings
 
 ConfigFile = Annotated[
@@ -47,8 +47,24 @@ def load(config: Path, overrides: list[str] | None) -> Settings:
     Raises:
         ConfigurationError: the file cannot be read, or holds faults.
     """
+    return load_settings(_text(config), name=str(config), environment=os.environ, overrides=overrides or ())
+
+
+def load_partly(config: Path, overrides: list[str] | None) -> tuple[Settings, bool]:
+    """The same of a file that need not be complete: only what it says about destinations counts.
+
+    Returns:
+        the settings, and whether their sources are the file's own.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or holds faults.
+    """
+    return load_policies(_text(config), name=str(config), environment=os.environ, overrides=overrides or ())
+
+
+def _text(config: Path) -> str:
     try:
-        text = config.read_text(encoding="utf-8")
+        return config.read_text(encoding="utf-8")
     except FileNotFoundError:
         mend = "give one with --config FILE, or name it in REDELIVERY_CONFIG"
         raise ConfigurationError((Fault(str(config), "there is no such file", mend),)) from None
@@ -57,4 +73,3 @@ def load(config: Path, overrides: list[str] | None) -> Settings:
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise ConfigurationError((Fault(str(config), problem, "give a file that can be read"),)) from None
-    return load_settings(text, name=str(config), environment=os.environ, overrides=overrides or ())

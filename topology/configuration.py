@@ -5,6 +5,7 @@ Precedence: a ``--set`` flag stands above a ``REDELIVERY_...`` variable, which s
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from topology.rules import violations
 from topology.settings import Settings
 from topology.wording import refusals
 
-__all__ = ["ConfigurationError", "Fault", "load_settings"]
+__all__ = ["ConfigurationError", "Fault", "load_policies", "load_settings"]
 
 _STAND_INS: Mapping[str, Any] = {
     "group": "group",
@@ -68,6 +69,34 @@ def load_settings(
             if not faults:
                 return settings
     raise ConfigurationError(tuple(sorted(faults, key=lambda fault: _position(fault, name))))
+
+
+def load_policies(
+    text: str,
+    *,
+    name: str = "redelivery.yaml",
+    environment: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+) -> tuple[Settings, bool]:
+    """Read what a configuration says about destinations, though it may not be complete yet.
+
+    Without a group, without Kafka settings or without sources there are stand-ins for them.
+
+    Returns:
+        the settings, and whether the sources in it are the user's own.
+
+    Raises:
+        ConfigurationError: as :func:`load_settings`.
+    """
+    variables = {} if environment is None else environment
+    document = read_document(text, name, variables)
+    data = document.data if isinstance(document.data, dict) else {}
+    missing = [part for part in ("group", "kafka", "sources") if not data.get(part)]
+    # Flow style is JSON, and the last override of a name wins: what the user gives stands above.
+    stand_ins = [f"{part}={json.dumps(_STAND_INS[part])}" for part in missing]
+    settings = load_settings(text, name=name, environment=environment, overrides=[*stand_ins, *overrides])
+    given = any(override.startswith("sources") for override in overrides)
+    return settings, "sources" not in missing or given
 
 
 def _position(fault: Fault, name: str) -> tuple[float, float]:

@@ -52,7 +52,7 @@ def test_check_of_a_bad_file() -> None:
 def test_check_as_json() -> None:
     """One object, the same exit codes."""
     good, bad = run("config", "check", "--json", text=GOOD), run("config", "check", "--json", text=BAD)
-    assert (good.exit_code, json.loads(good.stdout)) == (exit_codes.OK, {"ok": True, "faults": []})
+    assert (good.exit_code, json.loads(good.stdout)) == (exit_codes.OK, {"ok": True, "faults": [], "warnings": []})
     assert bad.exit_code == exit_codes.CONFIGURATION
     found = json.loads(bad.stdout)
     assert (found["ok"], found["error"], found["message"]) == (False, "configuration", "the configuration has 2 faults")

@@ -1,0 +1,237 @@
+"""What will happen to a record that fails, as plain data: for ``redelivery explain``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, assert_never
+
+from topology.artemis.address_settings import SETTING_NAMES, AddressSettings
+from topology.artemis.resolution import ArtemisResolution
+from topology.classic.policy import RedeliveryPolicy
+from topology.classic.resolution import ClassicResolution
+from topology.classic.strategies import DiscardingStrategy, IndividualStrategy, SharedStrategy, Strategy
+from topology.policy import DeadLetterKind, LayeredRedelivery, PolicyEntry
+from topology.redelivery import UNLIMITED, delay_range, fixed_delays, most_deliveries
+from topology.settings import Settings
+from topology.tiers import TierSet, tier_set
+
+SHOWN = 12
+"""How many delays are told."""
+
+_KINDS = {
+    DeadLetterKind.INDIVIDUAL: "IndividualDeadLetterStrategy",
+    DeadLetterKind.SHARED: "SharedDeadLetterStrategy",
+    DeadLetterKind.DISCARDING: "DiscardingDeadLetterStrategy",
+}
+_MESSAGES = {
+    "persistent": (True, False),
+    "persistent_expired": (True, True),
+    "nonpersistent": (False, False),
+    "nonpersistent_expired": (False, True),
+}
+"""The four kinds of message, by what they are: persistent, expired."""
+
+
+def explain(settings: Settings, destination: str, *, sources_known: bool = True) -> dict[str, Any]:
+    """Explain one destination.
+
+    Args:
+        settings: the configuration.
+        destination: as people write it; ``queue:`` or ``topic:`` in front where that matters.
+        sources_known: whether the sources are the user's, and not stand-ins: tiers are shared among them.
+
+    Raises:
+        DestinationError: the name is empty.
+    """
+    topic = settings.topic_of(destination)
+    own = next((source.policy for source in settings.sources if source.topic == topic), None)
+    resolution = settings.resolution(destination, topic) if own is None else None
+    match resolution:
+        case None:
+            entry = (settings.policy_entry if own is None else own).value()
+            told = _simple(entry, topic, "policyEntry" if own is None else "sources.policy", settings)
+        case ClassicResolution():
+            entry = resolution.entry
+            told = _classic(resolution)
+        case ArtemisResolution():
+            entry = resolution.entry
+            told = _artemis(resolution)
+        case _:
+            assert_never(resolution)
+    entries = [*settings.entries().values(), entry] if sources_known else [entry]
+    names = _Names(settings, tier_set(entries), topic)
+    warnings = () if resolution is None else resolution.warnings
+    return {"destination": destination, "topic": topic, **told, **_redeliveries(entry, names)} | {
+        **_dead_letters(entry, names),
+        "warnings": [warning.document() for warning in warnings],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    settings: Settings
+    tiers: TierSet
+    topic: str
+
+    def waiting(self, delay_ms: int) -> str | None:
+        """Where a record with this delay waits; ``None`` = nowhere, it is ready at once."""
+        if delay_ms <= 0:
+            return None
+        tier, naming = self.tiers.place(delay_ms), self.settings.naming()
+        return naming.mixed_topic() if tier is None else naming.tier_topic(tier)
+
+
+def _redeliveries(entry: PolicyEntry, names: _Names) -> dict[str, Any]:
+    policy = entry.redelivery_policy
+    most = most_deliveries(policy)
+    delays = list(islice(fixed_delays(policy), SHOWN))
+    ranges = [list(delay_range(policy, redelivery)) for redelivery in range(1, len(delays) + 1)]
+    made = len(delays) if most == UNLIMITED else max(0, min(len(delays), most - 1))
+    attempts = [
+        {"redelivery": number, "delay_ms": max(0, delay), "delay_range_ms": limits, "tier": names.waiting(delay)}
+        for number, (delay, limits) in enumerate(zip(delays[:made], ranges, strict=False), start=1)
+    ]
+    tiers = dict.fromkeys(attempt["tier"] for attempt in attempts if attempt["tier"] is not None)
+    return {
+        "max_deliveries": most,
+        "delays_ms": delays,
+        "delay_ranges_ms": ranges,
+        "attempts": attempts,
+        "tiers": list(tiers),
+    }
+
+
+def _dead_letters(entry: PolicyEntry, names: _Names) -> dict[str, Any]:
+    strategy, naming = entry.dead_letter_strategy, names.settings.naming()
+    kept = strategy.kind is not DeadLetterKind.DISCARDING
+    topic = naming.dead_letter_topic(strategy.topic, names.topic)
+    expiry = topic
+    if strategy.expiry_topic is not None:
+        expiry = naming.dead_letter_topic(strategy.expiry_topic, names.topic)
+    return {
+        "dead_letter_topic": topic if kept and strategy.process_poison else None,
+        "expiry_topic": expiry if kept and strategy.process_expired else None,
+        "dead_letter_expiration_ms": strategy.expiration,
+    }
+
+
+def _simple(entry: PolicyEntry, topic: str, layer: str, settings: Settings) -> dict[str, Any]:
+    strategy, policy = entry.dead_letter_strategy, entry.redelivery_policy
+    dead_letter = settings.naming().dead_letter_topic(strategy.topic, topic)
+    return {
+        "dialect": "classic",
+        "layer": layer,
+        "matched": [],
+        "policy": policy_document(policy) if isinstance(policy, RedeliveryPolicy) else {},
+        "dead_letter_strategy": {
+            "kind": _KINDS[strategy.kind],
+            "processExpired": strategy.process_expired,
+            "processNonPersistent": strategy.process_non_persistent,
+            "expiration": strategy.expiration,
+            "dead_letter_destination": f"queue:{dead_letter}",
+            "accepts": {
+                name: strategy.accepts(persistent=persistent, expired=expired)
+                for name, (persistent, expired) in _MESSAGES.items()
+            },
+        },
+    }
+
+
+def _classic(resolution: ClassicResolution) -> dict[str, Any]:
+    broker = resolution.broker
+    return {
+        "dialect": "classic",
+        "layer": resolution.redelivery_layer,
+        "matched": list(resolution.matched),
+        "policy": policy_document(resolution.policy),
+        "client_policy": _layer_document(resolution),
+        "broker_redelivery_policy": None if broker.policy is None else policy_document(broker.policy),
+        "broker_redelivery_entry": broker.entry,
+        "policy_entry": resolution.strategy.entry,
+        "dead_letter_strategy": {
+            **strategy_document(resolution.strategy.strategy),
+            "dead_letter_destination": str(resolution.dead_letter),
+            "accepts": {
+                name: resolution.strategy.strategy.accepts(persistent=persistent, expired=expired)
+                for name, (persistent, expired) in _MESSAGES.items()
+            },
+        },
+        "discarded_by_plugin": broker.expired_dropped_by,
+        "dropped_by": broker.dropped_by,
+    }
+
+
+def _layer_document(resolution: ClassicResolution) -> dict[str, Any] | None:
+    policy = resolution.entry.redelivery_policy
+    return policy_document(policy.client) if isinstance(policy, LayeredRedelivery) else None
+
+
+def _artemis(resolution: ArtemisResolution) -> dict[str, Any]:
+    return {
+        "dialect": "artemis",
+        "layer": "address-settings",
+        "matched": list(resolution.resolved.matches),
+        "policy": settings_document(resolution.resolved.settings),
+        "dead_letter_strategy": None,
+    }
+
+
+def policy_document(policy: RedeliveryPolicy) -> dict[str, Any]:
+    """A Classic policy by the names of its setters and getters."""
+    return {
+        "maximumRedeliveries": policy.maximum_redeliveries,
+        "initialRedeliveryDelay": policy.initial_redelivery_delay,
+        "redeliveryDelay": policy.redelivery_delay,
+        "maximumRedeliveryDelay": policy.maximum_redelivery_delay,
+        "useExponentialBackOff": policy.use_exponential_back_off,
+        "backOffMultiplier": _number(policy.back_off_multiplier),
+        "useCollisionAvoidance": policy.use_collision_avoidance,
+        "collisionAvoidancePercent": policy.collision_avoidance_percent,
+        "collisionAvoidanceFactor": policy.collision_avoidance_factor,
+        "preDispatchCheck": policy.pre_dispatch_check,
+    }
+
+
+def settings_document(settings: AddressSettings) -> dict[str, Any]:
+    """Address settings by the names of ``broker.xml``."""
+    return {name: getattr(settings, field) for name, field in SETTING_NAMES.items()}
+
+
+def strategy_document(strategy: Strategy) -> dict[str, Any]:
+    """A dead-letter strategy by the names of its setters."""
+    document: dict[str, Any] = {
+        "kind": "SharedDeadLetterStrategy",
+        "processExpired": strategy.process_expired,
+        "processNonPersistent": strategy.process_non_persistent,
+        "expiration": strategy.expiration,
+        "enableAudit": strategy.enable_audit,
+        "maxAuditDepth": strategy.max_audit_depth,
+        "maxProducersToAudit": strategy.max_producers_to_audit,
+    }
+    match strategy:
+        case DiscardingStrategy():
+            return document | {"kind": "DiscardingDeadLetterStrategy"}
+        case SharedStrategy():
+            return document
+        case IndividualStrategy():
+            return document | {
+                "kind": "IndividualDeadLetterStrategy",
+                "queuePrefix": strategy.queue_prefix,
+                "topicPrefix": strategy.topic_prefix,
+                "queueSuffix": strategy.queue_suffix,
+                "topicSuffix": strategy.topic_suffix,
+                "useQueueForQueueMessages": strategy.use_queue_for_queue_messages,
+                "useQueueForTopicMessages": strategy.use_queue_for_topic_messages,
+                "destinationPerDurableSubscriber": strategy.destination_per_durable_subscriber,
+            }
+        case _:
+            assert_never(strategy)
+
+
+def _number(value: float) -> float | str:
+    """JSON has no NaN and no infinity; Java's words for them."""
+    if math.isnan(value):
+        return "NaN"
+    return value if math.isfinite(value) else f"{'-' if value < 0 else ''}Infinity"

@@ -1,0 +1,1 @@
+"""Reads a broker's own configuration and writes ours: ``activemq.xml``, ``broker.xml``, connection URIs."""

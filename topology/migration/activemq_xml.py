@@ -1,0 +1,231 @@
+"""Reads policies, dead-letter strategies and plugins of an ActiveMQ Classic ``activemq.xml``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from topology.classic.destination import Kind, named
+from topology.errors import DestinationError
+from topology.migration.classic_beans import Beans
+from topology.migration.classic_schema import ELEMENTS, NAMESPACE
+from topology.migration.result import Imported
+from topology.migration.start_check import drop_only_that_compiles, note_start_errors
+from topology.migration.values import Values
+from topology.migration.xml_tree import Element
+
+ROOTS = ("beans", "broker")
+_TARGETS = ("queue", "topic", "tempQueue", "tempTopic", "destination")
+_STRATEGIES = {
+    "sharedDeadLetterStrategy": "sharedDeadLetterStrategy",
+    "individualDeadLetterStrategy": "individualDeadLetterStrategy",
+    "discarding": "discarding",
+}
+_READ_BY_BROKER = {"destinationPolicy", "plugins", "destinations"}
+_TUNING = "it tunes the broker's own memory, dispatch or advisories; Kafka has its own ways"
+_REASONS = {
+    "expireMessagesPeriod": "an expired record is found when it is read, there is no scan",
+    "maxExpirePageSize": "an expired record is found when it is read, there is no scan",
+    "persistJMSRedelivered": "the delivery count is kept with the record anyway",
+    "sendDuplicateFromStoreToDLQ": "Kafka's store has no such duplicates",
+    "timeStampingBrokerPlugin": "set JMSExpiration in the producer",
+}
+
+
+def read_activemq_xml(root: Element, name: str, values: Values) -> Imported:
+    """Read a parsed ``activemq.xml``.
+
+    Args:
+        root: the document.
+        name: of the file.
+        values: for ``${...}``, beside those that the file itself holds.
+
+    Raises:
+        MigrationError: the broker itself refuses the file.
+    """
+    imported = Imported(name, "activemq")
+    beans = Beans(root, imported, values)
+    brokers = [root] if root.name == "broker" else [child for child in root.all("broker") if _is_core(child)]
+    if not brokers:
+        imported.note(root.line, "there is no <broker>, so there is nothing to carry over")
+        return imported
+    for other in brokers[1:]:
+        imported.note(other.line, "a second <broker> is not carried over: a configuration here is one broker's")
+    _ActiveMqXml(brokers[0], beans, imported).read()
+    return imported
+
+
+def _is_core(element: Element) -> bool:
+    return element.namespace.startswith(NAMESPACE)
+
+
+class _ActiveMqXml:
+    def __init__(self, broker: Element, beans: Beans, imported: Imported) -> None:
+        self._broker = broker
+        self._beans = beans
+        self._imported = imported
+
+    def read(self) -> None:
+        broker, section = self._broker, self._imported.section
+        attributes = self._beans.attributes(broker)
+        for attribute, text in attributes.items():
+            if attribute not in {"brokerName", "id", "schedulerSupport"}:
+                self._left(broker, f"{attribute}={text}", "it is about the broker itself")
+        for child in broker.children:
+            if child.name not in _READ_BY_BROKER:
+                self._left(child, f"<{child.name}>", "it is about the broker itself")
+        for policy in broker.all("destinationPolicy"):
+            for policy_map in self._beans.inside(policy, "policyMap"):
+                self._policy_map(policy_map, section)
+        plugins = [found for container in broker.all("plugins") for found in self._plugins(container)]
+        if plugins:
+            section["plugins"] = plugins
+        note_start_errors(section, str(attributes.get("schedulerSupport", "false")), broker.line, self._imported)
+        for container in broker.all("destinations"):
+            for destination in container.children:
+                self._imported.names([f"{kind}:{text}" for kind, text in [self._destination(destination)] if text])
+
+    def _policy_map(self, policy_map: Element, section: dict[str, Any]) -> None:
+        self._beans.attributes(policy_map)
+        entries: list[dict[str, Any]] = section.setdefault("policyEntries", [])
+        for container in policy_map.children:
+            for entry in self._beans.inside(container, "policyEntry"):
+                found = self._policy_entry(entry)
+                if container.name == "defaultEntry":
+                    section["defaultEntry"] = {key: text for key, text in found.items() if key not in _TARGETS}
+                elif self._is_about_something(found, entry):
+                    entries.append(found)
+        if not entries:
+            del section["policyEntries"]
+
+    def _policy_entry(self, entry: Element) -> dict[str, Any]:
+        found = self._entry(entry)
+        attributes = self._beans.attributes(entry)
+        strategy = attributes.pop("deadLetterStrategy", None)
+        for attribute, text in attributes.items():
+            if attribute not in {*_TARGETS, "id"}:
+                self._left(entry, f"{attribute}={text}", _REASONS.get(attribute, _TUNING))
+        candidates = list(self._beans.referred(entry, "deadLetterStrategy", strategy))
+        for child in entry.children:
+            if child.name == "deadLetterStrategy":
+                candidates += self._beans.inside(child, *_STRATEGIES)
+            elif child.name != "destination":
+                self._left(child, f"<{child.name}>", _REASONS.get(child.name, _TUNING))
+        for candidate in candidates[-1:]:
+            found["deadLetterStrategy"] = {candidate.name: self._strategy(candidate)}
+        return found
+
+    def _strategy(self, strategy: Element) -> dict[str, Any]:
+        found: dict[str, Any] = dict(self._beans.attributes(strategy))
+        found.pop("id", None)
+        text = found.pop("deadLetterQueue", None)
+        target = strategy.find("deadLetterQueue")
+        if text is not None:
+            found["deadLetterQueue"] = self._target_of(str(text))
+        if target is not None:
+            for child in target.children:
+                kind, name = self._destination(child)
+                found["deadLetterQueue"] = _target(kind, name)
+        if strategy.name == "discarding":
+            found.pop("deadLetterQueue", None)
+        return found
+
+    def _plugins(self, container: Element) -> Iterator[dict[str, Any]]:
+        readers: dict[str, Callable[[Element], dict[str, Any]]] = {
+            "redeliveryPlugin": self._redelivery_plugin,
+            "discardingDLQBrokerPlugin": self._discarding_plugin,
+        }
+        for plugin in container.children:
+            reader = readers.get(plugin.name) if _is_core(plugin) else None
+            if reader is not None:
+                yield {plugin.name: reader(plugin)}
+                continue
+            if _is_core(plugin) and plugin.name not in ELEMENTS:
+                self._beans.refuse(plugin, f"<{plugin.name}> is not known")
+            self._left(plugin, f"<{plugin.name}>", _REASONS.get(plugin.name, "it is about the broker itself"))
+
+    def _redelivery_plugin(self, plugin: Element) -> dict[str, Any]:
+        attributes = self._beans.attributes(plugin)
+        found: dict[str, Any] = {
+            key: attributes[key]
+            for key in ("fallbackToDeadLetter", "sendToDlqIfMaxRetriesExceeded")
+            if key in attributes
+        }
+        maps = list(self._beans.referred(plugin, "redeliveryPolicyMap", attributes.get("redeliveryPolicyMap")))
+        for child in plugin.all("redeliveryPolicyMap"):
+            maps += self._beans.inside(child, "redeliveryPolicyMap")
+        for policy_map in maps:
+            found["redeliveryPolicyMap"] = self._redelivery_map(policy_map)
+        return found
+
+    def _redelivery_map(self, policy_map: Element) -> dict[str, Any]:
+        self._beans.attributes(policy_map)
+        entries: list[dict[str, Any]] = []
+        found: dict[str, Any] = {}
+        for container in policy_map.children:
+            for entry in self._beans.inside(container, "redeliveryPolicy"):
+                policy = self._entry(entry) | {
+                    key: text for key, text in self._beans.attributes(entry).items() if key not in {*_TARGETS, "id"}
+                }
+                if container.name == "defaultEntry":
+                    found["defaultEntry"] = {key: text for key, text in policy.items() if key not in _TARGETS}
+                elif self._is_about_something(policy, entry):
+                    entries.append(policy)
+        if entries:
+            found["redeliveryPolicyEntries"] = entries
+        return found
+
+    def _discarding_plugin(self, plugin: Element) -> dict[str, Any]:
+        found = dict(self._beans.attributes(plugin))
+        found.pop("id", None)
+        return drop_only_that_compiles(found, plugin.line, self._imported)
+
+    def _entry(self, entry: Element) -> dict[str, Any]:
+        """What an entry is about: its attributes, of which the broker counts the one set last, or a child."""
+        attributes = self._beans.attributes(entry)
+        found: dict[str, Any] = {}
+        for name in _TARGETS:
+            if name not in attributes:
+                continue
+            if found:
+                self._imported.note(entry.line, f"<{entry.name}> says more than once what it is about; the last counts")
+            text = attributes[name]
+            found = (
+                self._target_of(str(text)) if name == "destination" else {name: True if name[:4] == "temp" else text}
+            )
+        for child in entry.all("destination"):
+            for destination in child.children:
+                found = _target(*self._destination(destination))
+        return found
+
+    def _is_about_something(self, found: Mapping[str, Any], entry: Element) -> bool:
+        about = [name for name in _TARGETS if name in found]
+        if not about:
+            self._imported.note(entry.line, f"<{entry.name}> is about no destination: left out")
+        return bool(about)
+
+    def _destination(self, element: Element) -> tuple[str, str]:
+        attributes = self._beans.attributes(element)
+        name = str(attributes.get("physicalName", attributes.get("name", element.text)))
+        return {"tempQueue": "temp-queue", "tempTopic": "temp-topic"}.get(element.name, element.name), name
+
+    def _target_of(self, text: str) -> dict[str, Any]:
+        """``topic://news`` as an attribute; without a kind it is a queue."""
+        for kind in Kind:
+            if text.startswith(f"{kind}://"):
+                return _target(kind, text[len(kind) + 3 :])
+        return _target(Kind.QUEUE, text)
+
+    def _left(self, element: Element, what: str, reason: str) -> None:
+        self._imported.note(element.line, f"{what} is not carried over: {reason}")
+
+
+def _target(kind: str, name: str) -> dict[str, Any]:
+    if kind == Kind.TEMP_QUEUE:
+        return {"tempQueue": True}
+    if kind == Kind.TEMP_TOPIC:
+        return {"tempTopic": True}
+    try:
+        return {kind: named(Kind(kind), name).name}
+    except (DestinationError, ValueError):
+        return {"queue": name}

@@ -1,0 +1,173 @@
+"""Reads the address settings of an Artemis ``broker.xml``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from topology.artemis.address_settings import SETTING_NAMES
+from topology.artemis.match import Wildcards
+from topology.artemis.repository import SettingsRepository
+from topology.errors import MatchError
+from topology.migration.artemis_schema import ADDRESS_SETTING, CHOICES, CORE, CORE_NAMES, WILDCARDS
+from topology.migration.placeholders import artemis_text
+from topology.migration.result import Imported, MigrationError, place
+from topology.migration.schema import valid, value
+from topology.migration.values import Values
+from topology.migration.xml_tree import Element
+
+ROOT = "configuration"
+_NAMESPACE = "urn:activemq:core"
+_INCLUDE = "http://www.w3.org/2001/XInclude"
+_ELSEWHERE = {
+    "persist-delivery-count-before-delivery": "delivery counts are kept with the record here",
+    "max-redelivery-records": "a redelivery is one record here, nothing is updated in place",
+    "message-expiry-scan-period": "an expired record is found when it is read, there is no scan",
+}
+_NOT_OURS = "it is about the broker's own memory, paging, consumers or resources; Kafka has its own ways"
+
+
+def read_broker_xml(root: Element, name: str, values: Values) -> Imported:
+    """Read a parsed ``broker.xml``.
+
+    Args:
+        root: the document.
+        name: of the file.
+        values: for ``${...}``.
+
+    Raises:
+        MigrationError: the broker itself refuses the file.
+    """
+    return _BrokerXml(root, name, values.for_artemis()).read()
+
+
+class _BrokerXml:
+    def __init__(self, root: Element, name: str, properties: Mapping[str, str]) -> None:
+        self._root = root
+        self._name = name
+        self._properties = properties
+        self._imported = Imported(name, "artemis")
+
+    def read(self) -> Imported:
+        core = self._root.find("core")
+        for element in self._root.walk():
+            if element.namespace == _INCLUDE:
+                self._imported.note(element.line, "<include> is not followed; give the file with everything in it")
+        if core is None:
+            self._imported.note(self._root.line, "there is no <core>, so there are no address settings")
+            return self._imported
+        if core.namespace != _NAMESPACE:
+            raise MigrationError(place(self._name, core.line), f"<core> is not in {_NAMESPACE}; the broker refuses it")
+        self._once(core.children, "core")
+        section = self._imported.section
+        wildcards = self._wildcards(core)
+        for child in core.children:
+            self._core_child(child)
+        markers = core.find("literal-match-markers")
+        if markers is not None:
+            section["literal-match-markers"] = self._text(markers)
+        repository = SettingsRepository(wildcards, section.get("literal-match-markers"))
+        section["address-settings"] = list(self._settings(core, repository))
+        self._addresses(core, section["address-settings"])
+        return self._imported
+
+    def _core_child(self, child: Element) -> None:
+        if child.namespace == _INCLUDE:
+            return
+        if child.name not in CORE_NAMES:
+            self._refuse(child, f"<{child.name}> is not allowed in <core>")
+        kind = CORE.get(child.name)
+        if kind is not None:
+            self._checked(child, kind)
+        if child.name in _ELSEWHERE:
+            self._imported.note(child.line, f"{child.name} is not carried over: {_ELSEWHERE[child.name]}")
+
+    def _wildcards(self, core: Element) -> Wildcards:
+        given = core.find("wildcard-addresses")
+        if given is None:
+            return Wildcards()
+        self._once(given.children, given.name)
+        found: dict[str, str] = {}
+        for child in given.children:
+            if child.name not in WILDCARDS:
+                self._refuse(child, f"<{child.name}> is not allowed in <{given.name}>")
+            text = self._checked(child, WILDCARDS[child.name])
+            if WILDCARDS[child.name] == "string" and text:
+                found[child.name] = str(text)[0]
+        if found:
+            self._imported.section["wildcard-addresses"] = found
+        return Wildcards(**{key.replace("-", "_"): character for key, character in found.items()})
+
+    def _settings(self, core: Element, repository: SettingsRepository) -> Iterator[dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        container = core.find("address-settings")
+        for element in () if container is None else container.children:
+            if element.namespace == _INCLUDE:
+                continue
+            if element.name != "address-setting":
+                self._refuse(element, f"<{element.name}> is not allowed in <address-settings>")
+            match = element.attributes.get("match")
+            if match is None:
+                self._refuse(element, "<address-setting> has no match")
+                continue
+            setting = self._setting(element)
+            match = artemis_text(match, self._properties)
+            try:
+                repository.checked(match)
+            except MatchError as error:
+                self._imported.note(
+                    element.line, f"match {match!r} {error.problem}: left out, and the broker does not start with it"
+                )
+                continue
+            if match in found:
+                self._imported.note(element.line, f"match {match!r} is here again and replaces the earlier one")
+            found[match] = {"match": match, **setting}
+        yield from found.values()
+
+    def _setting(self, element: Element) -> dict[str, Any]:
+        self._once(element.children, element.name)
+        setting: dict[str, Any] = {}
+        for child in element.children:
+            kind = ADDRESS_SETTING.get(child.name)
+            if kind is None:
+                self._refuse(child, f"<{child.name}> is not allowed in <address-setting>")
+                continue
+            found = self._checked(child, kind)
+            if child.name in CHOICES and found not in CHOICES[child.name]:
+                self._refuse(child, f"{child.name} is {found!r}, not one of {', '.join(sorted(CHOICES[child.name]))}")
+            if child.name in SETTING_NAMES:
+                setting[child.name] = found
+            else:
+                self._imported.note(child.line, f"{child.name}={found} is not carried over: {_NOT_OURS}")
+        factor = setting.get("redelivery-collision-avoidance-factor", 0.0)
+        if not 0 <= factor <= 1:
+            self._refuse(element, f"redelivery-collision-avoidance-factor is {factor}, not from 0 to 1")
+        return setting
+
+    def _addresses(self, core: Element, settings: list[dict[str, Any]]) -> None:
+        """The addresses of the file that are no dead-letter or expiry addresses themselves."""
+        aside = {each.get(key) for each in settings for key in ("dead-letter-address", "expiry-address")}
+        container = core.find("addresses")
+        for address in () if container is None else container.all("address"):
+            name = artemis_text(address.attributes.get("name", ""), self._properties)
+            if name and name not in aside:
+                self._imported.names([name])
+
+    def _checked(self, element: Element, kind: str) -> bool | int | float | str:
+        text = self._text(element)
+        if not valid(text, kind):
+            self._refuse(element, f"{element.name} is {text!r}, which is no {kind}")
+        return value(text, kind)
+
+    def _text(self, element: Element) -> str:
+        return artemis_text(element.text, self._properties).strip()
+
+    def _once(self, children: list[Element], parent: str) -> None:
+        seen: set[str] = set()
+        for child in children:
+            if child.name in seen and child.namespace != _INCLUDE:
+                self._refuse(child, f"<{child.name}> is in <{parent}> a second time")
+            seen.add(child.name)
+
+    def _refuse(self, element: Element, problem: str) -> None:
+        raise MigrationError(place(self._name, element.line), f"{problem}; the broker refuses the file")

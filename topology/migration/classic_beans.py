@@ -1,0 +1,149 @@
+"""Spring's part in an ``activemq.xml``: placeholders, references, attributes with their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from topology.migration.classic_schema import NAMESPACE, SHAPES
+from topology.migration.placeholders import UnresolvedError, read_properties, spring_text
+from topology.migration.result import Imported, MigrationError, place
+from topology.migration.schema import check_shape, valid, value
+from topology.migration.values import Values
+from topology.migration.xml_tree import Element
+
+Value = bool | int | float | str
+
+_CONFIGURERS = ("PropertyPlaceholderConfigurer", "PropertySourcesPlaceholderConfigurer")
+_PROPERTY_ELEMENTS = frozenset(("redeliveryPolicyMap", "deadLetterStrategy", "destination", "deadLetterQueue"))
+
+
+class Beans:
+    """The document's beans and properties."""
+
+    def __init__(self, root: Element, imported: Imported, values: Values) -> None:
+        self._imported = imported
+        self._by_id = {
+            element.attributes["id"]: element for element in root.walk() if element.attributes.get("id") is not None
+        }
+        own, self._configured, self._lenient = self._configurers(root)
+        self._properties = values.for_spring(own)
+        self._check(root)
+
+    def attributes(self, element: Element) -> dict[str, Value]:
+        """The attributes of an element with their types, placeholders replaced.
+
+        Raises:
+            MigrationError: the broker refuses one of them.
+        """
+        shape = SHAPES.get(element.name)
+        found: dict[str, Value] = {}
+        for name, text in element.attributes.items():
+            resolved = self._resolved(element, text)
+            kind = "string" if shape is None else shape.attributes.get(name, "string")
+            if not valid(resolved, kind):
+                self.refuse(element, f"{name}={resolved!r} is no {kind}")
+            if resolved != text and kind != "string":
+                self._imported.note(
+                    element.line,
+                    f"{name} holds a placeholder, which a broker refuses unless started with validate=false",
+                )
+            found[name] = value(resolved, kind)
+        return found
+
+    def inside(self, container: Element, *names: str) -> Iterator[Element]:
+        """The children of these names, those referred to included; others are noted."""
+        for child in container.children:
+            if child.name in names and child.namespace.startswith(NAMESPACE):
+                yield child
+            elif child.name == "ref":
+                yield from self.referred(container, container.name, f"#{child.attributes.get('bean', '')}", names)
+            elif child.namespace.startswith(NAMESPACE):
+                self._imported.note(child.line, f"<{child.name}> is not carried over: there is no such thing here")
+            else:
+                self._imported.note(
+                    child.line,
+                    f"<{child.name}> is not carried over: it is a bean of Spring, only the broker can make it",
+                )
+
+    def referred(
+        self, element: Element, name: str, reference: Value | None, names: tuple[str, ...] = ()
+    ) -> Iterator[Element]:
+        """The bean that an attribute refers to as ``#id``."""
+        if reference is None:
+            return
+        bean = self._by_id.get(str(reference).removeprefix("#"))
+        if bean is None:
+            self.refuse(element, f"{name} refers to {reference!r}, which is not in this file")
+        elif names and bean.name not in names:
+            self._imported.note(bean.line, f"<{bean.name}> is not carried over: there is no such thing here")
+        else:
+            yield bean
+
+    def refuse(self, element: Element, problem: str) -> None:
+        """The broker does not load the file.
+
+        Raises:
+            MigrationError: always.
+        """
+        raise MigrationError(place(self._imported.name, element.line), f"{problem}; the broker refuses the file")
+
+    def _check(self, root: Element) -> None:
+        """Check everything against the schema, as the broker does before it looks at anything."""
+        for element in root.walk():
+            shape = SHAPES.get(element.name)
+            if shape is None or not element.namespace.startswith(NAMESPACE):
+                continue
+            if element.name in _PROPERTY_ELEMENTS and not element.attributes:
+                # The name of a property as well as of a bean; a property holds beans.
+                if element.name != "redeliveryPolicyMap":
+                    check_shape(element, shape, self._imported.name, lenient=self._configured)
+                continue
+            check_shape(element, shape, self._imported.name, lenient=self._configured)
+
+    def _resolved(self, element: Element, text: str) -> str:
+        if not self._configured or "${" not in text:
+            return text
+        try:
+            return spring_text(text, self._properties)
+        except UnresolvedError as missing:
+            if self._lenient:
+                return text
+            raise MigrationError(
+                place(self._imported.name, element.line),
+                f"needs a value for {missing.name}: give it with --property {missing.name}=VALUE",
+            ) from None
+
+    def _configurers(self, root: Element) -> tuple[dict[str, str], bool, bool]:
+        """The properties that the file holds itself, whether placeholders are replaced at all, and leniently."""
+        found: dict[str, str] = {}
+        configured = lenient = False
+        for bean in root.all("bean"):
+            if not bean.attributes.get("class", "").endswith(_CONFIGURERS):
+                continue
+            configured = True
+            for setting in bean.all("property"):
+                name = setting.attributes.get("name", "")
+                if name in {"properties", "localProperties"}:
+                    found |= _properties(setting)
+                elif name in {"location", "locations"}:
+                    self._imported.note(
+                        setting.line, "properties of other files are not read: give them with --property"
+                    )
+                elif name == "ignoreUnresolvablePlaceholders":
+                    lenient = (setting.attributes.get("value") or "").strip() == "true"
+        for element in root.all("property-placeholder"):
+            configured = True
+            self._imported.note(element.line, "properties of other files are not read: give them with --property")
+        return found, configured, lenient
+
+
+def _properties(setting: Element) -> dict[str, str]:
+    found = read_properties(setting.attributes.get("value", ""))
+    for element in setting.walk():
+        if element.name == "value":
+            found |= read_properties("".join(element.pieces))
+        elif element.name == "prop":
+            found[element.attributes.get("key", "")] = element.text
+        elif element.name == "entry":
+            found[element.attributes.get("key", "")] = element.attributes.get("value", element.text)
+    return found

@@ -1,0 +1,89 @@
+"""``${name}`` in a broker's configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
+_MOST_ROUNDS = 20
+_MOST_CHARACTERS = 1_000_000
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+
+
+class UnresolvedError(Exception):
+    """A placeholder has no value; ``name`` is what it asks for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def spring_text(text: str, properties: Mapping[str, str]) -> str:
+    """A text with Spring's placeholders replaced, defaults behind a colon included.
+
+    Raises:
+        UnresolvedError: one has neither a value nor a default.
+
+    Source: ``PropertyPlaceholderConfigurer``.
+    """
+
+    def replacement(found: re.Match[str]) -> str:
+        whole = found[1]
+        name, colon, default = whole.partition(":")
+        if whole in properties:
+            return properties[whole]
+        if name in properties:
+            return properties[name]
+        if colon:
+            return default
+        raise UnresolvedError(name)
+
+    return _replaced(text, replacement)
+
+
+def artemis_text(text: str, properties: Mapping[str, str]) -> str:
+    """A text with Artemis's placeholders replaced; one without a value becomes empty.
+
+    Source: ``XMLUtil.replaceSystemPropsInString``.
+    """
+
+    def replacement(found: re.Match[str]) -> str:
+        name, _, default = found[1].strip().partition(":")
+        return properties.get(name.strip(), default.strip())
+
+    return _replaced(text, replacement)
+
+
+def _replaced(text: str, replacement: object) -> str:
+    """Values may hold placeholders themselves; one that holds itself is left alone in the end."""
+    for _ in range(_MOST_ROUNDS):
+        following = _PLACEHOLDER.sub(replacement, text)  # type: ignore[call-overload]
+        if following == text or len(following) > _MOST_CHARACTERS:
+            break
+        text = following
+    return str(text)
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """Java's ``.properties`` format, as it stands in a configurer's value."""
+    found: dict[str, str] = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        logical = line.strip()
+        if not logical or logical[0] in "#!":
+            continue
+        while logical.endswith("\\") and not logical.endswith("\\\\"):
+            logical = logical[:-1] + next(lines, "").strip()
+        match = re.match(r"((?:\\.|[^=:\s\\])*)\s*[=:]?\s*(.*)", logical)
+        if match is not None:
+            found[_plain(match[1])] = _plain(match[2])
+    return found
+
+
+def _plain(text: str) -> str:
+    return re.sub(
+        r"\\(?:u([0-9a-fA-F]{4})|(.))",
+        lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPES.get(found[2], found[2]),
+        text,
+    )
