@@ -14,7 +14,7 @@ import pytest
 
 from topology.backoff import delays
 from topology.policy import RedeliveryPolicy
-from topology.settings import RedeliveryPolicySection
+from topology.policy_settings import RedeliveryPolicySection
 
 Case = dict[str, Any]
 """One recorded case as it stands in the file."""

@@ -1,0 +1,29 @@
+"""The recorded answers of the real brokers, as the tests read them (see data/README.md)."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DATA = Path(__file__).parent / "data"
+
+Case = dict[str, Any]
+"""One recorded case as it stands in the file."""
+
+
+@cache
+def recording(name: str) -> dict[str, Any]:
+    """A file of recordings: its sections by name."""
+    return dict(json.loads((DATA / name).read_text(encoding="utf-8")))
+
+
+def cases(name: str, section: str) -> list[Case]:
+    """All cases of a section."""
+    return list(recording(name)[section])
+
+
+def each(name: str, section: str) -> pytest.MarkDecorator:
+    """Runs a test once for each case of a section."""
+    return pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in cases(name, section)])

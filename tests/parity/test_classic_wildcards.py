@@ -1,0 +1,80 @@
+"""Every pattern means what it means to the real ActiveMQ Classic, and the same entry of a map decides."""
+
+import pytest
+
+from tests.parity.recordings import Case, each
+from topology.classic.choice import Choice, choose, choose_put, compare
+from topology.classic.destination import Destination, parse_destination
+from topology.classic.destination_map import DestinationMap
+from topology.classic.filters import filter_kind, matches
+from topology.errors import DestinationError
+
+FILE = "classic_wildcards.json"
+
+
+@each(FILE, "filter_match")
+def test_a_pattern_means_the_same_names(case: Case) -> None:
+    """The filter is of the recorded class and matches what it matched."""
+    pattern = parse_destination(case["pattern"])
+    assert filter_kind(pattern) == case["filter"]
+    assert matches(pattern, parse_destination(case["name"])) is case["match"]
+
+
+@each(FILE, "parse")
+def test_a_name_is_taken_apart_alike(case: Case) -> None:
+    """Words, parts and options are the recorded ones; what is refused there is refused here."""
+    if "error" in case:
+        with pytest.raises(DestinationError):
+            parse_destination(case["input"])
+        return
+    found = parse_destination(case["input"])
+    assert {
+        "physical_name": found.name,
+        "is_pattern": found.pattern,
+        "is_composite": found.composite,
+        "paths": None if found.composite else found.paths,
+        "parts_sorted": [str(part) for part in found.parts] or None,
+        "options": dict(found.options) or None,
+    } == {name: value for name, value in case.items() if name not in {"id", "input", "qualified_name"}}
+
+
+@each(FILE, "compare")
+def test_two_names_are_ranked_alike(case: Case) -> None:
+    """The comparison gives the recorded sign, even where it is not antisymmetric."""
+    one, other = parse_destination(case["a"]), parse_destination(case["b"])
+    assert compare(one, other) == case["sign"]
+    assert compare(other, one) == case.get("sign_swapped", compare(other, one))
+
+
+def assert_recorded(choice: Choice, lookup: Case) -> None:
+    """The broker's winner, or one of them where it changed its mind; and we know which it was."""
+    if lookup["winner"] == "unstable":
+        assert not choice.stable
+        assert choice.winner in lookup["possible_winners"]
+    else:
+        assert choice.stable
+        assert choice.winner == lookup["winner"]
+
+
+def lookups(patterns: list[Destination], case: Case) -> list[tuple[Destination, Case]]:
+    """Each name that was looked up; what the map answers with is checked on the way."""
+    found = [(parse_destination(lookup["name"]), lookup) for lookup in case["lookups"]]
+    for destination, lookup in found:
+        assert DestinationMap(patterns).candidates(destination) == lookup["candidates"]
+    return found
+
+
+@each(FILE, "map_choose")
+def test_the_same_entry_decides(case: Case) -> None:
+    """Of entries from a configuration file, the recorded one wins wherever the broker's answer is a fact."""
+    patterns = [parse_destination(entry) for entry in case["entries"]]
+    for destination, lookup in lookups(patterns, case):
+        assert_recorded(choose(patterns, destination), lookup)
+
+
+@each(FILE, "map_put_choose")
+def test_the_same_entry_decides_among_policies_put_by_a_client(case: Case) -> None:
+    """Of policies that do not know their destination the broker's answer is only a fact if one matches."""
+    patterns = [parse_destination(entry) for entry in case["put"]]
+    for destination, lookup in lookups(patterns, case):
+        assert_recorded(choose_put(patterns, destination), lookup)
