@@ -30,11 +30,17 @@ from consumers.observer import (
     WorkerState,
 )
 from topology import metric_catalogue as catalogue
-from topology.decision import Reason
+from topology.decision import AckType, Reason
 from topology.metric_catalogue import Kind, Metric
 from topology.settings import Settings
 
 _MANY_ATTEMPTS = 10
+_OUTCOMES = (
+    ("acked", AckType.STANDARD),
+    ("recovered", AckType.STANDARD),
+    ("retried", AckType.REDELIVERED),
+    *((outcome, ack) for outcome in ("dead_lettered", "discarded") for ack in (AckType.POISON, AckType.EXPIRED)),
+)
 _Labels = tuple[str, ...]
 
 
@@ -69,7 +75,10 @@ class Measurements(Collector):
     def begin_at_zero(self, topics: Collection[str]) -> None:
         """Expose now what would appear with its first event: Prometheus sees no increase of what was not there."""
         self._counts[catalogue.DEAD_LETTERS.name].update({(topic, reason): 0 for topic in topics for reason in Reason})
-        self._counts[catalogue.REDELIVERIES.name].update({(topic, "1"): 0 for topic in topics})
+        outcomes = [(outcome, ack.name.lower()) for outcome, ack in _OUTCOMES]
+        self._counts[catalogue.DELIVERIES.name].update({(topic, *each): 0 for topic in topics for each in outcomes})
+        for first in (catalogue.REDELIVERIES, catalogue.SUCCESSES):
+            self._counts[first.name].update({(topic, "1"): 0 for topic in topics})
         self._counts[catalogue.EARLY.name].update({(where,): 0 for where in ("handler", "release")})
         self._counts[catalogue.REBALANCES.name].update({(event,): 0 for event in ("assigned", "revoked", "lost")})
 

@@ -1,0 +1,164 @@
+"""Everything at a glance: is anything wrong, and in which group."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard
+
+from grafana.frame import GROUPS, Section, framed
+from grafana.panels import ANY_IS_BAD, ROW, Levels, Panel, Query, figure, graph, listing
+
+_G = 'group=~"$group"'
+
+
+def overview() -> Dashboard:
+    """The dashboard to begin with."""
+    return framed(
+        "redelivery-overview",
+        "Redelivery / Overview",
+        "All consumer groups that use kafka-redelivery. What is red is explained by its runbook.",
+        [GROUPS],
+        [Section("Is anything wrong?", _wrong()), Section("What happens", _flow()), Section("Processes", _processes())],
+    )
+
+
+def _wrong() -> list[Panel]:
+    return [
+        figure(
+            "Alerts firing",
+            "Alerts of deploy/prometheus/rules that fire now. Open the alert: it leads to its runbook.",
+            "none",
+            Query('count(ALERTS{alertname=~"Redelivery.*", alertstate="firing"}) or vector(0)'),
+            levels=ANY_IS_BAD,
+        ),
+        figure(
+            "Partitions without an owner",
+            "Nobody reads them. During a start or a rebalance that is normal for seconds, not for minutes.",
+            "none",
+            Query(f"sum(max by (group, topic) (redelivery_unowned_partitions{{{_G}}}))"),
+            levels=ANY_IS_BAD,
+            runbook="RedeliveryPartitionUnowned",
+        ),
+        figure(
+            "Halted partitions",
+            "Not read until a restart, to protect data: the broker refuses even a dead letter. See the worker's log.",
+            "none",
+            Query(f"sum(redelivery_halted_partitions{{{_G}}})"),
+            levels=ANY_IS_BAD,
+            runbook="RedeliveryWorkerHalted",
+        ),
+        figure(
+            "Overdue in the tiers",
+            "How long ago the oldest record should have left its tier. More than seconds: a scheduler is stuck.",
+            "s",
+            Query(
+                "clamp_min(max(time() - "
+                f"redelivery_pending_oldest_timestamp_seconds{{{_G}}} - redelivery_tier_delay_seconds{{{_G}}}), 0)"
+            ),
+            levels=Levels(5, 30),
+            runbook="RedeliverySchedulerStalled",
+            none="nothing waits",
+        ),
+        figure(
+            "Dead letters kept",
+            "Records that nobody has processed. Look at why on the dashboard Dead letters.",
+            "short",
+            Query(f"sum(redelivery_dead_letter_depth{{{_G}}})"),
+            levels=Levels(warning=1),
+            runbook="RedeliveryDeadLettersGrowing",
+            none="0",
+        ),
+        figure(
+            "Until the first one is deleted",
+            "Then retention may delete the oldest dead letter for good. Decide about it before.",
+            "s",
+            Query(f"min(redelivery_dead_letter_deletion_timestamp_seconds{{{_G}}}) - time()"),
+            levels=Levels(7 * 86_400, 86_400, reverse=True),
+            runbook="RedeliveryDeadLetterNearRetention",
+            none="never",
+        ),
+    ]
+
+
+def _flow() -> list[Panel]:
+    return [
+        graph(
+            "Deliveries by outcome",
+            "What workers finish in a second. Mostly retried: look at the group's handler and what it calls.",
+            "ops",
+            Query(f"sum by (outcome) (rate(redelivery_deliveries_total{{{_G}}}[$__rate_interval]))", "{{outcome}}"),
+            stacked=True,
+            runbook="RedeliveryStorm",
+        ),
+        graph(
+            "Dead letters by reason",
+            "Each is a record that was not processed. The reason says where to look: see the runbook.",
+            "ops",
+            Query(
+                f"sum by (group, reason) (rate(redelivery_dead_letters_total{{{_G}}}[$__rate_interval]))",
+                "{{group}} {{reason}}",
+            ),
+            stacked=True,
+            runbook="RedeliveryDeadLettersGrowing",
+        ),
+        graph(
+            "Lag",
+            "Records not finished, by group and topic. Growing for long: more workers, more slots, a faster handler.",
+            "short",
+            Query(f"sum by (group, topic) (redelivery_lag{{{_G}}})", "{{group}} {{topic}}"),
+            runbook="RedeliveryLagGrowing",
+        ),
+        graph(
+            "Waiting for their redelivery",
+            "Records in the tiers. A hump after a failure is what they are for; a wall that stays is a scheduler's.",
+            "short",
+            Query(f"sum by (group, tier) (redelivery_pending{{{_G}}})", "{{tier}}"),
+            stacked=True,
+            runbook="RedeliverySchedulerStalled",
+        ),
+        graph(
+            "Redeliveries a second",
+            "By group. A jump in all groups: something that all of them call is down.",
+            "ops",
+            Query(f"sum by (group) (rate(redelivery_redeliveries_total{{{_G}}}[$__rate_interval]))", "{{group}}"),
+            runbook="RedeliveryStorm",
+        ),
+        graph(
+            "Lateness of redeliveries, 99 %",
+            "From due until handed to the handler. The scheduler's part of it is on its own dashboard.",
+            "s",
+            Query(
+                "histogram_quantile(0.99, sum by (group, le) "
+                f"(rate(redelivery_delivery_lateness_seconds_bucket{{{_G}}}[$__rate_interval])))",
+                "{{group}}",
+            ),
+            levels=Levels(1, 5),
+            runbook="RedeliveryRetriesLate",
+        ),
+    ]
+
+
+def _processes() -> list[Panel]:
+    return [
+        graph(
+            "Processes",
+            "Workers and schedulers that are scraped. Fewer than there should be: look at the orchestrator.",
+            "none",
+            Query(f"count by (group, role) (redelivery_build_info{{{_G}}})", "{{group}} {{role}}"),
+            runbook="RedeliveryTargetDown",
+            width=ROW // 3,
+        ),
+        graph(
+            "Partitions owned",
+            "By process. All on one of several: it has just joined, or the others do not take part.",
+            "none",
+            Query(f"sum by (role, instance) (redelivery_assigned_partitions{{{_G}}})", "{{role}} {{instance}}"),
+            runbook="RedeliveryPartitionUnowned",
+            width=ROW // 3,
+        ),
+        listing(
+            "Versions and names",
+            "exported_instance is the configured name; two processes of a role must not share one (RedeliveryFenced).",
+            Query(f"redelivery_build_info{{{_G}}}"),
+            width=ROW // 3,
+        ),
+    ]

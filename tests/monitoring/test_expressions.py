@@ -1,0 +1,101 @@
+"""What dashboards and rules ask for is in the catalogue: every metric, and every label that it has."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from grafana.__main__ import outdated
+from tests.monitoring.expressions import DASHBOARDS, ROOT, panels, rules, used
+from topology.metric_catalogue import CATALOGUE, COMMON, Kind
+
+OTHERS = {
+    "up": {"job", "instance"},
+    "ALERTS": {"alertname", "alertstate", "severity"},
+}
+"""Metrics of Prometheus itself."""
+
+
+def known() -> dict[str, set[str]]:
+    """Every series that Prometheus can have of ours -> its labels."""
+    found = {name: {*labels} for name, labels in OTHERS.items()}
+    for metric in CATALOGUE:
+        labels = {*COMMON, *metric.labels, "job", "instance"}
+        match metric.kind:
+            case Kind.COUNTER:
+                found[f"{metric.name}_total"] = labels
+            case Kind.GAUGE:
+                found[metric.name] = labels
+            case Kind.HISTOGRAM:
+                found |= {f"{metric.name}_{end}": labels for end in ("count", "sum")}
+                found[f"{metric.name}_bucket"] = labels | {"le"}
+    return found
+
+
+def asked() -> Iterator[tuple[str, str, frozenset[str]]]:
+    """Where an expression stands, what it is, and which labels its legend names."""
+    for panel in panels("billing"):
+        for each in panel.expressions:
+            yield each.where, each.text, each.labels
+    for kind in ("alert", "record"):
+        for name, text in rules(kind):
+            yield name, text, frozenset()
+
+
+@pytest.mark.parametrize(("text", "legend"), [each[1:] for each in asked()], ids=[each[0] for each in asked()])
+def test_its_metrics_and_labels_exist(text: str, legend: frozenset[str]) -> None:
+    """A label that no metric has would match everything, or group nothing, in silence."""
+    metrics, labels = used(text)
+    assert metrics
+    assert metrics <= known().keys()
+    assert labels | legend <= set().union(*(known()[metric] for metric in metrics))
+
+
+def test_a_dashboard_is_what_its_code_makes() -> None:
+    """Nobody edits the JSON."""
+    assert outdated() == []
+
+
+def test_every_metric_of_the_catalogue_is_seen_somewhere() -> None:
+    """A metric that nobody looks at is not worth its series."""
+    seen = set().union(*(used(text)[0] for _, text, _ in asked()))
+    plain = {re.sub(r"_(total|bucket|count|sum)$", "", name) for name in seen}
+    assert {metric.name for metric in CATALOGUE} <= plain
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_every_panel_says_what_to_do(path: Path) -> None:
+    """A description, a unit where there is a number, and links only to pages that are there."""
+    alerts = {name for name, _ in rules("alert")}
+    document = json.loads(path.read_text())
+    shown = [panel for panel in document["panels"] if panel["type"] != "row"]
+    numbers = [panel["id"] for panel in document["panels"]]
+    assert len(set(numbers)) == len(numbers)
+    for panel in shown:
+        assert len(panel["description"]) > 20, panel["title"]
+        assert panel["type"] == "table" or panel["fieldConfig"]["defaults"]["unit"]
+        for link in panel.get("links", []):
+            assert re.fullmatch(r"\$\{runbooks\}/(\w+)\.md", link["url"])
+            assert link["url"].removeprefix("${runbooks}/").removesuffix(".md") in alerts
+
+
+def test_variables_of_queries_are_variables_of_their_dashboard() -> None:
+    """An unknown one would be sent to Prometheus as it is written."""
+    for path in DASHBOARDS:
+        document = json.loads(path.read_text())
+        names = {variable["name"] for variable in document["templating"]["list"]}
+        for panel in document["panels"]:
+            for target in panel.get("targets", []):
+                wanted = set(re.findall(r"\$(\w+)", target["expr"])) - {"__rate_interval", "__range"}
+                assert wanted <= names, panel["title"]
+
+
+def test_provisioning_files_are_yaml_of_the_version_that_grafana_reads() -> None:
+    """One with a datasource, one with a provider of dashboards."""
+    found = {path.parent.name: yaml.safe_load(path.read_text()) for path in ROOT.glob("grafana/provisioning/*/*.yaml")}
+    assert {name: document["apiVersion"] for name, document in found.items()} == {"dashboards": 1, "datasources": 1}
+    assert found["datasources"]["datasources"][0]["type"] == "prometheus"
+    assert found["dashboards"]["providers"][0]["type"] == "file"
