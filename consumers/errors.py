@@ -10,8 +10,8 @@ class ConsumersError(Exception):
 class HandlerLoadError(ConsumersError):
     """The configured handler or exception class cannot be loaded or used. Raised at start only."""
 
-    def __init__(self, target: str, problem: str) -> None:
-        super().__init__(f"handler {target}: {problem}")
+    def __init__(self, target: str, problem: str, mend: str) -> None:
+        super().__init__(f"handler {target}: {problem}; {mend}")
         self.target = target
 
 

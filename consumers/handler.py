@@ -11,15 +11,16 @@ from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, cast
 
 from consumers.errors import HandlerLoadError
 from consumers.record import Context, Record, Redeliver, Reject
 from topology.decision import Failure, FailureKind
+from topology.rules import OUR_PACKAGES
 
 _log = logging.getLogger(__name__)
 
-_OURS = frozenset({"cli", "consumers", "pipeline", "serdes", "topology", "transport"})
 _TWO = 2
 _SURVIVED = (Exception, CancelledError)
 _RAISED = "the handler raised (shown once for each class):"
@@ -78,7 +79,8 @@ def load_handler(target: str, not_retryable: Sequence[str], stack: ExitStack) ->
             if isinstance(found, AbstractContextManager):
                 found = stack.enter_context(found)
         except Exception as error:
-            raise HandlerLoadError(target, f"cannot be started: {type(error).__name__}: {error}") from error
+            problem = f"cannot be started: {type(error).__name__}: {error}"
+            raise HandlerLoadError(target, problem, "see to what it needs, or correct the class") from error
     exceptions = tuple(_exception(name) for name in not_retryable)
     return as_handler(found, exceptions, target=target)
 
@@ -92,10 +94,11 @@ def as_handler(
         HandlerLoadError: it takes neither (record) nor (record, context), or is a generator.
     """
     if not callable(function):
-        raise HandlerLoadError(target, "is not callable")
+        raise HandlerLoadError(target, "is not callable", "name a function, or a class whose objects can be called")
     bodies = (function, function if inspect.isroutine(function) else type(function).__call__)
     if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in bodies):
-        raise HandlerLoadError(target, "is a generator, which does nothing when it is called: emit with context.send")
+        problem = "is a generator, which does nothing when it is called"
+        raise HandlerLoadError(target, problem, "emit with context.send instead of yield")
     asynchronous = any(map(inspect.iscoroutinefunction, bodies))
     return Handler(
         cast("Callable[[Record, Context], Awaitable[None] | None]", function),
@@ -138,32 +141,38 @@ def _takes_context(function: Callable[..., object], target: str) -> bool:
         except TypeError:
             continue
         return arguments == _TWO
-    raise HandlerLoadError(target, f"must take (record) or (record, context), it takes {signature}")
+    problem = f"must take (record) or (record, context), it takes {signature}"
+    raise HandlerLoadError(target, problem, "give it these parameters, and defaults to all others")
 
 
 def _find(target: str) -> Any:  # noqa: ANN401 - whatever the user's module holds
     module_name, _, attribute = target.partition(":")
     top = module_name.partition(".")[0]
-    hint = f"; '{top}' is a package of kafka-redelivery itself, name yours differently" if top in _OURS else ""
+    hint = f"'{top}' is a package of kafka-redelivery itself, name yours differently" if top in OUR_PACKAGES else ""
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
         own = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == top
         # The last place is the configuration's folder: where the user's modules are.
         where = f"searched: {', '.join(sys.path[:2])}, ..., {sys.path[-1]}" if own else f"at {_last_line(error)}"
-        raise HandlerLoadError(
-            target, f"cannot be imported: {type(error).__name__}: {error} ({where}){hint}"
-        ) from error
+        mend = f"put {top} beside the configuration file, or install it" if own else "correct what fails there"
+        problem = f"cannot be imported: {type(error).__name__}: {error} ({where})"
+        raise HandlerLoadError(target, problem, hint or mend) from error
     found: Any = module
     for part in attribute.split("."):
+        names = dir(found)
         found = getattr(found, part, None)
         if found is None:
-            raise HandlerLoadError(target, f"module {module_name} has no {attribute}{hint}")
+            close = get_close_matches(part, names, n=1)
+            mend = f"did you mean {close[0]}?" if close else "correct the name"
+            raise HandlerLoadError(target, f"module {module_name} has no {attribute}", hint or mend)
     return found
 
 
 def _last_line(error: BaseException) -> str:
     """The line that an import failed at, outside the import machinery."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{error.filename}:{error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
 
@@ -173,7 +182,7 @@ def _exception(target: str) -> type[BaseException]:
         target = f"builtins:{target}"
     found = _find(target)
     if not (inspect.isclass(found) and issubclass(found, BaseException)):
-        raise HandlerLoadError(target, "notRetryable must name exception classes")
+        raise HandlerLoadError(target, "notRetryable must name exception classes", "write package.module:Class")
     return found
 
 

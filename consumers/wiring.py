@@ -80,7 +80,7 @@ def run_worker(settings: Settings, base: Path) -> None:
     section = settings.handler
     if section is None:
         raise HandlerLoadError(
-            "needed", "the configuration has no 'handler' section; add 'handler: {callable: package.module:function}'"
+            "needed", "the configuration has no 'handler' section", "add 'handler: {callable: package.module:function}'"
         )
     with ExitStack() as stack:
         # At the end of the path: a package of the user's must not hide one of ours or of the installation.

@@ -13,7 +13,7 @@ from topology.serde_rules import serde_rules
 from topology.settings import Mode, Settings
 from topology.violations import Violation
 
-_OURS = frozenset({"cli", "consumers", "pipeline", "serdes", "topology", "transport"})
+OUR_PACKAGES = frozenset({"cli", "consumers", "serdes", "topology", "transport"})
 """Top-level packages of this project: a module of the same name beside the configuration would never be found."""
 
 
@@ -37,11 +37,11 @@ def _handler(settings: Settings) -> Iterator[Violation]:
     if handler is None:
         return
     package = handler.callable.partition(":")[0].partition(".")[0]
-    if package in _OURS:
+    if package in OUR_PACKAGES:
         yield Violation(
             ("handler", "callable"),
             f"is in {package}, which is the name of a package of this project",
-            f"put it in a package or module of another name than {', '.join(sorted(_OURS))}",
+            f"put it in a package or module of another name than {', '.join(sorted(OUR_PACKAGES))}",
         )
     if handler.deadline is not None and handler.deadline <= timedelta(0):
         problem = "is zero: every record would fail before its handler starts"

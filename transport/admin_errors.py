@@ -28,7 +28,10 @@ class ClientSettingsError(TransportError):
     """The Kafka client refuses the ``kafka`` settings: an unknown name, or a value it cannot use."""
 
     def __init__(self, detail: str) -> None:
-        super().__init__(f"the Kafka client refuses the kafka settings: {detail}")
+        super().__init__(
+            f"the Kafka client refuses the kafka settings: {detail}; correct that setting or remove it: "
+            "its names and values are librdkafka's"
+        )
         self.detail = detail
 
 

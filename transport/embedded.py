@@ -76,7 +76,7 @@ class EmbeddedKafka:
         Raises:
             BrokerStartError: it ended or did not answer within a minute.
             DataInUseError: another one runs in the data directory.
-        PortTakenError: the port that was asked for is taken.
+            PortTakenError: the port that was asked for is taken.
             JavaNotFoundError, JarMismatchError, JarUnavailableError: what it runs on is missing.
         """
         if self.running:

@@ -58,5 +58,9 @@ class BrokerUnavailableError(TransportError):
     """No broker answered in time."""
 
     def __init__(self, servers: str, detail: str = "") -> None:
-        super().__init__(f"no Kafka broker answers at {servers}" + (f" ({detail})" if detail else ""))
+        cause = f" ({detail})" if detail else ""
+        super().__init__(
+            f"no Kafka broker answers at {servers}{cause}; start it, or correct bootstrap.servers or the security "
+            "settings under kafka (redelivery broker runs a Kafka to try things on)"
+        )
         self.servers = servers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 from topology.check import Severity, check
@@ -11,6 +12,8 @@ from topology.settings import Settings
 from transport.admin import TIMEOUT_S, ClusterAdmin
 from transport.admin_errors import TopologyRefusedError
 from transport.waiting_records import topics_with_records
+
+_log = logging.getLogger(__name__)
 
 
 def survey(admin: ClusterAdmin, settings: Settings) -> tuple[TopologyPlan, ClusterFacts]:
@@ -36,6 +39,7 @@ def verify(settings: Settings, *, timeout_s: float = TIMEOUT_S) -> None:
         TopologyRefusedError: names each fault and its mend.
         TransportError: the cluster cannot be asked; see :class:`~transport.admin.ClusterAdmin`.
     """
+    _log.info("looking at the topics at %s", settings.kafka.get("bootstrap.servers"))
     planned, cluster = survey(ClusterAdmin(settings.kafka, timeout_s=timeout_s), settings)
     faults = [fault for fault in check(planned, cluster) if fault.severity is Severity.REFUSE]
     if faults:

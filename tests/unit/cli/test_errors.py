@@ -32,7 +32,7 @@ from transport.errors import BrokerUnavailableError, MissingOffsetError, WriterF
     [
         (ConfigurationError((Fault("a", "b", "c"),)), 3),
         (ClientSettingsError("x"), 3),
-        (HandlerLoadError("a:b", "x"), 3),
+        (HandlerLoadError("a:b", "x", "y"), 3),
         (SchemaError("a.avsc", "x"), 3),
         (BrokerUnavailableError("x:1"), 4),
         (TopologyRefusedError(()), 5),

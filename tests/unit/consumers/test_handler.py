@@ -235,7 +235,9 @@ class TestLoading:
         [
             ("billing_nowhere:handle", "cannot be imported: ModuleNotFoundError: No module named 'billing_nowhere'"),
             ("billing_broken_code:handle", "No module named 'billing_no_such_library'"),
-            ("billing_users_code:missing", "module billing_users_code has no missing"),
+            ("billing_nowhere:handle", "; put billing_nowhere beside the configuration file, or install it$"),
+            ("billing_users_code:missing", "module billing_users_code has no missing; correct the name"),
+            ("billing_users_code:plian", "module billing_users_code has no plian; did you mean plain?"),
             ("billing_users_code:group.missing", "module billing_users_code has no group.missing"),
             ("billing_users_code:answer", "is not callable"),
             ("billing_users_code:Unlucky", "cannot be started: ConnectionError: database is down"),
