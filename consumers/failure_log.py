@@ -33,7 +33,7 @@ class FailureLog:
                 _log.info("%s failed at delivery %d, again in %d ms: %s", which, attempt, delay, why)
             case DeadLetter(reason=reason) | Discard(reason=reason):
                 what = "dead-lettered" if isinstance(decision, DeadLetter) else "discarded"
-                _log.warning("%s %s (%s) after %d deliveries: %s", which, what, reason, attempt, why)
+                _log.warning("%s %s (%s) %s: %s", which, what, reason, _after(attempt), why)
             case _:
                 pass
 
@@ -49,3 +49,9 @@ class FailureLog:
             self._window_s = now
         number = self._told[kind, exception] = self._told.get((kind, exception), 0) + 1
         return number <= MOST
+
+
+def _after(deliveries: int) -> str:
+    if deliveries == 0:
+        return "before any delivery"
+    return "after 1 delivery" if deliveries == 1 else f"after {deliveries} deliveries"

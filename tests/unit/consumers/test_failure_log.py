@@ -23,9 +23,13 @@ def test_a_dead_letter_names_its_record_and_its_cause(caplog: pytest.LogCaptureF
     """Where it came from, why it died, after how many deliveries."""
     with caplog.at_level(logging.INFO, failure_log.__name__):
         FailureLog().tell(lineage(7), FAILED, DeadLetter(Reason.REDELIVERIES_EXCEEDED, FAILED))
+        FailureLog().tell(Lineage("orders", 3, 9, 0, 1), FAILED, DeadLetter(Reason.REJECTED, FAILED))
+        FailureLog().tell(Lineage("orders", 3, 6, 0, 0), FAILED, DeadLetter(Reason.UNDECODABLE, FAILED))
         FailureLog().tell(lineage(8), FAILED, Retry(250, 0))
     assert caplog.messages == [
         "orders-3@7 dead-lettered (redeliveries_exceeded) after 2 deliveries: KeyError: 'amount'",
+        "orders-3@9 dead-lettered (rejected) after 1 delivery: KeyError: 'amount'",
+        "orders-3@6 dead-lettered (undecodable) before any delivery: KeyError: 'amount'",
         "orders-3@8 failed at delivery 2, again in 250 ms: KeyError: 'amount'",
     ]
 
