@@ -18,6 +18,7 @@ from topology.faults import ConfigurationError, Fault, Path
 from topology.overrides import Override, merge, read_overrides
 from topology.rules import violations
 from topology.settings import Settings
+from topology.shape import fields_at
 from topology.wording import refusals
 
 __all__ = ["ConfigurationError", "Fault", "load_policies", "load_settings"]
@@ -137,7 +138,10 @@ def _explain(error: ValidationError, data: Any, places: _Places) -> Iterator[Fau
         unreadable.add(path)
     for _ in range(_ROUNDS):
         for path, _, _, is_name in refusals(error.errors()):
-            data = _repaired(data, path, remove=is_name)
+            if path and isinstance(path[-1], int) and not fields_at(path):
+                data = _repaired(data, path[:-1], remove=True)  # an item that is no section: without its list
+            else:
+                data = _repaired(data, path, remove=is_name)
         settings = _settings(data)
         if isinstance(settings, Settings):
             yield from _broken(settings, places, unreadable=unreadable)

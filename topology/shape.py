@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, Union, get_args, get_origin
@@ -49,6 +50,8 @@ def suggestion(name: str, path: Path) -> str:
     known = fields_at(path)
     exact = match_name(name.replace("-", ""), path)
     if exact is None:
+        exact = _abbreviated(name, known)
+    if exact is None:
         lowered = {candidate.lower(): candidate for candidate in known}
         exact = next((lowered[close] for close in get_close_matches(name.lower(), lowered, n=1)), None)
     if exact is not None:
@@ -57,6 +60,17 @@ def suggestion(name: str, path: Path) -> str:
     if elsewhere:
         return f"it belongs in {dotted(elsewhere[0][:-1]) or 'the top level'}"
     return f"remove it, or use one of {', '.join(known)}" if known else "remove it"
+
+
+def _abbreviated(name: str, known: Iterable[str]) -> str | None:
+    """The one name that ``name`` shortens by leaving letters out, as ``maxRedeliveries`` does."""
+    meant = [each for each in known if each[0] == name[:1] and _leaves_out(name.lower(), each.lower())]
+    return meant[0] if len(meant) == 1 else None
+
+
+def _leaves_out(shorter: str, longer: str) -> bool:
+    letters = iter(longer)
+    return all(letter in letters for letter in shorter)
 
 
 def _target(path: Path) -> Any:  # noqa: ANN401 - an annotation

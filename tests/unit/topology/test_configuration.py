@@ -95,6 +95,7 @@ def test_the_error_lists_every_fault() -> None:
         ("journal: 7", "5:10 journal", "must be true or false, not 7", "write true or false"),
         ("group2: x", "5:1 group2", "is not known", "did you mean group?"),
         ("slots: 4", "5:1 slots", "is not known", "it belongs in handler"),
+        ("inst: a", "5:1 inst", "is not known", "did you mean instance?"),
         ("policy_entry: {}", "5:1 policy_entry", "is not known", "did you mean policyEntry?"),
         ("limits: {batch: 0}", "5:17 limits.batch", "must be at least 1, not 0", "write 1 or more"),
         ("limits: {batch: 1.5}", "5:17 limits.batch", "must be a whole number, not 1.5", "write digits alone"),
@@ -143,6 +144,31 @@ def test_python_names_are_refused_in_the_file() -> None:
     """There is one way to write a name."""
     found = faults(MINIMAL + "policyEntry: {redelivery_policy: {}}\n")
     assert [fault.mend for fault in found] == ["did you mean redeliveryPolicy?"]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("maxRedeliveryDelay", "did you mean maximumRedeliveryDelay?"),
+        ("maxRedeliveries", "did you mean maximumRedeliveries?"),
+        ("initialDelay", "did you mean initialRedeliveryDelay?"),
+        ("redeliveryDelays", "did you mean redeliveryDelay?"),
+    ],
+)
+def test_a_shortened_name_means_the_one_that_it_shortens(name: str, meant: str) -> None:
+    """Also where another one looks more alike."""
+    (found,) = faults(MINIMAL + f"policyEntry: {{redeliveryPolicy: {{{name}: 5}}}}\n")
+    assert found.mend == meant
+
+
+def test_a_wrong_item_of_a_list_hides_no_broken_rule() -> None:
+    """What stands in the way of one value must not keep the others from being judged."""
+    text = MINIMAL.replace("bootstrap.servers", "bootstrap.server")
+    found = faults(text + "handler: {callable: 'a:b', notRetryable: [ValueError, 3]}\n")
+    assert [(fault.place.partition(" ")[2], fault.problem) for fault in found] == [
+        ("kafka", "has no bootstrap.servers"),
+        ("handler.notRetryable.1", "must be text, not 3"),
+    ]
 
 
 def test_faults_of_client_settings_never_show_their_values() -> None:
