@@ -3,17 +3,24 @@
 A handler is a plain function, ``handle(record)`` or ``handle(record, context)``, sync or async. It
 returns when the record is done, raises to have it redelivered by the policy, raises :class:`Reject`
 to have it dead-lettered at once, or :class:`Redeliver` to name a delay of its own.
-:class:`HandlerKit` tests it without Kafka.
+:class:`HandlerKit` tests it without Kafka; each :class:`Delivery` of its story ends in :class:`Ack`,
+:class:`Retry`, :class:`DeadLetter`, :class:`Discard` or :class:`Halt`.
 """
 
 from consumers.record import Context, Record, Redeliver, Reject
-from consumers.testkit import HandlerKit
+from consumers.testkit import Delivery, HandlerKit
 from serdes.codec import JsonCodec, RawCodec, StringCodec
+from topology.decision import Ack, DeadLetter, Discard, Halt, Retry
 from topology.policy import DeadLetterStrategy, RedeliveryPolicy
 
 __all__ = [
+    "Ack",
     "Context",
+    "DeadLetter",
     "DeadLetterStrategy",
+    "Delivery",
+    "Discard",
+    "Halt",
     "HandlerKit",
     "JsonCodec",
     "RawCodec",
@@ -21,5 +28,6 @@ __all__ = [
     "Redeliver",
     "RedeliveryPolicy",
     "Reject",
+    "Retry",
     "StringCodec",
 ]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumers.handler import as_handler
+from consumers.handler import Handler, as_handler
 from consumers.lane import Lane
 from consumers.processor import Processor
 from consumers.routes import Route
@@ -56,6 +56,8 @@ class HandlerKit:
     policy: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
     dead_letters: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
     maximum_handler_delay: int | None = None
+    """The longest delay (ms) a handler may ask for itself; ``None`` = it may not."""
+
     not_retryable: tuple[type[BaseException], ...] = ()
     value: Codec = field(default_factory=RawCodec)
     key: Codec = field(default_factory=RawCodec)
@@ -86,12 +88,17 @@ class HandlerKit:
         Returns:
             every delivery in order; the last one's decision ends the story (a policy without a limit
             is followed for 1,000 deliveries).
+
+        Raises:
+            HandlerLoadError: the handler takes neither (record) nor (record, context), or is a generator.
+            EncodeError: the codec cannot encode the key or the value.
         """
+        handler = as_handler(self.handler, self.not_retryable)
         story = []
         record = _Given(topic, self._bytes(self.key, key), self._bytes(self.value, value), headers or [], self.now_ms)
         lineage = Lineage(topic, 0, 0, self.now_ms)
         for _ in range(_MOST_DELIVERIES):
-            delivery = self._deliver_once(record, lineage)
+            delivery = self._deliver_once(handler, record, lineage)
             story.append(delivery)
             decision = delivery.decision
             if not isinstance(decision, Retry):
@@ -103,7 +110,7 @@ class HandlerKit:
             self.now_ms = decision.due_ms
         return story
 
-    def _deliver_once(self, record: _Given, lineage: Lineage) -> Delivery:
+    def _deliver_once(self, handler: Handler, record: _Given, lineage: Lineage) -> Delivery:
         entry = PolicyEntry(
             redelivery_policy=self.policy,
             dead_letter_strategy=self.dead_letters,
@@ -114,7 +121,6 @@ class HandlerKit:
         redelivered = lineage.deliveries > 0
         assigned = Assigned(Partition(topic, 0), route, redelivered, Progress(0))
         unit = Unit(Lane(assigned, exclusive=True), [record])
-        handler = as_handler(self.handler, self.not_retryable)
         processor = Processor(handler, self.outputs, lambda: self.now_ms, None)
         if handler.asynchronous:
             asyncio.run(processor.run_async(unit))

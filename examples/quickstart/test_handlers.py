@@ -5,10 +5,8 @@ from urllib.error import URLError
 
 import pytest
 
-from examples.quickstart import handlers
-from kafka_redelivery import HandlerKit, RedeliveryPolicy
-from serdes.codec import JsonCodec, RawCodec
-from topology.decision import Ack, DeadLetter
+from examples.quickstart import handlers  # in a project of your own: import handlers
+from kafka_redelivery import Ack, DeadLetter, HandlerKit, JsonCodec, RawCodec, RedeliveryPolicy
 
 POLICY = RedeliveryPolicy(maximum_redeliveries=4, use_exponential_back_off=True, back_off_multiplier=2)
 

@@ -232,6 +232,12 @@ class TestTime:
         assert kinds(HandlerKit(FlakyBank(99).charge, policy=policy, jitter=repeat(0.5)))[-1] == "DeadLetter"
 
 
+def test_a_story_shows_each_traceback_once(caplog: pytest.LogCaptureFixture) -> None:
+    """As a worker does: seven failures of one kind are one traceback."""
+    HandlerKit(FlakyBank(99).charge).deliver(b"order")
+    assert len([record for record in caplog.records if record.exc_info]) == 1
+
+
 class TestAsync:
     def test_the_same_story(self) -> None:
         """For a coroutine function."""
