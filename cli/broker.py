@@ -26,19 +26,27 @@ def broker(
         list[str] | None,
         typer.Option("--property", metavar="NAME=VALUE", help="A broker property; may be given several times."),
     ] = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="NAME=PARTITIONS", help="A topic to make; may be given several times."),
+    ] = None,
 ) -> None:
     """Run a real Apache Kafka on this machine until Ctrl-C: one node on loopback, for trying things out.
 
-    The first line on standard output is the address for bootstrap.servers, printed when the broker answers.
+    The first line on standard output is the address for bootstrap.servers, printed when the broker answers
+    and has the topics.
     """
     from transport.embedded import EmbeddedKafka
+    from transport.new_topics import make_topics
 
+    wanted = dict(map(_topic, topics or ()))
     with EmbeddedKafka(
         data_dir=data_dir, port=port, heap_mb=heap_mb, properties=dict(map(_property, properties or ()))
     ) as kafka:
         ended = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: ended.set())
+        make_topics(kafka.bootstrap_servers, wanted)
         typer.echo(kafka.bootstrap_servers)
         typer.echo(f"data in {kafka.log.parent}; Ctrl-C ends the broker", err=True)
         while not ended.wait(_LOOK_SECONDS):
@@ -53,3 +61,10 @@ def _property(text: str) -> tuple[str, str]:
     if not separator or not name:
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
     return name, value
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if not (name and number.isascii() and number.isdigit() and int(number) > 0):
+        raise typer.BadParameter(f"{text!r} is not NAME=PARTITIONS", param_hint="--topic")
+    return name, int(number)

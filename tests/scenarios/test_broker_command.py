@@ -21,8 +21,9 @@ def _start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def test_it_runs_until_it_is_told_to_end(tmp_path: Path) -> None:
-    """The first line is an address that answers with our property; SIGTERM ends it with exit code 0 and data kept."""
-    with _start("--data-dir", str(tmp_path), "--property", "message.max.bytes=4321") as command:
+    """The first line is the address of a broker with our property and topic; SIGTERM ends it, 0, with data kept."""
+    arguments = ("--data-dir", str(tmp_path), "--property", "message.max.bytes=4321", "--topic", "orders=3")
+    with _start(*arguments) as command:
         assert command.stdout is not None
         address = command.stdout.readline().strip()
         cluster = AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=10)
@@ -30,16 +31,21 @@ def test_it_runs_until_it_is_told_to_end(tmp_path: Path) -> None:
         _, told = command.communicate(timeout=60)
 
     assert len(cluster.brokers) == 1
+    assert len(cluster.topics["orders"].partitions) == 3
     assert command.returncode == 0
     assert str(tmp_path) in told
     assert "message.max.bytes=4321" in (tmp_path / "server.properties").read_text()
     assert (tmp_path / "data" / "meta.properties").exists()
 
 
-def test_a_malformed_property_is_named() -> None:
-    """A property without a value is refused before anything starts."""
-    with _start("--property", "message.max.bytes") as command:
+@pytest.mark.parametrize(
+    ("option", "given", "form"),
+    [("--property", "message.max.bytes", "NAME=VALUE"), ("--topic", "orders=many", "NAME=PARTITIONS")],
+)
+def test_what_is_malformed_is_named(option: str, given: str, form: str) -> None:
+    """A property without a value, a topic without a number: refused before anything starts."""
+    with _start(option, given) as command:
         _, told = command.communicate(timeout=60)
 
     assert command.returncode == 2
-    assert "NAME=VALUE" in told
+    assert form in told
