@@ -1,0 +1,55 @@
+"""The quick start does what its page says: a late charge succeeds, what can never succeed becomes a dead letter."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from examples import quickstart
+from tests.scenarios.cluster import Cluster
+from tests.scenarios.running import COMMAND, Process
+from tests.scenarios.waiting import until
+
+_FOLDER = Path(quickstart.__file__).parent
+_PORT = "8099"
+
+
+def test_the_quick_start_from_its_page(cluster: Cluster, tmp_path: Path) -> None:
+    """A copy of its folder, in the order of its page; the bank opens once an order has failed."""
+    with socket.create_server(("localhost", 0)) as probe:
+        free = str(probe.getsockname()[1])
+    for file in ("bank.py", "handlers.py", "look.py", "orders.py", "redelivery.yaml"):
+        (tmp_path / file).write_text((_FOLDER / file).read_text().replace(_PORT, free))
+    config = ("--config", str(tmp_path / "redelivery.yaml"))
+    environment = os.environ | {"REDELIVERY_KAFKA__BOOTSTRAP_SERVERS": cluster.servers}
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *command], capture_output=True, text=True, timeout=60, env=environment, check=True
+        )
+        return done.stdout
+
+    def start(name: str, *command: str) -> Process:
+        processes.append(Process(name, command, environment, tmp_path / f"{name}.log"))
+        return processes[-1]
+
+    processes: list[Process] = []
+    cluster.create("orders", "receipts", partitions=3)
+    run(*COMMAND, "topology", "apply", *config)
+    try:
+        start("scheduler", *COMMAND, "scheduler", *config)
+        worker = start("worker", *COMMAND, "worker", *config)
+        run(str(tmp_path / "orders.py"))
+        until(lambda: "failed at delivery 1, again in 1000 ms: URLError" in worker.log, "the first order has failed")
+        start("bank", str(tmp_path / "bank.py"))
+        until(lambda: sum(cluster.ends("receipts").values()) > 0, "a receipt is written")
+        told = run(str(tmp_path / "look.py"))
+    finally:
+        for process in processes:
+            process.end()
+    assert "b'anna' b'{\"charged\":5,\"number\":1}'" in told
+    assert "b'ben' b'{\"amount\": -5}'" in told
+    assert "b'carl' b'\\xff\\xfe broken'" in told
+    assert told.count("dlqDeliveryFailureCause") == 2
+    assert ('"reason":"rejected"' in told, '"reason":"undecodable"' in told) == (True, True)
