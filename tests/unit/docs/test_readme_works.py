@@ -1,0 +1,30 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from topology.configuration import load_settings
+
+README = (Path(__file__).parents[3] / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    """The code that the README shows in a language."""
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_its_configuration_has_no_faults() -> None:
+    """Whoever copies it can start from it."""
+    [text] = blocks("yaml")
+    settings = load_settings(text)
+    assert settings.handler is not None
+    assert settings.handler.callable == "handlers:charge"
+
+
+def test_its_handler_passes_its_test(pytester: pytest.Pytester) -> None:
+    """Both as they are printed, beside a bank."""
+    handler, test = blocks("python")
+    pytester.makepyfile(handlers=handler, bank="", test_charge=test)
+    pytester.syspathinsert()
+    result = pytester.runpytest_inprocess("--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:randomly")
+    result.assert_outcomes(passed=1)
