@@ -1,6 +1,6 @@
 """The one decision about a record: what happens after a delivery, as a value.
 
-Worker, Spark job and test kit call :func:`decide`; it is a function of its arguments alone.
+Worker, scheduler and test kit call :func:`decide`; it is a function of its arguments alone.
 """
 
 from __future__ import annotations
