@@ -70,7 +70,7 @@ def _print_error(code: int, message: str, faults: Sequence[Fault | TopologyFault
 
 def exit_code(error: Exception) -> int:
     """The exit code of an error, by its class."""
-    from consumers.errors import ConsumersError, HaltedError, HandlerLoadError
+    from consumers.errors import ConsumersError, EndpointError, HaltedError, HandlerLoadError
     from serdes.errors import SerdeError
     from topology.errors import TopologyError
     from topology.faults import ConfigurationError
@@ -79,10 +79,8 @@ def exit_code(error: Exception) -> int:
     from transport.errors import BrokerUnavailableError, ReaderError, TransportError, WriterFencedError
 
     known: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
-        (
-            (ConfigurationError, ClientSettingsError, HandlerLoadError, MigrationError, SerdeError),
-            exit_codes.CONFIGURATION,
-        ),
+        ((ConfigurationError, ClientSettingsError, MigrationError, SerdeError), exit_codes.CONFIGURATION),
+        ((HandlerLoadError, EndpointError), exit_codes.CONFIGURATION),
         ((BrokerUnavailableError,), exit_codes.BROKER_UNAVAILABLE),
         ((TopologyRefusedError,), exit_codes.TOPOLOGY_REFUSED),
         ((HaltedError, ReaderError, WriterFencedError), exit_codes.HALTED),

@@ -13,6 +13,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.registry import Collector
 
+from consumers.errors import EndpointError
 from consumers.health import Health, Verdict
 from topology.settings import MetricsSection
 
@@ -43,7 +44,7 @@ def serve(section: MetricsSection, collector: Collector, health: Health) -> Iter
     """Answer while the block runs, if a port is configured.
 
     Raises:
-        OSError: somebody else listens there.
+        EndpointError: somebody else listens there, or it is no address of this machine.
     """
     if section.port is None:
         yield
@@ -51,7 +52,11 @@ def serve(section: MetricsSection, collector: Collector, health: Health) -> Iter
     registry = CollectorRegistry()
     registry.register(collector)
     app = _application(make_wsgi_app(registry), health)
-    server = make_server(section.host, section.port, app, _Server, _Quietly)
+    try:
+        server = make_server(section.host, section.port, app, _Server, _Quietly)
+    except OSError as error:
+        raise EndpointError(section.host, section.port, error.strerror or str(error)) from error
+    _log.info("metrics and probes at http://%s:%d", section.host, server.server_port)
     thread = threading.Thread(target=server.serve_forever, name="endpoint", daemon=True)
     thread.start()
     try:

@@ -15,6 +15,18 @@ class HandlerLoadError(ConsumersError):
         self.target = target
 
 
+class EndpointError(ConsumersError):
+    """The endpoint for metrics and probes cannot be opened. Raised at start only."""
+
+    def __init__(self, host: str, port: int, reason: str) -> None:
+        super().__init__(
+            f"metrics: cannot listen at {host}:{port}: {reason}; give each process of a machine a metrics.port of its "
+            "own (0 takes any free one), or set metrics.host to an address of this machine"
+        )
+        self.host = host
+        self.port = port
+
+
 class HaltedError(ConsumersError):
     """The worker stopped to protect data: going on would lose a record or handle none.
 

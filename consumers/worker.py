@@ -265,7 +265,8 @@ class Worker:
         if len(self._stuck) >= self._slots.capacity:
             self._write()
             raise HaltedError(
-                f"all {self._slots.capacity} slots hold handlers that did not return within {self._deadline_s} s"
+                f"none of {self._slots.capacity} slots is free: each holds a handler that did not return within "
+                f"{self._deadline_s:g} s; give its calls a time-out of their own, or raise handler.deadline or slots"
             )
 
     def _tell_state(self) -> None:

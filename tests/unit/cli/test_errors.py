@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cli import exit_codes
 from cli.errors import ReportingGroup, exit_code
 from cli.output import print_table, stdout
-from consumers.errors import HaltedError, HandlerLoadError
+from consumers.errors import EndpointError, HaltedError, HandlerLoadError
 from serdes.errors import SchemaError
 from topology.errors import HeaderError
 from topology.faults import ConfigurationError, Fault
@@ -33,6 +33,7 @@ from transport.errors import BrokerUnavailableError, MissingOffsetError, WriterF
         (ConfigurationError((Fault("a", "b", "c"),)), 3),
         (ClientSettingsError("x"), 3),
         (HandlerLoadError("a:b", "x", "y"), 3),
+        (EndpointError("127.0.0.1", 9404, "x"), 3),
         (SchemaError("a.avsc", "x"), 3),
         (BrokerUnavailableError("x:1"), 4),
         (TopologyRefusedError(()), 5),

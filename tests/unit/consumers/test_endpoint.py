@@ -1,3 +1,4 @@
+import logging
 import socket
 import time
 import urllib.error
@@ -5,10 +6,12 @@ import urllib.request
 from collections.abc import Iterable
 from datetime import timedelta
 
+import pytest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from consumers.endpoint import serve
+from consumers.errors import EndpointError
 from consumers.health import Health
 from topology.settings import MetricsSection
 
@@ -72,3 +75,24 @@ def test_a_client_that_sends_nothing_holds_nobody_up() -> None:
     assert port is not None
     with serve(section, One(), Health()), socket.create_connection(("127.0.0.1", port)):
         assert asked(port, "/healthz")[0] == 200
+
+
+def test_a_port_that_is_taken_is_told_with_its_mend() -> None:
+    """A worker and a scheduler with one configuration meet this on one machine."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(EndpointError, match=r"give each process of a machine a metrics\.port of its own") as caught,
+        serve(MetricsSection(port=taken.getsockname()[1], host="127.0.0.1"), One(), Health()),
+    ):
+        pass
+    assert str(caught.value).startswith(f"metrics: cannot listen at 127.0.0.1:{caught.value.port}: ")
+
+
+def test_any_free_port_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Else nobody could ask there."""
+    with (
+        caplog.at_level(logging.INFO, "consumers.endpoint"),
+        serve(MetricsSection(port=0, host="127.0.0.1"), One(), Health()),
+    ):
+        [told] = caplog.messages
+        assert asked(int(told.rpartition(":")[2]), "/healthz") == (200, "alive\n")
