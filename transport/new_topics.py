@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from confluent_kafka.admin import NewTopic
 
@@ -23,4 +24,4 @@ def make_topics(servers: str, partitions: Mapping[str, int]) -> None:
     for name, number in partitions.items():
         if name not in there:
             new = NewTopic(name, num_partitions=number, replication_factor=1)
-            calls.each(f"create topic {name}", lambda new=new: calls.client.create_topics([new]))
+            calls.each(f"create topic {name}", partial(calls.client.create_topics, [new]))

@@ -20,6 +20,6 @@ if __name__ == "__main__":
     consumer.assign([TopicPartition(name, number, 0) for name in TOPICS for number in known[name].partitions])
     while (record := consumer.poll(3)) is not None:
         print(f"{record.topic()}-{record.partition()}@{record.offset()} {record.key()!r} {record.value()!r}")
-        for name, value in record.headers() or ():
-            print(f"    {name}: {(value or b'').decode()}")
+        for name, value in dict(record.headers() or {}).items():
+            print(f"    {name}: {value.decode() if isinstance(value, bytes) else value}")
     consumer.close()
