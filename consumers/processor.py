@@ -16,6 +16,7 @@ from serdes.codec import Codec
 from serdes.errors import DecodeError
 from topology.decision import Failure, FailureKind
 from topology.errors import HeaderError
+from topology.expiry import has_expired
 from topology.headers import Headers, read_expiration, read_persistent, read_redelivery
 from topology.lineage import Lineage
 from transport.message_headers import UnreadableHeadersError, headers_of
@@ -125,7 +126,7 @@ class Processor:
             expiration_ms = read_expiration(headers)
             if route.sets_expiration:
                 expiration_ms = route.entry.expiration_ms(expiration_ms, message.timestamp()[1])
-            if expiration_ms and self._clock() >= expiration_ms:
+            if expiration_ms and has_expired(expiration_ms, self._clock()):
                 return _expired(expiration_ms)
         if route.exhausted_at_once:
             return _exhausted(0)
@@ -146,7 +147,7 @@ class Processor:
             return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
         lineage = route.with_expiration(lineage)
         unit.lineages.append(lineage)
-        if lineage.expiration_ms and self._clock() >= lineage.expiration_ms:
+        if lineage.expiration_ms and has_expired(lineage.expiration_ms, self._clock()):
             return _expired(lineage.expiration_ms)
         if route.entry.redelivery_policy.exceeded(lineage.deliveries):
             return _exhausted(lineage.deliveries)

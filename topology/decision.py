@@ -222,7 +222,8 @@ def _retry_or_bury(
 def _bury(reason: Reason, failure: Failure, lineage: Lineage, policy: PolicyEntry, now_ms: int) -> DeadLetter | Discard:
     """A dead letter, if the strategy takes such a record.
 
-    As in the broker, what failed for good counts as expired, too, if its time is over by now.
+    As in the broker, what failed for good counts as expired, too, if its time is over by now. What goes to an
+    expiry topic does not expire again.
     """
     strategy = policy.dead_letter_strategy
     ack_type = AckType.EXPIRED if reason is Reason.EXPIRED else AckType.POISON
@@ -230,5 +231,5 @@ def _bury(reason: Reason, failure: Failure, lineage: Lineage, policy: PolicyEntr
     kept = reason is Reason.EXPIRED or strategy.process_poison
     if not (kept and strategy.accepts(persistent=lineage.persistent, expired=expired)):
         return Discard(reason, failure, ack_type)
-    expiration = now_ms + strategy.expiration if strategy.expiration > 0 else 0
-    return DeadLetter(reason, failure, expiration, ack_type)
+    forever = strategy.expiration <= 0 or (reason is Reason.EXPIRED and strategy.expiry_topic is not None)
+    return DeadLetter(reason, failure, 0 if forever else now_ms + strategy.expiration, ack_type)

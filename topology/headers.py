@@ -97,6 +97,15 @@ def dead_letter_headers(
     return headers
 
 
+def expired_dead_letter_headers(letter: Headers, now_ms: int) -> HeaderList:
+    """Headers of a dead letter that is moved because it has expired: its own, but it expires no more.
+
+    ``_AMQ_ACTUAL_EXPIRY`` tells when it was found expired, as Artemis has it on what goes to an expiry address.
+    """
+    kept = [pair for pair in letter if pair[0] not in {EXPIRATION, ACTUAL_EXPIRY}]
+    return [*kept, (ACTUAL_EXPIRY, b"%d" % now_ms)]
+
+
 def ready_headers(retry: Headers) -> HeaderList:
     """Headers of the ready copy, from those of the retry copy: all but the delay.
 

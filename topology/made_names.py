@@ -80,10 +80,14 @@ def _of_a_source(settings: Settings, topic: str, index: int) -> dict[str, MadeNa
     strategy = settings.entry(topic).dead_letter_strategy
     shared = strategy.kind is DeadLetterKind.SHARED
     path, involved = _of_a_strategy(settings, index)
-    for template, kind in zip(strategy.templates, ("dead-letter", "expiry"), strict=False):
-        name = naming.dead_letter_topic(template, topic)
-        role = f"the shared dead-letter topic {name}" if shared else f"the {kind} topic of {topic}"
+    if strategy.templates:
+        name = naming.dead_letter_topic(strategy.topic, topic)
+        role = f"the shared dead-letter topic {name}" if shared else f"the dead-letter topic of {topic}"
         names[role] = MadeName(name, path, (("group",), source, involved))
+    if strategy.templates and strategy.expiry_topic is not None:
+        name = naming.dead_letter_topic(strategy.expiry_topic, topic)
+        section = (*involved, "expiryAddress") if involved[-1] == "deadLetterStrategy" else path
+        names[f"the expiry topic {name}"] = MadeName(name, section, (("group",), source, involved))
     return names
 
 

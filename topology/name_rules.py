@@ -55,6 +55,9 @@ def _templates(settings: Settings) -> Iterator[Violation]:
             path = (*entry_path, "deadLetterStrategy", "topic")
             kind_path = (*entry_path, "deadLetterStrategy", "kind")
             yield from _dead_letter_template(path, kind_path, strategy.kind, strategy.topic)
+        if strategy.expiry_address is not None:
+            path = (*entry_path, "deadLetterStrategy", "expiryAddress")
+            yield from _unknown_placeholders(path, strategy.expiry_address, {"group", "topic"})
 
 
 def _dead_letter_template(path: Path, kind_path: Path, kind: DeadLetterKind, template: str) -> Iterator[Violation]:

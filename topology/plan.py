@@ -197,15 +197,20 @@ def _dead_letter(settings: Settings, known: Sequence[TopicFacts]) -> list[Planne
             name,
             Role.DEAD_LETTER,
             [source for source, _ in pairs],
-            retention_ms=_retention([strategy.expiration for _, strategy in pairs]),
+            retention_ms=_retention([strategy for _, strategy in pairs]),
         )
         for name, pairs in landing.items()
     ]
 
 
-def _retention(expirations: Sequence[int]) -> str:
-    """As long as the longest-lived dead letter; one that never expires is kept for ever."""
-    return UNLIMITED if 0 in expirations else str(max(expirations))
+def _retention(strategies: Sequence[DeadLetterStrategy]) -> str:
+    """As long as the longest-lived dead letter.
+
+    One that never expires is kept for ever, and one that is to be moved until that is done.
+    """
+    if any(strategy.expiration == 0 or strategy.expiry_topic is not None for strategy in strategies):
+        return UNLIMITED
+    return str(max(strategy.expiration for strategy in strategies))
 
 
 def _internal(

@@ -59,6 +59,9 @@ class DeadLetterStrategySection(Section):
     )
     process_expired: bool = True
     expiration: int = Field(0, ge=0, le=LONGEST_LIFE_MS, description="ms a dead letter lives; 0 = for ever")
+    expiry_address: str | None = Field(
+        None, description="template with {topic} and {group}: where expired records and dead letters go"
+    )
 
     def value(self) -> DeadLetterStrategy:
         """The strategy itself."""
@@ -67,6 +70,7 @@ class DeadLetterStrategySection(Section):
         return DeadLetterStrategy(
             kind=self.kind,
             topic=default if self.topic is None else self.topic,
+            expiry_topic=self.expiry_address,
             process_expired=self.process_expired,
             expiration=self.expiration,
         )

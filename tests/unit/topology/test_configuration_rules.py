@@ -84,6 +84,9 @@ def strategy(text: str) -> str:
         (strategy("topic: dead"), "policyEntry.deadLetterStrategy.topic", "lacks {topic}"),
         (strategy("kind: shared, topic: 'd.{topic}'"), "policyEntry.deadLetterStrategy.topic", "holds {topic}"),
         (strategy("kind: discarding, topic: d"), "policyEntry.deadLetterStrategy.topic", "has no topic"),
+        (strategy("expiryAddress: 'e.{delay}'"), "policyEntry.deadLetterStrategy.expiryAddress", "holds {delay}"),
+        (strategy("expiryAddress: 'DLQ.{topic}'"), "policyEntry.deadLetterStrategy.expiryAddress", "is ambiguous"),
+        (strategy("expiryAddress: orders"), "policyEntry.deadLetterStrategy.expiryAddress", "is ambiguous"),
         (strategy("topic: 'd.{topic}.{delay}'"), "policyEntry.deadLetterStrategy.topic", "holds {delay}"),
         (strategy("kind: shared, topic: orders"), "policyEntry.deadLetterStrategy.topic", "is ambiguous"),
         # Client settings.

@@ -312,6 +312,15 @@ class TestExpired:
         failure = Failure(FailureKind.EXPIRED)
         assert decide(failure, SOURCE, policy, NOW) == DeadLetter(Reason.EXPIRED, failure, 0, AckType.EXPIRED)
 
+    def test_it_does_not_expire_again_where_expired_records_have_a_topic_of_their_own(self) -> None:
+        """Whoever gives them one wants to keep them; other dead letters live as long as is said."""
+        policy = entry(strategy=DeadLetterStrategy(expiry_topic="EXP.{topic}", expiration=1000))
+        failure = Failure(FailureKind.EXPIRED)
+        assert decide(failure, SOURCE, policy, NOW) == DeadLetter(Reason.EXPIRED, failure, 0, AckType.EXPIRED)
+        poison = after(1, policy, FailureKind.REJECTED)
+        assert isinstance(poison, DeadLetter)
+        assert poison.expiration_ms == NOW + 1000
+
     @pytest.mark.parametrize("kind", DeadLetterKind)
     def test_it_is_dropped_where_expired_records_are_not_processed(self, kind: DeadLetterKind) -> None:
         """``processExpired: false`` says so for every strategy."""

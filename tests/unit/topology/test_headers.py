@@ -17,6 +17,7 @@ from topology.headers import (
     OURS,
     Headers,
     dead_letter_headers,
+    expired_dead_letter_headers,
     failure_cause,
     read_due,
     read_expiration,
@@ -299,3 +300,20 @@ def test_users_own_headers_are_those_without_our_names() -> None:
     """The user's expiration is among them; ours are not, wherever they stand."""
     headers: Headers = [("JMSTimestamp", b"7"), ("a", None), (EXPIRATION, b"9"), ("a", b"1"), ("_AMQ_ORIG_QUEUE", b"g")]
     assert users_own(headers) == [("a", None), (EXPIRATION, b"9"), ("a", b"1")]
+
+
+def test_a_dead_letter_that_is_moved_expires_no_more() -> None:
+    """All else stays in its order; when it was found expired is told once, however often that happens."""
+    letter: Headers = [
+        ("traceparent", b"00-ab"),
+        ("JMSExpiration", b"5"),
+        ("_AMQ_ACTUAL_EXPIRY", b"4"),
+        ("originalExpiration", b"3"),
+        ("traceparent", None),
+    ]
+    assert expired_dead_letter_headers(letter, NOW) == [
+        ("traceparent", b"00-ab"),
+        ("originalExpiration", b"3"),
+        ("traceparent", None),
+        ("_AMQ_ACTUAL_EXPIRY", b"%d" % NOW),
+    ]

@@ -93,6 +93,17 @@ def test_dead_letters_are_kept_until_the_last_one_expires(strategies: tuple[str,
     assert dead.sources == ("orders", "bills")
 
 
+def test_what_expires_is_kept_until_it_is_moved() -> None:
+    """Retention would be as quick as the sweeper; and what was moved never expires."""
+    text = 'policyEntry: {deadLetterStrategy: {expiration: 1000, expiryAddress: "EXP.{topic}"}}\n'
+    wanted = planned(ONE_SOURCE + text)
+    for name in ("DLQ.orders", "EXP.orders"):
+        topic = wanted.topic(name)
+        assert topic is not None
+        assert topic.configs[RETENTION_MS] == "-1"
+        assert topic.partitions == 4
+
+
 def test_copies_are_at_least_as_safe_and_as_large_as_their_records() -> None:
     """Replicas, replicas in sync and size follow the strictest of the sources whose records come there."""
     wanted = planned(
