@@ -24,3 +24,9 @@ monotonic_s = time.monotonic
 
 thread_s = time.thread_time
 """Seconds of processor time that this thread has used."""
+
+
+def steady_s() -> float:
+    """Seconds that only ever grow, where the system can tell also while it was suspended."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)

@@ -26,6 +26,8 @@ from consumers.observer import (
     Observer,
     OutcomeLabel,
     Released,
+    SweepStanding,
+    Swept,
     TierBacklog,
     WorkerState,
 )
@@ -143,6 +145,22 @@ class Measurements(Collector):
             for name, oldest_ms, retention_ms in limited
             if oldest_ms is not None and retention_ms is not None
         }
+
+    def swept(self, details: Swept) -> None:
+        """See :class:`consumers.observer.Observer`."""
+        for metric, numbers in (
+            (catalogue.REMOVED, details.removed),
+            (catalogue.EXPIRED_MOVED, details.moved),
+            (catalogue.SWEEP_REFUSED, details.refused),
+        ):
+            self._counts[metric.name].update({(topic,): number for topic, number in numbers.items()})
+        self._counts[catalogue.SWEEP_CLOCK_FAULTS.name][()] += details.clock_faults
+
+    def sweep_stands(self, details: SweepStanding) -> None:
+        """See :class:`consumers.observer.Observer`."""
+        self._gauges[catalogue.SWEEP_NEXT.name] = {(topic,): at / 1000 for topic, at in details.next_ms.items()}
+        resting = details.resting.items()
+        self._gauges[catalogue.SWEEP_RESTING.name] = {(topic, why): number for (topic, why), number in resting}
 
     def unowned(self, partitions: Mapping[str, int]) -> None:
         """See :class:`consumers.observer.Observer`."""

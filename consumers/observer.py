@@ -117,6 +117,30 @@ class DeadLettersKept:
 
 
 @dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweeper did, by dead-letter topic."""
+
+    removed: Mapping[str, int] = field(default_factory=dict)
+    moved: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """How often Kafka refused to move or to remove something."""
+
+    clock_faults: int = 0
+    """How often the clock was found ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepStanding:
+    """What a sweeper waits for, as far as it owns the partitions."""
+
+    next_ms: Mapping[str, int] = field(default_factory=dict)
+    """By dead-letter topic: when the next head expires (epoch ms)."""
+
+    resting: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By dead-letter topic and reason: how many partitions are not swept on."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerState:
     """A worker between two turns."""
 
@@ -150,8 +174,16 @@ class Observer(Protocol):
         """What the dead-letter topics hold, told every few seconds by a thread of its own."""
         ...
 
+    def swept(self, details: Swept) -> None:
+        """Expired dead letters were moved or removed, or could not be; told by the sweeper's thread."""
+        ...
+
+    def sweep_stands(self, details: SweepStanding) -> None:
+        """What the sweeper waits for, told about once a second by the same thread."""
+        ...
+
     def unowned(self, partitions: Mapping[str, int]) -> None:
-        """How many partitions of each topic nobody has, told every few seconds by the same thread."""
+        """How many partitions of each topic nobody has, told every few seconds by the thread of the dead letters."""
         ...
 
     def fenced(self) -> None:
@@ -187,6 +219,12 @@ class Silent:
         """Nothing."""
 
     def dead_letters_kept(self, details: DeadLettersKept) -> None:
+        """Nothing."""
+
+    def swept(self, details: Swept) -> None:
+        """Nothing."""
+
+    def sweep_stands(self, details: SweepStanding) -> None:
         """Nothing."""
 
     def unowned(self, partitions: Mapping[str, int]) -> None:

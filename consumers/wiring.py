@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from consumers.assignment import Assignment
 from consumers.batch import Shared
-from consumers.clock import failure_clock_ms, wall_clock_ms
+from consumers.clock import failure_clock_ms, steady_s, wall_clock_ms
 from consumers.codecs import codecs
 from consumers.committer import Committer
 from consumers.dead_letter_watch import watching
@@ -36,14 +36,22 @@ from consumers.room import batch_bytes
 from consumers.routes import Route, Waiting
 from consumers.scheduler import Scheduler
 from consumers.slots import AsyncSlots, Slots, ThreadSlots
+from consumers.sweep_clock import SweepClock
+from consumers.sweeper import Parts as SweeperParts
+from consumers.sweeper import Sweeper
+from consumers.sweeping import sweeping
 from consumers.unit import Unit
 from consumers.worker import Parts, Worker
 from serdes.codec import Codec
 from topology.decision import Failure
 from topology.durations import format_duration
 from topology.settings import HandlerSection, Mode, Settings
+from topology.sweep_plan import sweep_plan, sweeper_group
 from topology.tiers import tier_set
+from transport.broker_time import BrokerTime
 from transport.client_config import (
+    LEISURELY,
+    Config,
     admin_config,
     consumer_config,
     is_cooperative,
@@ -55,6 +63,7 @@ from transport.orphans import OrphanWatch
 from transport.preflight import verify
 from transport.protocols import Group, Partition, Writer
 from transport.reader import Reader
+from transport.removal import Remover
 from transport.topics import TopicDirectory
 from transport.trim import trimming
 from transport.write_thread import WriteThread
@@ -63,6 +72,7 @@ from transport.writer import AutoWriter, TransactedWriter
 _log = logging.getLogger(__name__)
 
 _OBJECTS_BETWEEN_SEARCHES = 20_000
+_AS_IT_IS: Config = {}
 
 
 def run_worker(settings: Settings, base: Path) -> None:
@@ -119,6 +129,7 @@ def run_scheduler(settings: Settings) -> None:
         writer = WriteThread(_writer(settings, "scheduler", instance, reader))
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=health)
         with (
+            sweeping(_sweeper(settings, instance, observer)),
             watching(settings, observer, scheduler.share, wall_clock_ms),
             _collected_rarely(),
             _until_signalled(scheduler.stop, settings.limits.shutdown_timeout),
@@ -126,6 +137,34 @@ def run_scheduler(settings: Settings) -> None:
         ):
             _log.info("scheduler %s of group %s reads the group's tiers", instance.name, settings.group)
             scheduler.run()
+
+
+def _sweeper(settings: Settings, instance: _Instance, observer: Observer) -> Callable[[], Sweeper] | None:
+    """What makes a sweeper, ``None`` where no dead letter expires."""
+    plan = sweep_plan(settings)
+    if not plan.expiring:
+        return None
+
+    def make() -> Sweeper:
+        group = sweeper_group(settings.group)
+        reader = _reader(settings, group, instance, adjusted=LEISURELY)
+        try:
+            return Sweeper(
+                plan,
+                SweeperParts(
+                    reader=reader,
+                    writer=_writer(settings, "sweeper", instance, reader) if plan.moving else None,
+                    remover=Remover(settings.kafka),
+                    time=BrokerTime(settings.kafka, group, reader),
+                    clock=SweepClock(wall_clock_ms, steady_s),
+                    observer=observer,
+                ),
+            )
+        except BaseException:
+            reader.close()
+            raise
+
+    return make
 
 
 def _routes(settings: Settings, base: Path) -> list[Route]:
@@ -207,9 +246,11 @@ class _Instance:
         return cls(name, stable=False)
 
 
-def _reader(settings: Settings, group: str, instance: _Instance, *, of_tiers: bool = False) -> Reader:
+def _reader(
+    settings: Settings, group: str, instance: _Instance, *, of_tiers: bool = False, adjusted: Config = _AS_IT_IS
+) -> Reader:
     static = f"{group}.{instance.name}" if instance.stable else None
-    config = consumer_config(settings.kafka, group=group, instance=static, of_tiers=of_tiers)
+    config = consumer_config(settings.kafka, group=group, instance=static, of_tiers=of_tiers) | adjusted
     in_steps = static is not None and is_cooperative(config) and not is_new_protocol(config)
     return Reader(config, OrphanWatch(admin_config(settings.kafka), group) if in_steps else None)
 

@@ -19,7 +19,12 @@ def dead_letters() -> Dashboard:
         "Redelivery / Dead letters",
         "What could not be processed: by origin and reason, with age and time until deletion.",
         [GROUPS, TOPIC, REASON],
-        [Section("Now", _now()), Section("Arrivals", _arrivals()), Section("What is kept", _kept())],
+        [
+            Section("Now", _now()),
+            Section("Arrivals", _arrivals()),
+            Section("What is kept", _kept()),
+            Section("Expiration", _expiration()),
+        ],
     )
 
 
@@ -152,5 +157,57 @@ def _kept() -> list[Panel]:
             "In seconds, as configured in Kafka. Not listed: kept for ever.",
             Query(f"max by (group, dead_letter_topic) (redelivery_dead_letter_retention_seconds{{{_G}}})"),
             width=8,
+        ),
+    ]
+
+
+def _expiration() -> list[Panel]:
+    return [
+        graph(
+            "Expired and removed",
+            "Removed for good when nothing that is kept stands before them; moved before, if there is an expiry topic.",
+            "ops",
+            Query(
+                f"sum by (dead_letter_topic) (rate(redelivery_expired_removed_total{{{_G}}}[$__rate_interval]))",
+                "{{dead_letter_topic}} removed",
+            ),
+            Query(
+                f"sum by (dead_letter_topic) (rate(redelivery_expired_moved_total{{{_G}}}[$__rate_interval]))",
+                "{{dead_letter_topic}} moved",
+            ),
+        ),
+        graph(
+            "Why partitions are not swept on",
+            "not_yet: the first dead letter expires later, as it should be. never, others: it keeps those behind it, "
+            "expired or not; redrive or delete it. refused: see the scheduler's log.",
+            "short",
+            Query(
+                f"sum by (dead_letter_topic, reason) (redelivery_sweep_resting_partitions{{{_G}}})",
+                "{{dead_letter_topic}} {{reason}}",
+            ),
+            stacked=True,
+        ),
+        graph(
+            "Time until the next one expires",
+            "Of those that are first in their partition. Below zero: the sweeper is late, look at the scheduler's log.",
+            "s",
+            Query(
+                f"min by (dead_letter_topic) (redelivery_sweep_next_timestamp_seconds{{{_G}}}) - time()",
+                "{{dead_letter_topic}}",
+            ),
+        ),
+        graph(
+            "Faults of the sweeper",
+            "Refused: the right to delete or to write is missing, or a copy does not fit. Clock: a machine's clock is "
+            "ahead of Kafka's; nothing is removed by it, but set it right.",
+            "short",
+            Query(
+                f"sum by (dead_letter_topic) (increase(redelivery_sweep_refused_total{{{_G}}}[$__rate_interval]))",
+                "{{dead_letter_topic}} refused",
+            ),
+            Query(
+                f"sum by (group) (increase(redelivery_sweep_clock_faults_total{{{_G}}}[$__rate_interval]))",
+                "{{group}} clock",
+            ),
         ),
     ]

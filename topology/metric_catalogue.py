@@ -118,6 +118,33 @@ DEAD_LETTER_UNREAD = Metric(
     "Dead letters not counted yet: the other figures are too low by these",
     ("dead_letter_topic",),
 )
+REMOVED = Metric(
+    "redelivery_expired_removed", Kind.COUNTER, "Expired dead letters removed for good", ("dead_letter_topic",)
+)
+EXPIRED_MOVED = Metric(
+    "redelivery_expired_moved", Kind.COUNTER, "Expired dead letters moved to their expiry topic", ("dead_letter_topic",)
+)
+SWEEP_REFUSED = Metric(
+    "redelivery_sweep_refused",
+    Kind.COUNTER,
+    "Times that Kafka refused to move or to remove expired dead letters",
+    ("dead_letter_topic",),
+)
+SWEEP_CLOCK_FAULTS = Metric(
+    "redelivery_sweep_clock_faults", Kind.COUNTER, "Times that the clock was ahead, so that nothing was removed by it"
+)
+SWEEP_NEXT = Metric(
+    "redelivery_sweep_next_timestamp_seconds",
+    Kind.GAUGE,
+    "When the next dead letter at the head of a partition expires",
+    ("dead_letter_topic",),
+)
+SWEEP_RESTING = Metric(
+    "redelivery_sweep_resting_partitions",
+    Kind.GAUGE,
+    "Partitions whose head is not removed now, by the reason",
+    ("dead_letter_topic", "reason"),
+)
 LAG = Metric("redelivery_lag", Kind.GAUGE, "Records not finished, measured at the end of the partitions", ("topic",))
 ASSIGNED = Metric("redelivery_assigned_partitions", Kind.GAUGE, "Partitions owned")
 IN_FLIGHT = Metric("redelivery_in_flight", Kind.GAUGE, "Records in the slots or in line for them")
@@ -157,6 +184,12 @@ CATALOGUE: tuple[Metric, ...] = (
     DEAD_LETTER_RETENTION,
     DEAD_LETTER_DELETION,
     DEAD_LETTER_UNREAD,
+    REMOVED,
+    EXPIRED_MOVED,
+    SWEEP_REFUSED,
+    SWEEP_CLOCK_FAULTS,
+    SWEEP_NEXT,
+    SWEEP_RESTING,
     LAG,
     ASSIGNED,
     UNOWNED,

@@ -29,6 +29,14 @@ _TIERS_DEFAULTS: Config = {
     "queued.max.messages.kbytes": 4_096,
     "fetch.message.max.bytes": 262_144,
 }
+LEISURELY: Config = {
+    # An idle fetch stays with the broker for so long; what arrives there ends it.
+    "fetch.wait.max.ms": 500,
+    "queued.min.messages": 1,
+    **_TIERS_DEFAULTS,
+}
+"""For a reader that is in no hurry, and mostly idle."""
+
 _CONSUMER_OURS: Config = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,

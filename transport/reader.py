@@ -230,6 +230,13 @@ class Reader:
             return 0
         return max(0, high - max(next_offset, self._ends.get(partition, 0)))
 
+    def end(self, partition: Partition) -> int | None:
+        """Where a partition's end was when it was last reached, transaction markers included; ``None`` if it was not.
+
+        Nothing before it that a reader of committed records could see is still to come.
+        """
+        return self._ends.get(partition)
+
     def partition_counts(self) -> dict[str, int]:
         """Every topic of the cluster and how many partitions it has.
 

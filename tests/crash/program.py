@@ -30,6 +30,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 import consumers.processor
 import consumers.slots
 import transport.reader
+import transport.removal
 import transport.writer
 from cli.main import app
 
@@ -120,6 +121,7 @@ def trapped(trap: Trap) -> None:
     for owner, method, step in (
         (consumers.processor.Processor, "run", "handle"),
         (consumers.slots.ThreadSlots, "close", "slots"),
+        (transport.removal.Remover, "remove", "remove"),
         (transport.writer.TransactedWriter, "close", "close"),
         (transport.writer.AutoWriter, "close", "close"),
     ):

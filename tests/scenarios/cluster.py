@@ -109,11 +109,14 @@ class Cluster:
 
     def ends(self, *topics: str) -> dict[Place, int]:
         """One past the last offset of each partition, markers included."""
-        wanted = {
-            TopicPartition(topic, number): OffsetSpec.latest()
-            for topic in topics
-            for number in range(self.partitions(topic))
-        }
+        return self._offsets(OffsetSpec.latest(), topics)
+
+    def starts(self, *topics: str) -> dict[Place, int]:
+        """The first offset of each partition."""
+        return self._offsets(OffsetSpec.earliest(), topics)
+
+    def _offsets(self, spec: OffsetSpec, topics: Sequence[str]) -> dict[Place, int]:
+        wanted = {TopicPartition(topic, number): spec for topic in topics for number in range(self.partitions(topic))}
         answers = self._admin.list_offsets(wanted) if wanted else {}
         return {(place.topic, place.partition): answer.result(_ANSWER_S).offset for place, answer in answers.items()}
 

@@ -25,6 +25,8 @@ from consumers.observer import (
     DeadLetterTopic,
     OutcomeLabel,
     Released,
+    SweepStanding,
+    Swept,
     TierBacklog,
     WorkerState,
     telling_halts,
@@ -139,6 +141,12 @@ def everything() -> Measurements:
             },
         )
     )
+    found.swept(
+        Swept(
+            removed={"DLQ.orders": 5, "DLQ.bills": 1}, moved={"DLQ.orders": 4}, refused={"DLQ.bills": 2}, clock_faults=3
+        )
+    )
+    found.sweep_stands(SweepStanding({"DLQ.orders": 1_780_000_003_500}, {("DLQ.orders", "not_yet"): 2}))
     found.unowned({"orders": 1, "billing.ready.orders": 0})
     found.fenced()
     found.state(WorkerState(assigned=4, in_flight=9, halted=1, lag={"orders": 33, "billing.ready.orders": 0}))
@@ -212,6 +220,13 @@ class TestValues:
             ("redelivery_dead_letter_unread", "DLQ.orders"): 7,
             ("redelivery_dead_letter_unread", "DLQ.bills"): 0,
             ("redelivery_dead_letter_unread", "DLQ.empty"): 0,
+            ("redelivery_expired_removed_total", "DLQ.orders"): 5,
+            ("redelivery_expired_removed_total", "DLQ.bills"): 1,
+            ("redelivery_expired_moved_total", "DLQ.orders"): 4,
+            ("redelivery_sweep_refused_total", "DLQ.bills"): 2,
+            ("redelivery_sweep_clock_faults_total",): 3,
+            ("redelivery_sweep_next_timestamp_seconds", "DLQ.orders"): 1_780_000_003.5,
+            ("redelivery_sweep_resting_partitions", "DLQ.orders", "not_yet"): 2,
             ("redelivery_unowned_partitions", "orders"): 1,
             ("redelivery_unowned_partitions", "billing.ready.orders"): 0,
             ("redelivery_lag", "orders"): 33,
