@@ -79,8 +79,9 @@ class Measurements(Collector):
         self._counts[catalogue.DEAD_LETTERS.name].update({(topic, reason): 0 for topic in topics for reason in Reason})
         outcomes = [(outcome, ack.name.lower()) for outcome, ack in _OUTCOMES]
         self._counts[catalogue.DELIVERIES.name].update({(topic, *each): 0 for topic in topics for each in outcomes})
-        for first in (catalogue.REDELIVERIES, catalogue.SUCCESSES):
-            self._counts[first.name].update({(topic, "1"): 0 for topic in topics})
+        attempts = [_attempt(number) for number in range(1, _MANY_ATTEMPTS + 1)]
+        for counted in (catalogue.REDELIVERIES, catalogue.SUCCESSES):
+            self._counts[counted.name].update({(topic, attempt): 0 for topic in topics for attempt in attempts})
         self._counts[catalogue.EARLY.name].update({(where,): 0 for where in ("handler", "release")})
         self._counts[catalogue.REBALANCES.name].update({(event,): 0 for event in ("assigned", "revoked", "lost")})
 

@@ -273,6 +273,11 @@ class TestValues:
         found.begin_at_zero(["orders"])
         told = samples(found)
         assert [told["redelivery_dead_letters_total", "orders", reason] for reason in Reason] == [0] * len(Reason)
+        for attempt in ("1", "2", "9", "10+"):
+            assert told["redelivery_redeliveries_total", "orders", attempt] == 0
+            assert told["redelivery_successes_total", "orders", attempt] == 0
+        for outcome, ack_type in (("acked", "standard"), ("retried", "redelivered"), ("dead_lettered", "expired")):
+            assert told["redelivery_deliveries_total", "orders", outcome, ack_type] == 0
         found.committed(committed(dead_letters={("orders", "expired"): 2}))
         assert samples(found)["redelivery_dead_letters_total", "orders", "expired"] == 2
 

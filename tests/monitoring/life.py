@@ -1,0 +1,106 @@
+"""A group's life with everything that its monitoring should see: successes, retries, deaths, halts, departures."""
+
+from collections.abc import Callable
+from typing import Final
+
+from tests.monitoring.prometheus import Prometheus
+from tests.scenarios.cluster import Sent
+from tests.scenarios.running import Group, Process, script
+from tests.scenarios.scraping import free_port, value_of
+from tests.scenarios.waiting import until
+
+HOUR_MS: Final = 3_600_000
+
+PROVOKED: Final = {
+    "RedeliveryDeadLetterNearRetention",
+    "RedeliveryDeadLetterRatio",
+    "RedeliveryDeadLettersGrowing",
+    "RedeliveryLagGrowing",
+    "RedeliveryPartitionUnowned",
+    "RedeliverySchedulerMissing",
+    "RedeliveryStorm",
+    "RedeliveryTargetDown",
+    "RedeliveryWorkerHalted",
+}
+"""The alerts that fire in it."""
+
+
+class Ports:
+    """Where each process is scraped; at one of them nobody ever listens."""
+
+    def __init__(self) -> None:
+        self.worker, self.second, self.scheduler, self.nobody = (free_port() for _ in range(4))
+
+    def all(self) -> list[int]:
+        """Of all."""
+        return [self.worker, self.second, self.scheduler, self.nobody]
+
+
+def prepare(group: Group) -> None:
+    """Topics and policy: redeliveries after half a second and after four, which are long enough to be seen waiting."""
+    group.prepare(
+        handler={"slots": 4},
+        policyEntry={
+            "redeliveryPolicy": {
+                "maximumRedeliveries": 2,
+                "initialRedeliveryDelay": 500,
+                "useExponentialBackOff": True,
+                "backOffMultiplier": 8,
+            },
+            "deadLetterStrategy": {"expiration": HOUR_MS},
+        },
+    )
+
+
+def live(group: Group, ports: Ports, prometheus: Prometheus) -> float:
+    """Live it.
+
+    Returns:
+        a time, in epoch seconds, at which everybody was there.
+    """
+
+    def start(port: int, role: str) -> Process:
+        group.configure(metrics={"port": port, "host": "127.0.0.1"})
+        process = group.scheduler(None) if role == "scheduler" else group.worker(None)
+        # What happens before the first scrape is no increase to Prometheus.
+        seen = f'redelivery_assigned_partitions{{instance="127.0.0.1:{port}"}}'
+        until(lambda: prometheus.ask(seen, prometheus.now()), f"the {role} is scraped")
+        return process
+
+    def fired(name: str) -> Callable[[], bool]:
+        return lambda: name in prometheus.fired()
+
+    scheduler = start(ports.scheduler, "scheduler")
+    workers = [start(ports.worker, "worker")]
+    _work(group)
+    workers.append(start(ports.second, "worker"))
+    _halt(group, ports)
+    group.cluster.alter(group.dead_letters, retention_ms="20000")
+    until(fired("RedeliveryDeadLetterNearRetention"), "the oldest dead letter is about to be deleted")
+    until(fired("RedeliveryLagGrowing"), "what is slow is seen to wait")
+    everybody_s = prometheus.now()
+    group.cluster.alter(group.dead_letters, retention_ms=str(HOUR_MS), max_message_bytes="1052684")
+    for worker in workers:
+        worker.stop()
+    until(fired("RedeliveryPartitionUnowned"), "nobody has the source")
+    start(ports.worker, "worker")
+    scheduler.stop()
+    until(fired("RedeliverySchedulerMissing"), "nobody releases what waits")
+    return everybody_s
+
+
+def _work(group: Group) -> None:
+    """Every outcome there is, most of it after retries."""
+    group.send([["ok"]] * 30 + [["raise", "raise", "ok"]] * 300 + [["raise"]] * 40 + [["reject"]] * 10)
+    group.cluster.produce(group.source, [Sent(b"\xff no JSON")] * 3)
+    group.send([["ok"]] * 5, first=1000, headers=[("JMSExpiration", b"1")])
+    group.settle()
+
+
+def _halt(group: Group, ports: Ports) -> None:
+    """The broker refuses a dead letter: its partition is not read on. The other one is busy with what is slow."""
+    group.cluster.alter(group.dead_letters, max_message_bytes="80")
+    group.cluster.produce(group.source, [script(2000, ["reject"], partition=0)])
+    metric = "redelivery_halted_partitions"
+    until(lambda: sum(value_of(port, metric) for port in (ports.worker, ports.second)) == 1, "its partition is halted")
+    group.cluster.produce(group.source, [script(2001 + n, ["sleep 0.2"], partition=1) for n in range(2000)])

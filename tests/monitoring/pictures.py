@@ -1,0 +1,60 @@
+"""Renews the pictures of the documentation: ``python -m tests.monitoring.pictures [FOLDER]``.
+
+A group lives its life on an embedded Kafka, a real Prometheus watches, and each dashboard's grid is drawn with the
+answers to its own queries. The group is called ``billing``.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.monitoring import life
+from tests.monitoring.drawing import Answers, draw
+from tests.monitoring.expressions import DASHBOARDS, ROOT, Panel, panels
+from tests.monitoring.prometheus import Prometheus, running
+from tests.scenarios.cluster import Cluster
+from tests.scenarios.running import Group
+from transport.embedded import EmbeddedKafka
+
+NAME = "billing"
+_NOTE = "drawn from the dashboard's JSON and a real Prometheus; Grafana's own rendering looks different"
+
+
+def main(folder: Path) -> None:
+    """Live, ask, draw."""
+    with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as place:
+        group = Group(Cluster(kafka.bootstrap_servers), NAME, Path(place))
+        ports = life.Ports()
+        (Path(place) / "prometheus").mkdir()
+        try:
+            with running(Path(place) / "prometheus", ports.all()) as prometheus:
+                life.prepare(group)
+                start_s = prometheus.now()
+                everybody_s = life.live(group, ports, prometheus)
+                for path in DASHBOARDS:
+                    _picture(path, folder, prometheus, start_s, everybody_s)
+        finally:
+            group.close()
+
+
+def _picture(path: Path, folder: Path, prometheus: Prometheus, start_s: float, end_s: float) -> None:
+    document = json.loads(path.read_text())
+    answers = {
+        panel.definition["id"]: _answers(panel, prometheus, start_s, end_s)
+        for panel in panels(NAME)
+        if panel.dashboard == path.stem
+    }
+    figure = draw(document["title"], document["panels"], answers, start_s, _NOTE)
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / f"dashboard-{path.stem.replace('_', '-')}.png", dpi=90)
+
+
+def _answers(panel: Panel, prometheus: Prometheus, start_s: float, end_s: float) -> Answers:
+    legends = [target.get("legendFormat", "") for target in panel.definition["targets"]]
+    found = [prometheus.answer(each, start_s, end_s, end_s) for each in panel.expressions]
+    return list(zip(legends, found, strict=True))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images")

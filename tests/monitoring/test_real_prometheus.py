@@ -1,0 +1,101 @@
+"""Every panel, alert and recording rule has an answer from a real Prometheus that scraped a real run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.monitoring import life
+from tests.monitoring.expressions import Expression, alerts, panels, records
+from tests.monitoring.prometheus import Prometheus, running
+from tests.scenarios.cluster import Cluster
+from tests.scenarios.running import Group
+from transport.embedded import EmbeddedKafka
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("monitoring")]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What has been lived, and who has seen it."""
+
+    group: str
+    prometheus: Prometheus
+    start_s: float
+    end_s: float
+    everybody_s: float
+
+    def complaint(self, expression: Expression) -> str | None:
+        """What is wrong with the answer, if anything."""
+        series = self.prometheus.answer(expression, self.start_s, self.end_s, self.everybody_s)
+        if not any(each.points for each in series):
+            return f"{expression.where}: no data: {expression.text}"
+        lacking = [label for label in expression.labels if any(not each.labels.get(label) for each in series)]
+        return f"{expression.where}: no label {lacking}: {expression.text}" if lacking else None
+
+    def complaints(self, expressions: list[Expression]) -> list[str]:
+        """Of several."""
+        return [found for each in expressions if (found := self.complaint(each)) is not None]
+
+
+@pytest.fixture(scope="module")
+def run(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """One life of one group, for all tests of this file."""
+    folder = tmp_path_factory.mktemp("monitoring")
+    group = Group(Cluster(kafka.bootstrap_servers), f"m{folder.stat().st_ino}", folder)
+    ports = life.Ports()
+    (folder / "prometheus").mkdir()
+    try:
+        with running(folder / "prometheus", ports.all()) as prometheus:
+            life.prepare(group)
+            start_s = prometheus.now()
+            everybody_s = life.live(group, ports, prometheus)
+            yield Run(group.name, prometheus, start_s, prometheus.now(), everybody_s)
+    finally:
+        group.close()
+
+
+def test_every_panel_shows_something(run: Run) -> None:
+    """With the variables of its dashboard filled in; each series bears the labels of its legend."""
+    asked = [each for panel in panels(run.group) for each in panel.expressions]
+    assert len(asked) > 50
+    assert run.complaints(asked) == []
+
+
+def test_every_alert_compares_something(run: Run) -> None:
+    """Without its comparison it has an answer, so a silent alert is one with nothing to tell."""
+    asked = alerts()
+    assert len(asked) > 15
+    assert run.complaints(asked) == []
+
+
+def test_every_recording_rule_records_something(run: Run) -> None:
+    """Under its name, with its labels."""
+    assert run.complaints(records()) == []
+
+
+def test_alerts_fire_when_it_happens(run: Run) -> None:
+    """All that this life provokes, and none of those that tell of what did not happen."""
+    fired = run.prometheus.fired()
+    assert fired >= life.PROVOKED
+    assert not {"RedeliveryEarly", "RedeliveryClockFaults", "RedeliveryFenced", "RedeliveryRestarting"} & fired
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'sum(redelivery_deliverys_total{{group="{group}"}})',
+        'sum(redelivery_deliveries_total{{groop="{group}"}})',
+        'rate(redelivery_deliveries{{group="{group}"}}[10s])',
+    ],
+    ids=["metric", "label", "ending"],
+)
+def test_a_wrong_name_is_noticed(run: Run, text: str) -> None:
+    """The test itself: a query that asks for what is not there has no answer."""
+    assert run.complaint(Expression("wrong", text.format(group=run.group))) is not None
+
+
+def test_a_wrong_label_of_a_legend_is_noticed(run: Run) -> None:
+    """The series are there, but bear no such label."""
+    text = f'sum by (tropic) (redelivery_deliveries_total{{group="{run.group}"}})'
+    assert run.complaint(Expression("wrong", text, frozenset({"tropic"}))) is not None
