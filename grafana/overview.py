@@ -51,7 +51,7 @@ def _wrong() -> list[Panel]:
             "How long ago the oldest record should have left its tier. More than seconds: a scheduler is stuck.",
             "s",
             Query(
-                "clamp_min(max(time() - "
+                f"clamp_min(max(timestamp(redelivery_pending_oldest_timestamp_seconds{{{_G}}}) - "
                 f"redelivery_pending_oldest_timestamp_seconds{{{_G}}} - redelivery_tier_delay_seconds{{{_G}}}), 0)"
             ),
             levels=Levels(5, 30),

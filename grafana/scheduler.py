@@ -49,7 +49,7 @@ def _waiting() -> list[Panel]:
             "How long ago the oldest record should have left. More than seconds: stuck, or clocks that differ.",
             "s",
             Query(
-                "clamp_min(max by (tier) (time() - "
+                f"clamp_min(max by (tier) (timestamp(redelivery_pending_oldest_timestamp_seconds{{{_T}}}) - "
                 f"redelivery_pending_oldest_timestamp_seconds{{{_T}}} - redelivery_tier_delay_seconds{{{_T}}}), 0)",
                 "{{tier}}",
             ),
