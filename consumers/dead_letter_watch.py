@@ -18,8 +18,8 @@ from consumers.observer import DeadLettersKept, Observer
 from consumers.scheduler import Share
 from topology.facts import TopicFacts
 from topology.plan import scheduler_group
-from topology.policy import DeadLetterKind
 from topology.settings import Settings
+from topology.sweep_plan import sweep_plan
 from transport.admin import ClusterAdmin
 from transport.assigned_reader import AssignedReader
 from transport.errors import TransportError
@@ -70,14 +70,7 @@ class Watch:
         self._unowned: dict[str, int] = {}
         self._counting = False
         self._shared: Share | None = None
-        naming = settings.naming()
-        self._names = sorted(
-            {
-                naming.dead_letter_topic(entry.dead_letter_strategy.topic, source)
-                for source, entry in settings.entries().items()
-                if entry.dead_letter_strategy.kind is not DeadLetterKind.DISCARDING
-            }
-        )
+        self._names = sweep_plan(settings).topics
 
     def run(self, ended: threading.Event) -> None:
         """Watch until the event is set.

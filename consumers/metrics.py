@@ -35,6 +35,7 @@ from topology import metric_catalogue as catalogue
 from topology.decision import AckType, Reason
 from topology.metric_catalogue import Kind, Metric
 from topology.settings import Settings
+from topology.sweep_plan import sweep_plan
 
 _MANY_ATTEMPTS = 10
 _OUTCOMES = (
@@ -74,7 +75,7 @@ class Measurements(Collector):
         self._gauges[catalogue.BUILD.name] = {(build.version, build.instance): 1}
         self._gauges[catalogue.STARTED.name] = {(): clock() / 1000}
 
-    def begin_at_zero(self, topics: Collection[str]) -> None:
+    def begin_at_zero(self, topics: Collection[str], dead_letter_topics: Collection[str] = ()) -> None:
         """Expose now what would appear with its first event: Prometheus sees no increase of what was not there."""
         self._counts[catalogue.DEAD_LETTERS.name].update({(topic, reason): 0 for topic in topics for reason in Reason})
         outcomes = [(outcome, ack.name.lower()) for outcome, ack in _OUTCOMES]
@@ -82,6 +83,8 @@ class Measurements(Collector):
         attempts = [_attempt(number) for number in range(1, _MANY_ATTEMPTS + 1)]
         for counted in (catalogue.REDELIVERIES, catalogue.SUCCESSES):
             self._counts[counted.name].update({(topic, attempt): 0 for topic in topics for attempt in attempts})
+        for swept in (catalogue.REMOVED, catalogue.EXPIRED_MOVED, catalogue.SWEEP_REFUSED):
+            self._counts[swept.name].update({(topic,): 0 for topic in dead_letter_topics})
         self._counts[catalogue.EARLY.name].update({(where,): 0 for where in ("handler", "release")})
         self._counts[catalogue.REBALANCES.name].update({(event,): 0 for event in ("assigned", "revoked", "lost")})
 
@@ -260,6 +263,7 @@ def _copy(counts: Counter[_Labels], metric: Metric) -> list[tuple[_Labels, int]]
 def serve_metrics(settings: Settings, role: str, instance: str, health: Health) -> Iterator[Observer]:
     """An observer, and the endpoint it is scraped at while the block runs, if one is configured."""
     measurements = Measurements(Build(version("kafka-redelivery"), role, settings.group, instance))
-    measurements.begin_at_zero([source.topic for source in settings.sources])
+    swept = sweep_plan(settings).topics if role == "scheduler" else ()
+    measurements.begin_at_zero([source.topic for source in settings.sources], swept)
     with serve(settings.metrics, measurements, health):
         yield measurements
