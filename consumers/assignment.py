@@ -22,14 +22,26 @@ _log = logging.getLogger(__name__)
 class Assignment:
     """Owned by the polling thread."""
 
-    def __init__(self, routes: Sequence[Route], source_start: str, reader: Source) -> None:
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        source_start: str,
+        reader: Source,
+        *,
+        author: int | None = None,
+        most_in_place: int = 0,
+    ) -> None:
         """Nothing is assigned yet.
 
         Args:
             routes: one for each source.
             reader: asked for commits and bounds.
             source_start: ``earliest`` or ``latest``, where a source without a committed offset begins.
+            author: the number of this process, if it notes what it hands out; see :class:`topology.progress.Progress`.
+            most_in_place: so many records of a partition may wait in place.
         """
+        self._author = author
+        self._most_in_place = most_in_place
         self._routes = {route.source: (route, False) for route in routes}
         self._routes |= {route.ready: (route, True) for route in routes}
         self._from_start = source_start == "earliest"
@@ -140,14 +152,17 @@ class Assignment:
         """The lineage of a record outside any unit."""
         try:
             headers = headers_of(message)
-            return read_lineage(headers) if assigned.redelivered else fresh_lineage(message, headers, assigned.route)
+            own = read_lineage(headers) if assigned.redelivered else fresh_lineage(message, headers, assigned.route)
         except (UnreadableHeadersError, HeaderError):
-            return fresh_lineage(message, (), assigned.route)
+            own = fresh_lineage(message, (), assigned.route)
+        in_place = assigned.progress.waiting.get(message.offset())
+        return own if in_place is None else own.delivered(in_place.deliveries)
 
     def _open(self, partition: Partition, committed: Checkpoint | None) -> Assigned:
         route, redelivered = self._routes[partition.topic]
         if committed is not None:
-            progress = Progress.restore(committed.offset, committed.metadata)
+            progress = Progress.restore(committed.offset, committed.metadata, self._author)
+            progress.most_waiting = self._most_in_place
             return Assigned(partition, route, redelivered, progress)
         if redelivered:
             raise MissingOffsetError(
@@ -157,4 +172,5 @@ class Assignment:
         low, high = self._reader.bounds(partition)
         start = low if self._from_start else high
         _log.info("%s-%d is read for the first time, from offset %d", partition.topic, partition.number, start)
-        return Assigned(partition, route, redelivered, Progress(start), dirty=True)
+        progress = Progress(start, author=self._author, most_waiting=self._most_in_place)
+        return Assigned(partition, route, redelivered, progress, dirty=True)

@@ -22,6 +22,7 @@ from topology.decision import (
     Decision,
     Discard,
     Failure,
+    FailureKind,
     Halt,
     Retry,
     decide,
@@ -56,6 +57,9 @@ class Shared:
     journal: str | None = None
     """The journal's topic, ``None`` if it is off."""
 
+    blocking: bool = False
+    """Whether a failed record waits in place, and what follows waits for it."""
+
     log: FailureLog = field(default_factory=FailureLog)
 
 
@@ -72,6 +76,9 @@ class Batch:
 
         self.bytes = 0
         """Of these records and of their outputs; copies share the bytes of their record."""
+
+        self.in_place: list[tuple[Assigned, Message]] = []
+        """What is not finished but waits where it is, to be queued again by whoever empties this."""
 
         self._touched: dict[Partition, Assigned] = {}
         self._outcomes: Counter[OutcomeLabel] = Counter()
@@ -91,10 +98,10 @@ class Batch:
             self.copies += outputs
             self.owners += [Owner(assigned, unit.messages[index].offset(), "output")] * len(outputs)
             self.bytes += sum(len(output.value or b"") for output in outputs)
-        halted = {index for index, decision in unsuccessful.items() if isinstance(decision, Halt)}
+        kept = {index for index, decision in unsuccessful.items() if self._keeps(decision)}
         offsets = [message.offset() for message in done]
-        if halted:
-            offsets = [offset for index, offset in enumerate(offsets) if index not in halted]
+        if kept:
+            offsets = [offset for index, offset in enumerate(offsets) if index not in kept]
         assigned.progress.finish(offsets)
         self._touch(assigned)
         self.size += len(done)
@@ -103,7 +110,7 @@ class Batch:
         successes = len(done) - len(unsuccessful)
         if successes:
             self._outcomes[OutcomeLabel(assigned.route.source, _success(unit), AckType.STANDARD)] += successes
-        if assigned.redelivered:
+        if unit.counted:
             self._note_redelivered(unit, unsuccessful)
         elif self._journal is not None:
             place = assigned.partition
@@ -114,11 +121,17 @@ class Batch:
     def settle(self, assigned: Assigned, message: Message, lineage: Lineage, failure: Failure) -> None:
         """Decide about one record outside any unit."""
         decision = self._decide(assigned, message, headers_of(message), lineage, failure, self._shared.clock())
-        if not isinstance(decision, Halt):
+        if not self._keeps(decision, failure):
             assigned.progress.finish((message.offset(),))
         self._touch(assigned)
         self.size += 1
         self.bytes += size_of((message,))
+
+    def _keeps(self, decision: Decision, failure: Failure | None = None) -> bool:
+        """Whether the record stays where it is. One that its worker died of is not let out of sight."""
+        if isinstance(decision, Retry):
+            return self._shared.blocking or (failure is not None and failure.kind is FailureKind.CLOSED)
+        return isinstance(decision, Halt)
 
     def touch(self, assigned: Assigned) -> None:
         """Commit this partition's position with the batch, though nothing of it ended."""
@@ -165,7 +178,7 @@ class Batch:
         for index, failure in unit.failures:
             message = unit.messages[index]
             headers = headers_of(message)
-            lineage = unit.lineages[index] if assigned.redelivered else fresh_lineage(message, headers, assigned.route)
+            lineage = unit.lineages[index] if unit.counted else fresh_lineage(message, headers, assigned.route)
             decisions[index] = self._decide(assigned, message, headers, lineage, failure, now_ms)
         return decisions
 
@@ -179,8 +192,20 @@ class Batch:
             failure, lineage, entry, now_ms, shared.jitter() if entry.redelivery_policy.randomised else ()
         )
         shared.log.tell(lineage, failure, decision)
-        self._dispatch(assigned, message, headers, lineage, decision, now_ms)
+        if isinstance(decision, Retry) and self._keeps(decision, failure):
+            self._wait_in_place(assigned, message, lineage, decision)
+        else:
+            self._dispatch(assigned, message, headers, lineage, decision, now_ms)
         return decision
+
+    def _wait_in_place(self, assigned: Assigned, message: Message, lineage: Lineage, decision: Retry) -> None:
+        source = assigned.route.source
+        assigned.progress.wait(message.offset(), lineage.deliveries, decision.due_ms)
+        self.in_place.append((assigned, message))
+        self._redeliveries[source, lineage.deliveries] += 1
+        self._outcomes[OutcomeLabel(source, "retried", decision.ack_type)] += 1
+        if self._journal is not None:
+            self._journal.note(lineage.address, lineage.partition, "retried", (lineage.offset,))
 
     def _dispatch(
         self, assigned: Assigned, message: Message, headers: Headers, lineage: Lineage, decision: Decision, now_ms: int
@@ -226,7 +251,7 @@ class Batch:
         self._lateness += [late for _, late in unit.lateness]
         source = unit.lane.assigned.route.source
         succeeded = [line for index, line in enumerate(unit.lineages[: unit.position]) if index not in unsuccessful]
-        for lineage in succeeded:
+        for lineage in succeeded if _success(unit) == "recovered" else ():
             self._recoveries[source, lineage.deliveries + 1] += 1
         journal = self._journal
         if journal is None:
@@ -235,8 +260,9 @@ class Batch:
             lineage = unit.lineages[index]
             journal.late(lineage.address, lineage.partition, late)
         for lineage in succeeded:
-            journal.note(lineage.address, lineage.partition, "recovered", (lineage.offset,))
+            journal.note(lineage.address, lineage.partition, _success(unit), (lineage.offset,))
 
 
 def _success(unit: Unit) -> str:
-    return "recovered" if unit.lane.assigned.redelivered else "acked"
+    again = unit.lane.assigned.redelivered or (unit.in_place is not None and unit.in_place.deliveries > 0)
+    return "recovered" if again else "acked"

@@ -1,16 +1,18 @@
-"""The records of one partition that wait for a slot, and which of them may be handled beside each other."""
+"""The records of one partition that wait for a slot, and which of them may be handled beside each other.
+
+A record that waits in place for its next delivery (see :meth:`topology.progress.Progress.wait`) keeps its place here:
+until it is due nothing behind it is taken, by key nothing of its key. It is taken alone.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import methodcaller
 
 from consumers.unit import Assigned
+from topology.progress import InPlace
 from transport.protocols import Message
-
-_KEYS = methodcaller("key")
 
 
 def size_of(messages: Sequence[Message]) -> int:
@@ -44,8 +46,14 @@ class Lane:
 
     held: Held = field(default_factory=Held)
 
+    unnoted: deque[Message] = field(default_factory=deque)
+    """What may not be taken before a commit has noted it; behind everything else."""
+
     listed: bool = False
     """Whether it stands in the line for a slot."""
+
+    asleep_until_ms: int | None = None
+    """When it is looked at again because something that waits in place is due (epoch ms)."""
 
     closed: bool = False
     """Its partition is given back: nothing more is begun."""
@@ -60,16 +68,52 @@ class Lane:
         self.queue.extend(messages)
         self.waiting += len(messages)
 
-    def take(self, most: int) -> list[Message]:
-        """Remove the next records that may be handled one after the other in a slot; at most so many."""
+    @property
+    def due_ms(self) -> int | None:
+        """When the first that waits in place is due (epoch ms); ``None`` if nothing has to wait for one."""
+        waits = self.assigned.progress.waiting
+        first = waits.get(self.queue[0].offset()) if waits and self.queue else None
+        return None if first is None else first.due_ms
+
+    def take(self, most: int, now_ms: int = 0) -> list[Message]:
+        """Remove the next records that may be handled one after the other in a slot.
+
+        Args:
+            most: at most so many.
+            now_ms: epoch ms; what waits in place is not taken before it is due.
+        """
         queue = self.queue
-        if most >= len(queue):
+        if self.assigned.progress.waiting:
+            taken = self._take_around(self.assigned.progress.waiting, most, now_ms)
+        elif most >= len(queue):
             taken = list(queue)
             queue.clear()
         else:
             taken = [queue.popleft() for _ in range(most)]
         self.waiting -= len(taken)
         return taken
+
+    def _take_around(self, waits: Mapping[int, InPlace], most: int, now_ms: int) -> list[Message]:
+        queue = self.queue
+        taken: list[Message] = []
+        while queue and len(taken) < most:
+            first = waits.get(queue[0].offset())
+            if first is None:
+                taken.append(queue.popleft())
+                continue
+            if not taken and first.due_ms <= now_ms:
+                taken.append(queue.popleft())
+            break
+        return taken
+
+    def take_alone(self) -> Message:
+        """Remove the first record that is not noted yet, to be handled while nothing else is."""
+        return self.unnoted.popleft()
+
+    def hold(self, message: Message) -> None:
+        """Queue what was taken again, before all others, for it waits in place."""
+        self.queue.appendleft(message)
+        self.waiting += 1
 
     def put_back(self, messages: Sequence[Message], position: int) -> None:
         """What was taken is handled as far as ``position``; the rest waits again, before all others."""
@@ -83,98 +127,9 @@ class Lane:
         self.put_back(rest, 0)
 
     def clear(self) -> list[Message]:
-        """Remove and return everything that waits."""
-        waiting = list(self.queue)
+        """Remove and return everything that waits, and last what is not noted."""
+        waiting = [*self.queue, *self.unnoted]
         self.queue.clear()
-        self.waiting = 0
-        return waiting
-
-
-@dataclass(slots=True, eq=False)
-class KeyedLane(Lane):
-    """The same by key: a key is in one unit at a time, and its records are taken in the order of their offsets.
-
-    Nothing is sorted by key as it arrives. Only when a record is about to be taken while its key is under way
-    it is set aside, to follow when the key is free; so a record is looked at twice at most, and many
-    keys share a unit.
-    """
-
-    _followers: dict[bytes | None, deque[Message] | None] = field(default_factory=dict)
-    """Every key that is under way or free to be followed up, with its records that were set aside."""
-
-    _free: deque[bytes | None] = field(default_factory=deque)
-    """Keys no more under way, with records set aside. These are older than whatever is in the queue."""
-
-    @property
-    def may_start(self) -> bool:
-        """See :class:`Lane`."""
-        return bool(self._free or self.queue)
-
-    def take(self, most: int) -> list[Message]:
-        """See :class:`Lane`; empty if all that waits has to wait for its keys."""
-        taken: list[Message] = []
-        mine = set()
-        followers = self._followers
-        while self._free and len(taken) < most:
-            key = self._free.popleft()
-            mine.add(key)
-            waiting = followers[key] or deque()
-            taken += [waiting.popleft() for _ in range(min(len(waiting), most - len(taken)))]
-        queue = self.queue
-        while queue and len(taken) < most:
-            message = queue.popleft()
-            key = message.key()
-            if key in mine:
-                taken.append(message)  # nothing of its key is set aside: that was taken just before
-            elif key in followers:
-                set_aside = followers[key]
-                if set_aside is None:
-                    followers[key] = set_aside = deque()
-                set_aside.append(message)
-            else:
-                followers[key] = None
-                mine.add(key)
-                taken.append(message)
-        self.waiting -= len(taken)
-        return taken
-
-    def put_back(self, messages: Sequence[Message], position: int) -> None:
-        """See :class:`Lane`; their keys are no more under way."""
-        self._set_aside(messages[position:])
-        self._free_keys(dict.fromkeys(map(_KEYS, messages)))
-
-    def split(self, done: Sequence[Message], current: Message, rest: Sequence[Message]) -> None:
-        """See :class:`Lane`; only the key of ``current`` stays under way."""
-        self._set_aside(rest)
-        keys = dict.fromkeys(map(_KEYS, (*done, *rest)))
-        keys.pop(current.key(), None)
-        self._free_keys(keys)
-
-    def _set_aside(self, rest: Sequence[Message]) -> None:
-        """These come before all others of their keys."""
-        followers = self._followers
-        for message in reversed(rest):
-            key = message.key()
-            set_aside = followers[key]
-            if set_aside is None:
-                followers[key] = set_aside = deque()
-            set_aside.appendleft(message)
-        self.waiting += len(rest)
-
-    def _free_keys(self, keys: Iterable[bytes | None]) -> None:
-        """These are no more under way."""
-        for key in keys:
-            if self._followers[key]:
-                self._free.append(key)
-            else:
-                del self._followers[key]
-
-    def clear(self) -> list[Message]:
-        """See :class:`Lane`."""
-        waiting = [message for some in self._followers.values() if some is not None for message in some]
-        waiting += self.queue
-        self.queue.clear()
-        self._followers.clear()
-        self._free.clear()
+        self.unnoted.clear()
         self.waiting = 0
         return waiting

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from heapq import heappop, heappush
+from itertools import count
 
-from consumers.lane import Held, KeyedLane, Lane, size_of
+from consumers.clock import Clock, wall_clock_ms
+from consumers.keyed_lane import KeyedLane
+from consumers.lane import Held, Lane, size_of
 from consumers.unit import Assigned, Unit
 from topology.settings import Ordering
 from transport.protocols import Message, Partition
@@ -33,7 +37,21 @@ class Lanes:
     that have no key in common. Unordered, any number.
     """
 
-    def __init__(self, ordering: Ordering, slots: int) -> None:
+    def __init__(self, ordering: Ordering, slots: int, *, noting: bool = False, clock: Clock = wall_clock_ms) -> None:
+        """Nothing waits.
+
+        Args:
+            ordering: what is kept in order.
+            slots: how many units are worked on at once.
+            noting: whether records wait until :meth:`release` says that a commit has noted them.
+            clock: tells when a record that waits in place is due.
+        """
+        self.noting = noting
+        self.clock = clock
+        self._asleep: list[tuple[int, int, Lane]] = []
+        """Lanes with nothing to start before something of theirs is due, the first one first."""
+
+        self._naps = count()
         self._ordering = ordering
         self._slots = slots
         self._lanes: dict[Assigned, Lane] = {}
@@ -57,6 +75,24 @@ class Lanes:
             return self._slots
         return int(self._slots * _IN_LINE_S / self._call_s)
 
+    @property
+    def ready(self) -> bool:
+        """Whether a unit may start as soon as a slot is free, as far as is known."""
+        return bool(self._due or self._fresh)
+
+    def due_in_s(self, most_s: float) -> float:
+        """How long until a record that waits in place is due; at most ``most_s``."""
+        while self._asleep and self._asleep[0][2].closed:
+            heappop(self._asleep)
+        if not self._asleep:
+            return most_s
+        return min(most_s, max(0.0, (self._asleep[0][0] - self.clock()) / 1000))
+
+    def doable(self, within_s: float) -> int:
+        """About how many records the slots can handle in that time, and a few more."""
+        few = 2 * self._slots
+        return few if self._call_s is None else few + int(self._slots * within_s / max(self._call_s, 1e-6))
+
     def held(self, *, redelivered: bool) -> Held:
         """What of the sources, or of the ready topics, waits or is under way."""
         return self._held[redelivered]
@@ -73,24 +109,83 @@ class Lanes:
     def add(self, assigned: Assigned, messages: list[Message]) -> None:
         """Queue records of one partition, in their order."""
         lane = self._lanes[assigned]
-        lane.add(messages)
-        self.waiting += len(messages)
+        if self.noting:
+            lane.unnoted.extend(messages)
+        else:
+            lane.add(messages)
+            self.waiting += len(messages)
         self._hold(lane, len(messages), size_of(messages))
+        self._enlist(lane)
+
+    def release(self, assigned: Assigned, end: int) -> None:
+        """What lies below the offset ``end`` is noted, and may be handed out."""
+        lane = self._lanes.get(assigned)
+        if lane is None:
+            return
+        unnoted = lane.unnoted
+        if unnoted and unnoted[-1].offset() < end:
+            released = list(unnoted)
+            unnoted.clear()
+        else:
+            released = []
+            while unnoted and unnoted[0].offset() < end:
+                released.append(unnoted.popleft())
+        lane.add(released)
+        self.waiting += len(released)
+        self._enlist(lane)
+
+    def hold(self, assigned: Assigned, message: Message) -> None:
+        """Take a record back that waits in place, whose unit is back already."""
+        lane = self._lanes.get(assigned)
+        if lane is None:
+            return
+        if message.offset() < assigned.progress.suspect_end:
+            lane.unnoted.appendleft(message)
+        else:
+            lane.hold(message)
+            self.waiting += 1
+        self._hold(lane, 1, size_of((message,)))
         self._enlist(lane)
 
     def next_unit(self) -> Unit | None:
         """The next piece of work, or ``None`` if no lane may start one."""
+        now_ms = self.clock() if self._asleep or self._may_wait() else 0
+        while self._asleep and self._asleep[0][0] <= now_ms:
+            lane = heappop(self._asleep)[2]
+            lane.asleep_until_ms = None
+            if not lane.closed:
+                self._line_up(lane)
         while line := self._next_line():
             lane = line.popleft()
             lane.listed = False
-            messages = lane.take(self._size(lane))
+            messages = lane.take(self._size(lane), now_ms)
             if messages:  # none once its partition was closed, or where all have to wait for their keys
                 self._due_in_a_row = self._due_in_a_row + 1 if line is self._due else 0
                 self.waiting -= len(messages)
-                lane.under_way += 1
-                self._enlist(lane)
-                return Unit(lane, messages)
+                return self._begun(lane, messages)
+            self._put_to_sleep(lane)
         return None
+
+    def alone(self, assigned: Assigned) -> Unit | None:
+        """The first record of a partition that is not noted, past all others; ``None`` if there is none any more."""
+        lane = self._lanes.get(assigned)
+        return self._begun(lane, [lane.take_alone()]) if lane is not None and lane.unnoted else None
+
+    def pop_unnoted(self, lane: Lane) -> Message:
+        """Remove the first record that is not noted: it is not to be handed out, for now."""
+        message = lane.unnoted.popleft()
+        self._hold(lane, -1, -size_of((message,)))
+        return message
+
+    def _begun(self, lane: Lane, messages: list[Message]) -> Unit:
+        lane.under_way += 1
+        self._enlist(lane)
+        self._put_to_sleep(lane)
+        waits = lane.assigned.progress.waiting
+        return Unit(lane, messages, in_place=waits.get(messages[0].offset()) if waits else None)
+
+    def _may_wait(self) -> bool:
+        return any(lane.assigned.progress.waiting for line in (self._due, self._fresh) for lane in line)
 
     def _next_line(self) -> deque[Lane]:
         """Redeliveries first, for they have a due time; but where both wait, every fourth unit is a fresh one."""
@@ -162,5 +257,16 @@ class Lanes:
 
     def _enlist(self, lane: Lane) -> None:
         if not lane.listed and lane.may_start:
+            self._line_up(lane)
+
+    def _line_up(self, lane: Lane) -> None:
+        if not lane.listed:
             lane.listed = True
             (self._due if lane.assigned.redelivered else self._fresh).append(lane)
+
+    def _put_to_sleep(self, lane: Lane) -> None:
+        """A lane that is not in line is woken when the first of its records is due."""
+        due_ms = None if lane.listed else lane.due_ms
+        if due_ms is not None and (lane.asleep_until_ms is None or due_ms < lane.asleep_until_ms):
+            lane.asleep_until_ms = due_ms
+            heappush(self._asleep, (due_ms, next(self._naps), lane))

@@ -36,6 +36,8 @@ class Processor:
         clock: Clock,
         deadline: timedelta | None,
         topics: Topics | None = None,
+        *,
+        blocking: bool = False,
     ) -> None:
         """Prepare.
 
@@ -45,7 +47,9 @@ class Processor:
             clock: decides whether a record is expired.
             deadline: longest time for one call of an asynchronous handler; threads are watched from outside.
             topics: asked whether an output can be written; ``None`` = not checked.
+            blocking: whether a unit ends at its first failure, since what follows may have to wait for that record.
         """
+        self._blocking = blocking
         self._topics = topics
         self._handler = handler
         self._outputs = outputs
@@ -120,8 +124,12 @@ class Processor:
         try:
             headers = headers_of(message)
         except UnreadableHeadersError as error:
+            if unit.in_place is not None:
+                unit.lineages.append(fresh_lineage(message, (), assigned.route))
             return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
         route, place = assigned.route, assigned.partition
+        if unit.in_place is not None:
+            return self._deliver_again(unit, message, fresh_lineage(message, headers, route), None, headers)
         if headers or route.sets_expiration:
             expiration_ms = read_expiration(headers)
             if route.sets_expiration:
@@ -145,7 +153,15 @@ class Processor:
         except HeaderError as error:
             unit.lineages.append(fresh_lineage(message, headers, route))
             return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
-        lineage = route.with_expiration(lineage)
+        return self._deliver_again(unit, message, route.with_expiration(lineage), due_ms, own)
+
+    def _deliver_again(
+        self, unit: Unit, message: Message, lineage: Lineage, due_ms: int | None, own: Headers
+    ) -> Record | Failure:
+        route = unit.lane.assigned.route
+        if unit.in_place is not None:
+            lineage = lineage.delivered(unit.in_place.deliveries)
+            due_ms = unit.in_place.due_ms or None
         unit.lineages.append(lineage)
         if lineage.expiration_ms and has_expired(lineage.expiration_ms, self._clock()):
             return _expired(lineage.expiration_ms)
@@ -186,7 +202,7 @@ class Processor:
 
         Returns:
             now, when the next one begins; ``None`` if none may: the unit was abandoned, so that the
-            outcome is void, or the failure is critical.
+            outcome is void, or what follows has to wait, or the failure is critical.
         """
         copies: list[Copy] | None = None
         if context is not None and context.outputs and failure is None:
@@ -204,7 +220,8 @@ class Processor:
         unit.seconds.append(after - before)
         unit.started_s = after
         unit.position += 1  # last: see Unit
-        return None if failure is not None and failure.kind is FailureKind.CRITICAL else after
+        ends = failure is not None and (self._blocking or failure.kind is FailureKind.CRITICAL)
+        return None if ends else after
 
 
 def _context(unit: Unit) -> Context:

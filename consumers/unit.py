@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from consumers.routes import Route
 from topology.decision import Failure, FailureKind
 from topology.lineage import Lineage
-from topology.progress import Progress
+from topology.progress import InPlace, Progress
 from transport.protocols import Copy, Message, Partition
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Unit:
     failures: list[tuple[int, Failure]] = field(default_factory=list)
     outputs: list[tuple[int, list[Copy]]] = field(default_factory=list)
     lineages: list[Lineage] = field(default_factory=list)
-    """One for each record handled, of a ready partition; empty for a source."""
+    """One for each record handled, of a ready partition or in place; empty for a source."""
 
     lateness: list[tuple[int, int]] = field(default_factory=list)
     """For each redelivery handed to the handler: its index, and how many ms after it was due."""
@@ -68,12 +68,20 @@ class Unit:
     taken: int = 0
     """So many of the first records were taken over early, see :meth:`split`."""
 
+    in_place: InPlace | None = None
+    """The deliveries made of its only record, which waited in place or is handed out alone."""
+
     stop: bool = False
     abandoned: bool = False
     """Given up by the polling thread: whatever the slot still finds out is void."""
 
     started_s: float = 0.0
     """When the record at ``position`` was begun (monotonic); 0 = the unit is in no slot."""
+
+    @property
+    def counted(self) -> bool:
+        """Whether its records have a lineage of their own: deliveries were made of them."""
+        return self.lane.assigned.redelivered or self.in_place is not None
 
     def abandon(self, limit_s: float) -> Unit | None:
         """Give up the record at ``position`` if it was begun before ``limit_s`` (monotonic).
@@ -90,6 +98,7 @@ class Unit:
             return None
         self.abandoned = True
         late = self._fork(position)
+        late.in_place = self.in_place
         late.taken = self.taken
         return late.without_taken()
 
@@ -137,7 +146,7 @@ class Unit:
             failure = Failure(FailureKind.CRITICAL, type(error).__qualname__, f"in the slot: {error}")
             self.failures.append((self.position, failure))
             del self.lineages[self.position :]
-            if self.lane.assigned.redelivered:
+            if self.counted:
                 message = self.messages[self.position]
                 place = self.lane.assigned.partition
                 self.lineages.append(Lineage(place.topic, place.number, message.offset(), 0))

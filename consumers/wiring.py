@@ -28,6 +28,7 @@ from consumers.errors import HandlerLoadError
 from consumers.handler import Handler, load_handler
 from consumers.health import Health
 from consumers.jitter import draws
+from consumers.keyed_lane import MOST_IN_PLACE
 from consumers.lanes import Lanes
 from consumers.metrics import serve_metrics
 from consumers.observer import Observer, telling_halts
@@ -45,7 +46,7 @@ from consumers.worker import Parts, Worker
 from serdes.codec import Codec
 from topology.decision import Failure
 from topology.durations import format_duration
-from topology.settings import HandlerSection, Mode, Settings
+from topology.settings import HandlerSection, Mode, Ordering, Settings
 from topology.sweep_plan import sweep_plan, sweeper_group
 from topology.tiers import tier_set
 from transport.broker_time import BrokerTime
@@ -195,8 +196,16 @@ def _worker(
         jitter=draws,
         verdicts=verdicts,
         journal=naming.journal_topic() if settings.journal else None,
+        blocking=not section.non_blocking_redelivery,
     )
-    processor = Processor(handler, outputs, wall_clock_ms, section.deadline, TopicDirectory(settings.kafka))
+    processor = Processor(
+        handler,
+        outputs,
+        wall_clock_ms,
+        section.deadline,
+        TopicDirectory(settings.kafka),
+        blocking=not section.non_blocking_redelivery,
+    )
     slots: Slots = (AsyncSlots if handler.asynchronous else ThreadSlots)(section.slots, processor, done)
     writer = WriteThread(_writer(settings, "worker", instance, reader), wake=lambda: done.put(None))
     return Worker(
@@ -205,8 +214,14 @@ def _worker(
             committer=Committer(
                 shared, writer, told.observer, settings.limits.batch_records, batch_bytes(settings.limits)
             ),
-            assignment=Assignment(routes, source_start(settings.kafka), reader),
-            lanes=Lanes(section.ordering, section.slots),
+            assignment=Assignment(
+                routes,
+                source_start(settings.kafka),
+                reader,
+                author=1 + secrets.randbits(31) if section.persist_delivery_count_before_delivery else None,
+                most_in_place=_most_in_place(section),
+            ),
+            lanes=Lanes(section.ordering, section.slots, noting=section.persist_delivery_count_before_delivery),
             slots=slots,
             done=done,
             verdicts=verdicts,
@@ -216,6 +231,13 @@ def _worker(
             health=told.health,
         )
     )
+
+
+def _most_in_place(section: HandlerSection) -> int:
+    """How many records of a partition may wait in place, one of them noted alone."""
+    if section.non_blocking_redelivery:
+        return int(section.persist_delivery_count_before_delivery)
+    return 2 if section.ordering is Ordering.PARTITION else MOST_IN_PLACE + 2
 
 
 class _Told(NamedTuple):

@@ -12,24 +12,24 @@ from consumers.clock import monotonic_s
 from consumers.committer import LINGER_S, Committer
 from consumers.errors import HaltedError
 from consumers.health import Health
+from consumers.intake import Intake
 from consumers.lanes import Lanes
-from consumers.observer import Observer, WorkerState
+from consumers.notes import Notes
+from consumers.observer import Observer
 from consumers.processor import SLICE_S, deadline_passed
-from consumers.room import Room
 from consumers.slots import Slots
+from consumers.standing import Standing
 from consumers.unit import Assigned, Unit
-from topology.decision import Failure
-from topology.progress_metadata import HOLE_BITS
-from topology.settings import HandlerSection, LimitsSection, Ordering
+from topology.decision import Failure, FailureKind
+from topology.settings import HandlerSection, LimitsSection
 from transport.protocols import Message, Partition, Source
 
 _IDLE_S = 0.2
 _BUSY_S = 0.002
-_EVERY_S = 1.0
-"""How often the state is told."""
-
 _CLOSING_S = 3.0
 """What the last steps of a shutdown need of its time."""
+
+_DIED = Failure(FailureKind.CLOSED, "ClientDied", "the worker died while this record, and nothing else, was handled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,16 @@ class Worker:
         self._lanes = parts.lanes
         self._slots = parts.slots
         self._limits = parts.limits
-        self._room = Room(parts.limits, parts.lanes)
+        self._intake = Intake(parts.reader, parts.assignment, parts.lanes, parts.limits, parts.handler.ordering)
+        self._notes = Notes(parts.lanes, self._deliveries, parts.limits.batch_records)
         self._observer = parts.observer
         self._health = parts.health
         self._under_way: set[Unit] = set()
         self._stuck: set[Unit] = set()
-        self._paused: set[Partition] = set()
-        self._crowded: set[Partition] = set()
         self._leaving: frozenset[Partition] = frozenset()
         self._stopping = False
-        self._told_s = 0.0
+        self._standing = Standing(parts.reader, parts.assignment, parts.observer, parts.health)
+        self._blocking = not parts.handler.non_blocking_redelivery
         deadline = parts.handler.deadline
         self._deadline_s = None if deadline is None else deadline.total_seconds()
 
@@ -100,28 +100,22 @@ class Worker:
     def _turn(self) -> None:
         self._health.turned()
         self._take(self._fetch())
+        self._note_deaths()
         self._hand_out()
         self._collect(_BUSY_S if self._under_way or self._committer.writing or self._committer.batch.size else 0.0)
         self._settle()
         more = bool(self._under_way or self._lanes.waiting)
-        if self._committer.ripe(more_to_come=more) or self._first_position():
+        if self._committer.ripe(more_to_come=more) or self._first_position() or self._note_wanted():
             self._begin()
         self._watch_deadlines()
         self._split_slow()
-        self._tell_state()
+        self._standing.tell(self._under_way)
 
     def _fetch(self) -> list[Message]:
         """Fetch what there is room for. Waits for records only when nothing else could happen."""
-        stopped = self._room.without(self._committer.bytes)
-        self._pause_only(stopped | self._assignment.halted | self._crowded)
-        busy = self._under_way or self._lanes.waiting or self._committer.batch.size or self._committer.writing
-        return self._reader.fetch(self._room.next_fetch(), 0.0 if busy else _IDLE_S)
-
-    def _pause_only(self, stopped: set[Partition]) -> None:
-        if stopped != self._paused:
-            self._reader.pause(stopped - self._paused)
-            self._reader.resume(self._paused - stopped)
-            self._paused = stopped
+        busy = self._under_way or self._lanes.ready or self._committer.batch.size or self._committer.writing
+        idle_s = 0.0 if busy else self._notes.due_in_s(self._lanes.due_in_s(_IDLE_S))
+        return self._intake.fetch(self._committer.bytes, idle_s)
 
     def _take(self, messages: list[Message]) -> None:
         verdicts = self._parts.verdicts
@@ -131,25 +125,53 @@ class Worker:
                 for record in judged:
                     failure = verdicts[assigned.partition, record.offset()]
                     self._committer.batch.settle(assigned, record, self._assignment.lineage(assigned, record), failure)
-                self._lanes.add(assigned, [record for record in records if record not in judged])
+                in_place = [record for _, record in self._committer.batch.in_place]
+                self._committer.batch.in_place.clear()
+                self._lanes.add(assigned, [r for r in records if r not in judged or r in in_place])
             else:
                 self._lanes.add(assigned, records)
-        self._keep_within_metadata()
+        self._intake.keep_within_metadata()
 
-    def _keep_within_metadata(self) -> None:
-        """A partition whose finished records could not be noted any more takes no new ones for now."""
-        if self._parts.handler.ordering is Ordering.PARTITION and not (self._assignment.deferred or self._crowded):
-            return  # what finishes in order needs no note
-        most = max(self._limits.batch_records, HOLE_BITS + 1)
-        self._crowded = {a.partition for a in self._assignment.all() if not a.progress.fits(most)}
-        deferred, self._assignment.deferred = self._assignment.deferred, {}
-        for place, offset in deferred.items():
-            self._reader.seek(place, offset)
-            self._crowded.add(place)
+    def _note_deaths(self) -> None:
+        """A record that a worker has died of had one more delivery. It may have been its last."""
+        for assigned, record in self._notes.deaths():
+            lineage = self._assignment.lineage(assigned, record)
+            with self._nothing_after_an_error():
+                before = lineage.delivered(max(0, lineage.deliveries - 1))
+                self._committer.batch.settle(assigned, record, before, _DIED)
+                self._hold()
+
+    def _hold(self) -> None:
+        """What waits in place is queued again where it was."""
+        in_place = self._committer.batch.in_place
+        while in_place:
+            self._lanes.hold(*in_place.pop())
+
+    def _deliveries(self, assigned: Assigned, record: Message) -> int:
+        return self._assignment.lineage(assigned, record).deliveries
+
+    @property
+    def _usable(self) -> int:
+        return self._slots.capacity - len(self._stuck)
+
+    @property
+    def _idle(self) -> bool:
+        """Whether nothing is in a slot, and nothing could be."""
+        return not (self._under_way or self._lanes.ready)
+
+    def _note_wanted(self) -> bool:
+        free = self._usable - len(self._under_way)
+        return not self._committer.writing and self._notes.wanted(idle=self._idle, free_slots=free)
 
     def _hand_out(self) -> None:
         """Keep every slot busy, and some units in line, so that no slot waits for this thread."""
-        usable = self._slots.capacity - len(self._stuck)
+        usable = self._usable
+        if self._notes.exclusive:
+            unit = self._notes.next_alone() if usable > 0 else None
+            if unit is not None:
+                self._under_way.add(unit)
+                self._slots.submit(unit)
+            return
         while len(self._under_way) < usable + min(usable, self._lanes.in_line):
             unit = self._lanes.next_unit()
             if unit is None:
@@ -179,6 +201,7 @@ class Worker:
             self._stuck.discard(unit)  # it came back after its deadline: only the slot is free again
             return
         self._under_way.discard(unit)
+        self._notes.returned(unit)
         unit = unit.without_taken()
         self._lanes.put_back(unit)
         if not unit.lane.assigned.closed and unit.position:
@@ -187,6 +210,7 @@ class Worker:
     def _add(self, unit: Unit) -> None:
         with self._nothing_after_an_error():
             self._committer.batch.add(unit)
+            self._hold()
 
     def _split_slow(self) -> None:
         """What is done beside a slow call is written, and what is not begun goes to other slots."""
@@ -194,6 +218,8 @@ class Worker:
         for unit in self._under_way:
             if self._committer.full:
                 return  # nothing can be added before the write under way ends
+            if self._blocking and unit.failures:
+                continue  # it is on its way back, and what follows waits for the record that failed
             done = self._lanes.split(unit, limit)
             if done is not None and done.position:
                 self._add(done)
@@ -204,15 +230,19 @@ class Worker:
 
     def _settle(self, within_s: float | None = 0.0) -> None:
         """See to the end of the write under way; ``None`` waits for it."""
+        writing = self._committer.writing
         with self._nothing_after_an_error():
             refused = self._committer.settle(within_s)
         if refused is not None:
             self._assignment.halt(assigned.partition for assigned in refused)
             self._rewind()
+        elif writing and not self._committer.writing:
+            self._notes.confirmed()
 
     def _begin(self) -> None:
         with self._nothing_after_an_error():
-            self._committer.begin(self._assignment.dirty())
+            noted = self._notes.prepare(idle=self._idle)
+            self._committer.begin([*self._assignment.dirty(), *noted])
 
     @contextmanager
     def _nothing_after_an_error(self) -> Iterator[None]:
@@ -233,13 +263,14 @@ class Worker:
     def _rewind(self) -> None:
         """Go back to what is committed, whatever that is. No write may be under way."""
         self._committer.discard()
+        self._notes.drop()
         for assigned in self._assignment.all():
             self._lanes.close(assigned)
         for assigned in self._assignment.reopen(leaving=self._leaving):
             self._lanes.open(assigned)
             self._reader.seek(assigned.partition, assigned.progress.next_offset)
 
-    # Deadlines and state.
+    # Deadlines.
 
     def _watch_deadlines(self) -> None:
         """Give up calls that take too long; an asynchronous one cancels itself before."""
@@ -254,6 +285,7 @@ class Worker:
     def _give_up(self, unit: Unit, late: Unit) -> None:
         """Take ``late`` back instead of an abandoned unit, whose slot stays taken until the handler returns."""
         self._under_way.discard(unit)
+        self._notes.returned(unit)
         self._stuck.add(unit)
         assigned = unit.lane.assigned
         if not assigned.closed:
@@ -268,26 +300,6 @@ class Worker:
                 f"none of {self._slots.capacity} slots is free: each holds a handler that did not return within "
                 f"{self._deadline_s:g} s; give its calls a time-out of their own, or raise handler.deadline or slots"
             )
-
-    def _tell_state(self) -> None:
-        now = monotonic_s()
-        if now < self._told_s + _EVERY_S:
-            return
-        self._told_s = now
-        lag: dict[str, int] = {}
-        for assigned in self._assignment.all():
-            topic = assigned.partition.topic
-            ahead = self._reader.ahead(assigned.partition, assigned.progress.next_offset)
-            lag[topic] = lag.get(topic, 0) + ahead + assigned.progress.outstanding
-        self._observer.state(
-            WorkerState(
-                assigned=len(self._assignment.all()),
-                in_flight=sum(len(unit.messages) for unit in self._under_way),
-                halted=len(self._assignment.halted),
-                lag=lag,
-            )
-        )
-        self._health.halted(len(self._assignment.halted))
 
     # The assignment changes: called from within fetch() and close() of the reader.
 
@@ -306,7 +318,9 @@ class Worker:
         self._leaving = frozenset(partitions)
         try:
             self._settle(None)
-            self._finish(self._assignment.find(self._leaving), self._limits.rebalance_timeout.total_seconds())
+            leaving = self._assignment.find(self._leaving)
+            self._finish(leaving, self._limits.rebalance_timeout.total_seconds())
+            self._notes.leave(leaving)
             self._write()
         finally:
             self._forget(self._leaving)
@@ -348,10 +362,10 @@ class Worker:
         leaving = list(leaving)
         for assigned in self._assignment.find(leaving):
             self._lanes.close(assigned)
+            self._notes.forget(assigned)
         for place in leaving:
             self._assignment.close(place)
-            self._crowded.discard(place)
-            self._paused.discard(place)
+            self._intake.forget(place)
 
     # The end.
 
@@ -369,5 +383,6 @@ class Worker:
         self._settle(None)
         owned = self._assignment.all()
         self._finish(owned, timeout_s)
+        self._notes.leave(owned)
         self._write()
         self._forget([assigned.partition for assigned in owned])

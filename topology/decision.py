@@ -93,6 +93,9 @@ class Reason(StrEnum):
     BAD_HEADERS = "bad_headers"
     """A retry or ready record whose own headers cannot be read."""
 
+    CLIENT_DIED = "client_died"
+    """Its last delivery killed the worker."""
+
 
 class Failure(NamedTuple):
     """One failed delivery.
@@ -188,7 +191,7 @@ def decide(
             return _retry_or_bury(failure, lineage, policy, now_ms, jitter)
         case FailureKind.CLOSED:
             if policy.redelivery_policy.exceeded(lineage.deliveries):
-                return _bury(Reason.REDELIVERIES_EXCEEDED, failure, lineage, policy, now_ms)
+                return _bury(Reason.CLIENT_DIED, failure, lineage, policy, now_ms)
             return Retry(0, now_ms)
         case (
             FailureKind.EXHAUSTED

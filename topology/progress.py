@@ -19,6 +19,7 @@ from topology.progress_metadata import (
     HOLE_BITS,
     METADATA_LIMIT,
     WAITING_BYTES,
+    HandedOut,
     InPlace,
     decode,
     encode,
@@ -64,19 +65,41 @@ class Progress:
     _restored_bits: int = 0
     """Most bits that what was restored can need, whichever of it is finished first."""
 
+    author: int | None = None
+    """The number of this process, if it notes what it hands out before it does; see :class:`HandedOut`."""
+
+    most_waiting: int = 0
+    """So many records may come to wait in place; :meth:`fits` keeps room for them."""
+
+    handed_end: int = 0
+    """What :attr:`HandedOut.end` says in the next checkpoint."""
+
+    suspect_end: int = 0
+    """Unfinished records below this one may have killed a worker: they are handed out one by one."""
+
+    alone: int | None = None
+    """What :attr:`HandedOut.alone` says in the next checkpoint."""
+
+    died: int | None = None
+    """The record that was alone in a handler when its worker died; its count in :attr:`waiting` says so already."""
+
     @classmethod
-    def restore(cls, offset: int, metadata: str | None) -> Progress:
+    def restore(cls, offset: int, metadata: str | None, author: int | None = None) -> Progress:
         """Progress as committed.
+
+        What another process had noted as handed out is suspect now: that one has died, for whoever gives a partition
+        back takes its note back. What this process noted itself is not.
 
         Args:
             offset: the committed offset (a valid one, not a broker's "none").
             metadata: what was committed with it; empty or ``None`` for a commit of a plain consumer.
+            author: the number of this process, ``None`` if it notes nothing and suspects nobody.
 
         Raises:
             ProgressError: the metadata is not ours or damaged.
         """
         if not metadata:
-            return cls(offset)
+            return cls(offset, author=author)
         try:
             noted = decode(offset, metadata)
         except ValueError as error:
@@ -85,13 +108,17 @@ class Progress:
                 f"({metadata[:40]!r}: {error}): was the group's offset changed by another tool?"
             )
             raise ProgressError(msg) from None
-        return cls(
+        progress = cls(
             offset,
             waiting=noted.waiting,
+            author=author,
             _restored_end=noted.end,
             _restored=noted.outstanding,
             _restored_bits=_most_bits(noted.outstanding, noted.end),
         )
+        if noted.handed_out is not None and author is not None:
+            progress._suspect(noted.handed_out)
+        return progress
 
     @property
     def watermark(self) -> int:
@@ -150,6 +177,20 @@ class Progress:
     def wait(self, offset: int, deliveries: int, due_ms: int) -> None:
         """Note that a seen offset waits in place for its next delivery."""
         self.waiting[offset] = InPlace(deliveries, due_ms)
+        if self.alone == offset:
+            self.alone = None
+
+    def hand_out_alone(self, offset: int, deliveries: int) -> None:
+        """Note that a seen offset is handed out while nothing else is, ``deliveries`` made before."""
+        before = self.waiting.get(offset)
+        self.waiting[offset] = InPlace(deliveries, 0 if before is None else before.due_ms)
+        self.alone = offset
+
+    def take_note_back(self) -> bool:
+        """Nothing is in a handler any more that this process answers for. True: a checkpoint has to say so."""
+        noted = self.handed_end > self.watermark or self.alone is not None
+        self.handed_end, self.alone = 0, None
+        return noted
 
     def checkpoint(self) -> Checkpoint:
         """The commit that says exactly what is done.
@@ -159,13 +200,18 @@ class Progress:
         """
         watermark = self.watermark
         waiting = {offset: record for offset, record in self.waiting.items() if offset >= watermark}
-        if not self._finished and not waiting and self._restored_end <= watermark:
-            return Checkpoint(watermark, "")
-        outstanding = [offset for offset in self._unfinished if offset not in self._finished]
-        # What was restored and the reader has passed without seeing was compacted or deleted: it is forgotten.
-        outstanding += sorted(offset for offset in self._restored if offset >= self.next_offset)
-        end = max(self.next_offset, self._restored_end)
-        metadata = encode(watermark, end, outstanding, waiting)
+        handed_out = self._handed_out(watermark)
+        if not self._finished and self._restored_end <= watermark:
+            if not waiting and handed_out is None:
+                return Checkpoint(watermark, "")
+            # Nothing is finished above the watermark, so nothing has to be told from it.
+            metadata = encode(watermark, watermark, (), waiting, handed_out)
+        else:
+            outstanding = [offset for offset in self._unfinished if offset not in self._finished]
+            # What was restored and the reader has passed without seeing was compacted or deleted: it is forgotten.
+            outstanding += sorted(offset for offset in self._restored if offset >= self.next_offset)
+            end = max(self.next_offset, self._restored_end)
+            metadata = encode(watermark, end, outstanding, waiting, handed_out)
         if len(metadata) > METADATA_LIMIT:
             msg = f"progress above offset {watermark} needs {len(metadata)} bytes of commit metadata"
             raise ProgressError(msg)
@@ -183,11 +229,29 @@ class Progress:
             # What is read again up to there is in the text already. Were it counted twice, a partition whose text
             # is long would never be read on.
             bits = min(bits, self._restored_bits + (more if end > self._restored_end else 0))
-        return bits // 6 + len(self.waiting) * WAITING_BYTES + FIXED_BYTES <= METADATA_LIMIT
+        return bits // 6 + max(len(self.waiting), self.most_waiting) * WAITING_BYTES + FIXED_BYTES <= METADATA_LIMIT
 
     def fits_next(self, offset: int) -> bool:
         """The same for one given offset, which may lie behind a hole that nobody could foresee."""
         return self.fits(min(offset - self.next_offset, HOLE_BITS) + 1)
+
+    def _suspect(self, handed_out: HandedOut) -> None:
+        self.suspect_end = handed_out.suspect_end
+        alone = handed_out.alone
+        if handed_out.author == self.author:
+            return
+        self.suspect_end = max(self.suspect_end, handed_out.end)
+        if alone is not None and alone in self.waiting:
+            self.suspect_end = max(self.suspect_end, alone + 1)
+            self.waiting[alone] = InPlace(self.waiting[alone].deliveries + 1, 0)
+            self.died = alone
+
+    def _handed_out(self, watermark: int) -> HandedOut | None:
+        if self.author is None:
+            return None
+        if self.handed_end <= watermark and self.suspect_end <= watermark and self.alone is None:
+            return None
+        return HandedOut(self.author, self.handed_end, self.suspect_end, self.alone)
 
     def _tidy(self) -> None:
         watermark = self.watermark
@@ -195,6 +259,8 @@ class Progress:
             self._saved_bits -= self._holes.popleft()[1]
         for offset in [offset for offset in self.waiting if offset < watermark or offset in self._finished]:
             del self.waiting[offset]
+        if self.alone is not None and self.alone not in self.waiting:
+            self.alone = None
 
 
 def _most_bits(outstanding: Iterable[int], end: int) -> int:

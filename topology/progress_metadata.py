@@ -2,7 +2,8 @@
 
 ``p1:`` + base64 of: a flag, how far the partition was read, the offsets *not* finished up to there,
 the records that wait in place, and a CRC-32. What is outstanding is listed, not what is finished: its
-size follows the records held, and holes in the offsets cost nothing.
+size follows the records held, and holes in the offsets cost nothing. ``p2:`` has a note of what was handed out in
+front of the waiting records, and is written only where there is something to note.
 
 The outstanding offsets are written as runs or as stretches of a bitmap, whichever is shorter.
 """
@@ -23,10 +24,11 @@ HOLE_BITS = 96
 WAITING_BYTES = 28
 """Upper bound of one waiting record in the text: three varints (9 + 3 + 9 bytes), in base64."""
 
-FIXED_BYTES = 64
+FIXED_BYTES = 96
 """Upper bound of everything else in the text."""
 
 _FORMAT = "p1:"
+_FORMAT_WITH_NOTE = "p2:"
 _MOST_OUTSTANDING = 2_000_000
 """More cannot come from us; a damaged text must not fill the memory."""
 
@@ -40,6 +42,22 @@ class InPlace(NamedTuple):
     due_ms: int
 
 
+class HandedOut(NamedTuple):
+    """What may be in a handler when its worker dies; written before anything of it is handed out."""
+
+    author: int
+    """Which process wrote it, by a number of its own (32 bits, not 0)."""
+
+    end: int = 0
+    """Every unfinished record below may be in a handler of the author's. 0 = none."""
+
+    suspect_end: int = 0
+    """Every unfinished record below may have killed a worker before. 0 = none."""
+
+    alone: int | None = None
+    """The one record that is in a handler, and nothing else of this worker's; it waits in place with its count."""
+
+
 class Noted(NamedTuple):
     """What the metadata says, beside the committed offset."""
 
@@ -50,22 +68,34 @@ class Noted(NamedTuple):
     """Those below ``end`` that are not finished."""
 
     waiting: dict[int, InPlace]
+    handed_out: HandedOut | None = None
 
 
-def encode(watermark: int, end: int, outstanding: Sequence[int], waiting: Mapping[int, InPlace]) -> str:
-    """The text; ``outstanding`` ascends and lies in [watermark, end), as does ``waiting``."""
+def encode(
+    watermark: int,
+    end: int,
+    outstanding: Sequence[int],
+    waiting: Mapping[int, InPlace],
+    handed_out: HandedOut | None = None,
+) -> str:
+    """The text; ``outstanding`` ascends and lies in [watermark, end), and nothing given lies below the watermark."""
     bodies = (_as_runs(watermark, outstanding), _as_stretches(watermark, outstanding))
     flag = _RUNS if len(bodies[0]) <= len(bodies[1]) else _STRETCHES
     packed = bytearray([flag])
     _put(packed, end - watermark)
     _put(packed, len(bodies[flag]))
     packed += bodies[flag]
+    if handed_out is not None:
+        _put(packed, handed_out.author)
+        _put(packed, max(0, handed_out.end - watermark))
+        _put(packed, max(0, handed_out.suspect_end - watermark))
+        _put(packed, 0 if handed_out.alone is None else handed_out.alone - watermark + 1)
     for offset, record in sorted(waiting.items()):
         _put(packed, offset - watermark)
         _put(packed, record.deliveries)
         _put(packed, record.due_ms)
     packed += zlib.crc32(packed).to_bytes(4, "big")
-    return _FORMAT + base64.b64encode(packed).decode()
+    return (_FORMAT if handed_out is None else _FORMAT_WITH_NOTE) + base64.b64encode(packed).decode()
 
 
 def decode(watermark: int, metadata: str) -> Noted:
@@ -74,7 +104,8 @@ def decode(watermark: int, metadata: str) -> Noted:
     Raises:
         ValueError: it is not ours, or damaged.
     """
-    if not metadata.startswith(_FORMAT):
+    with_note = metadata.startswith(_FORMAT_WITH_NOTE)
+    if not (with_note or metadata.startswith(_FORMAT)):
         msg = "not in our format"
         raise ValueError(msg)
     packed = base64.b64decode(metadata[len(_FORMAT) :], validate=True)
@@ -85,11 +116,22 @@ def decode(watermark: int, metadata: str) -> Noted:
     end = watermark + numbers.number()
     body = _Reader(numbers.take(numbers.number()))
     outstanding = set(_from_stretches(watermark, body) if packed[0] else _from_runs(watermark, body))
+    handed_out = _handed_out(watermark, numbers) if with_note else None
     waiting = {}
     while numbers.rest:
         offset = watermark + numbers.number()
         waiting[offset] = InPlace(numbers.number(), numbers.number())
-    return Noted(end, outstanding, waiting)
+    return Noted(end, outstanding, waiting, handed_out)
+
+
+def _handed_out(watermark: int, numbers: _Reader) -> HandedOut:
+    author, end, suspect_end, alone = (numbers.number() for _ in range(4))
+    return HandedOut(
+        author,
+        watermark + end if end else 0,
+        watermark + suspect_end if suspect_end else 0,
+        watermark + alone - 1 if alone else None,
+    )
 
 
 _SHORTEST = 7

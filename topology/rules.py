@@ -10,7 +10,7 @@ from topology.dialect_rules import dialect_rules, redelivery_rules
 from topology.made_names import policy_entries
 from topology.name_rules import name_rules
 from topology.serde_rules import serde_rules
-from topology.settings import Mode, Settings
+from topology.settings import Mode, Ordering, Settings
 from topology.violations import Violation
 
 OUR_PACKAGES = frozenset({"cli", "consumers", "serdes", "topology", "transport"})
@@ -52,6 +52,13 @@ def _handler(settings: Settings) -> Iterator[Violation]:
             f"is {handler.slots}, but limits.bufferRecords lets only {settings.limits.buffer_records} records in",
             "lower it, or raise limits.bufferRecords",
             (("limits", "bufferRecords"),),
+        )
+    if not handler.non_blocking_redelivery and handler.ordering is Ordering.UNORDERED:
+        yield Violation(
+            ("handler", "nonBlockingRedelivery"),
+            "is false, which keeps an order, but handler.ordering is unordered",
+            "set handler.ordering to partition or key, or remove this",
+            (("handler", "ordering"),),
         )
 
 

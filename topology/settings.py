@@ -90,6 +90,13 @@ class HandlerSection(Section):
     ordering: Ordering = Ordering.PARTITION
     deadline: Duration | None = Field(None, description="longest time for one record; absent = none")
     not_retryable: tuple[str, ...] = Field((), description="exception classes, package.module:Class")
+    non_blocking_redelivery: bool = Field(
+        default=True,
+        description="false keeps the order: what follows a failed record, by key or by partition, waits for it",
+    )
+    persist_delivery_count_before_delivery: bool = Field(
+        default=False, description="so that a record that kills its worker is counted, and dead-lettered in the end"
+    )
 
 
 class LimitsSection(Section):

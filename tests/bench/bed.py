@@ -135,6 +135,8 @@ class Team:
         self._told = {"folder": str(self.folder), **(told or {})}
         where = handler if ":" in handler else f"handlers:{handler}"
         how = {"callable": f"tests.bench.{where}", "slots": options.slots} | sections.pop("handler_section", {})
+        if options.persist_counts:
+            how["persistDeliveryCountBeforeDelivery"] = True
         kafka = {"bootstrap.servers": self.bed.servers} | sections.pop("kafka", {})
         whole = {
             "group": self.name,

@@ -33,6 +33,9 @@ def bench(
     partitions: Annotated[int, typer.Option(min=1, help="partitions of the source")] = 8,
     slots: Annotated[int, typer.Option(min=1, help="slots of the worker")] = 1,
     output: Annotated[bool, typer.Option("--output", help="W0: one output record each")] = False,
+    persist_counts: Annotated[
+        bool, typer.Option("--persist-counts", help="with handler.persistDeliveryCountBeforeDelivery")
+    ] = False,
     fail_ratio: Annotated[float, typer.Option(min=0.01, max=1, help="W1: share that fails once")] = 1.0,
     pending: Annotated[int, typer.Option(min=100, help="W3: records that wait")] = 50_000,
     rate: Annotated[int, typer.Option(min=1, help="release: records per second")] = 1000,
@@ -56,6 +59,7 @@ def bench(
         partitions=partitions,
         slots=slots,
         output=output,
+        persist_counts=persist_counts,
         fail_ratio=fail_ratio,
         pending=pending,
         rate=rate,

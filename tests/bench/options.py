@@ -15,6 +15,7 @@ class Options:
     partitions: int = 8
     slots: int = 1
     output: bool = False
+    persist_counts: bool = False
     fail_ratio: float = 1.0
     pending: int = 50_000
     rate: int = 1000

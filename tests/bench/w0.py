@@ -37,7 +37,10 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     yield Result(
         workload="W0",
         mode=options.mode,
-        params={"n": n, **options.params("value_bytes", "keys", "partitions", "slots", "output", "repeat")},
+        params={
+            "n": n,
+            **options.params("value_bytes", "keys", "partitions", "slots", "output", "persist_counts", "repeat"),
+        },
         records_per_s=round(rate),
         baseline=Baseline(name=f"{name}, batches of {batch}", records_per_s=round(limit)),
         ratio=round(rate / limit, 3),

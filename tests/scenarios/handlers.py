@@ -6,6 +6,7 @@ all later ones. Steps: see :func:`_act`. Every call is noted in the delivery log
 
 import asyncio
 import os
+import signal
 import time
 from typing import Any
 
@@ -62,9 +63,14 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     * ``big BYTES``: emit so many bytes that cannot be compressed, succeed. ``quiet``: succeed without an output.
     * ``raise``, ``broken`` (an exception named as not retryable), ``reject``: emit ``n``, then fail so.
     * ``after DURATION``: emit ``n``, ask to be redelivered after so long.
+    * ``kill``, ``exit``: the process ends here and now, by SIGKILL or by ``os._exit``.
     """
     if verb == "quiet":
         return
+    if verb == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if verb == "exit":
+        os._exit(3)
     n: Any = record.value["n"]
     value = os.urandom(int(argument)) if verb == "big" else b"%d" % n
     context.send(os.environ[OUTPUT], value, key=record.raw_key)

@@ -26,7 +26,7 @@ _TUNING = "it tunes the broker's own memory, dispatch or advisories; Kafka has i
 _REASONS = {
     "expireMessagesPeriod": "an expired record is found when it is read, there is no scan",
     "maxExpirePageSize": "an expired record is found when it is read, there is no scan",
-    "persistJMSRedelivered": "the delivery count is kept with the record anyway",
+    "persistJMSRedelivered": "see handler.persistDeliveryCountBeforeDelivery",
     "sendDuplicateFromStoreToDLQ": "Kafka's store has no such duplicates",
     "timeStampingBrokerPlugin": "set JMSExpiration in the producer",
 }

@@ -70,7 +70,7 @@ _PREFETCH_NUMBERS = frozenset(
 _SECRETS = frozenset(("password", "userName"))
 
 _REASONS = {
-    "nonBlockingRedelivery": "redeliveries here never block other records (except where that is asked for)",
+    "nonBlockingRedelivery": "set handler.nonBlockingRedelivery; it is true by default, false keeps the order",
     "optimizeAcknowledge": "offsets are committed for a batch at a time, see limits.batch",
     "optimizeAcknowledgeTimeOut": "offsets are committed for a batch at a time, see limits.batch",
     "checkForDuplicates": "Kafka's transactions see to that",

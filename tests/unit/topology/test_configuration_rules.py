@@ -120,6 +120,11 @@ def strategy(text: str) -> str:
             "handler.slots",
             "lets only 10 records in",
         ),
+        (
+            HEAD + "handler: {callable: 'a:b', ordering: unordered, nonBlockingRedelivery: false}",
+            "handler.nonBlockingRedelivery",
+            "handler.ordering is unordered",
+        ),
         (HEAD + "limits: {batch: 50, bufferRecords: 10}", "limits.bufferRecords", "less than limits.batch (50)"),
         (HEAD + "limits: {shutdownTimeout: 1s}", "limits.shutdownTimeout", "is shorter than limits.rebalanceTimeout"),
         (

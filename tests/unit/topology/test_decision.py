@@ -223,7 +223,7 @@ class TestRedelivery:
         """Counted deliveries that ended in a crash are limited like all others."""
         decision = after(7, entry(), FailureKind.CLOSED)
         assert isinstance(decision, DeadLetter)
-        assert decision.reason is Reason.REDELIVERIES_EXCEEDED
+        assert decision.reason is Reason.CLIENT_DIED
 
 
 class TestHandlersOwnDelay:

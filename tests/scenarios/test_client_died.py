@@ -1,0 +1,58 @@
+"""A record that kills its worker is counted alone, and ends as a dead letter; no innocent record is counted."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from tests.scenarios.running import SIGKILLED, Group, Process, exactly
+from tests.scenarios.waiting import until
+
+_NUMBER = 500
+_POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 100, "redeliveryDelay": 100}}
+
+
+def _until_it_lives(group: Group, worker: Process, *, most: int) -> list[int]:
+    """Start the worker again each time that it dies, until nothing is pending; the exit codes."""
+    codes: list[int] = []
+    for _ in range(most + 1):
+        alive = worker
+        until(lambda alive=alive: not alive.running or group.settled(), "it dies, or all is done")  # type: ignore[misc]
+        if worker.running:
+            return codes
+        codes.append(worker.wait(1))
+        worker = group.worker()
+    raise AssertionError(f"it died more than {most} times: {codes}")
+
+
+@pytest.mark.parametrize(
+    ("mode", "death", "partitions"), [("transacted", "kill", 1), ("auto", "exit", 2)], ids=["transacted", "auto"]
+)
+def test_of_five_hundred_only_the_killer_is_counted(group: Group, mode: str, death: str, partitions: int) -> None:
+    """It is dead-lettered after its last attempt; the other 499 are acknowledged at their first counted delivery."""
+    group.prepare(
+        partitions=partitions,
+        mode=mode,
+        handler={"persistDeliveryCountBeforeDelivery": True, "slots": 2},
+        policyEntry=_POLICY,
+    )
+    killer = 250
+    group.send([death] if n == killer else ["ok"] for n in range(_NUMBER))
+    codes = _until_it_lives(group, group.worker(), most=4)
+    group.stop()
+
+    # Once among others, when nobody is counted, and then at each of its three attempts.
+    assert codes == [SIGKILLED if death == "kill" else 3] * 4
+    assert group.deliveries.attempts()[killer] == [1, 1, 2, 3]
+    assert group.dead() == Counter([killer])
+    [letter] = group.cluster.read(group.dead_letters)
+    headers = dict(letter.headers)
+    assert headers["JMSXDeliveryCount"] == b"3"
+    assert json.loads(headers["dlqDeliveryFailureCause"] or b"")["reason"] == "client_died"
+    innocent = set(range(_NUMBER)) - {killer}
+    assert {attempt for n in innocent for attempt in group.deliveries.attempts()[n]} == {1}
+    if mode == "transacted":
+        assert group.outputs() == exactly(innocent)
+    else:
+        assert group.outputs().keys() == innocent
+    assert {metadata for _, metadata in group.cluster.committed(group.name, group.source).values()} == {""}
