@@ -13,6 +13,8 @@ class HandlerLoadError(ConsumersError):
     def __init__(self, target: str, problem: str, mend: str) -> None:
         super().__init__(f"handler {target}: {problem}; {mend}")
         self.target = target
+        self.problem = problem
+        self.mend = mend
 
 
 class EndpointError(ConsumersError):

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from consumers.assignment import Assignment
 from consumers.batch import Shared
+from consumers.children import Children
 from consumers.clock import failure_clock_ms, steady_s, wall_clock_ms
 from consumers.codecs import codecs
 from consumers.committer import Committer
@@ -46,7 +47,7 @@ from consumers.worker import Parts, Worker
 from serdes.codec import Codec
 from topology.decision import Failure
 from topology.durations import format_duration
-from topology.settings import HandlerSection, Mode, Ordering, Settings
+from topology.settings import HandlerSection, Isolation, Mode, Ordering, Settings
 from topology.sweep_plan import sweep_plan, sweeper_group
 from topology.tiers import tier_set
 from transport.broker_time import BrokerTime
@@ -96,7 +97,7 @@ def run_worker(settings: Settings, base: Path) -> None:
     with ExitStack() as stack:
         # At the end of the path: a package of the user's must not hide one of ours or of the installation.
         sys.path.append(str(base))
-        handler = load_handler(section.callable, section.not_retryable, stack)
+        handler = _handler(section, stack)
         routes = _routes(settings, base)
         outputs = {output.topic: codecs(output, base) for output in settings.outputs}
         verify(settings)
@@ -113,6 +114,14 @@ def run_worker(settings: Settings, base: Path) -> None:
         ):
             _log.info("worker %s of group %s reads %s", instance.name, settings.group, topics)
             worker.run()
+
+
+def _handler(section: HandlerSection, stack: ExitStack) -> Handler:
+    if section.isolation is Isolation.NONE:
+        return load_handler(section.callable, section.not_retryable, stack)
+    children = Children(section)
+    stack.callback(children.close)
+    return children.handler()
 
 
 def run_scheduler(settings: Settings) -> None:
@@ -226,7 +235,8 @@ def _worker(
             done=done,
             verdicts=verdicts,
             limits=settings.limits,
-            handler=section,
+            # A child is killed at the deadline by its own slot, which is free again then.
+            handler=section if section.isolation is Isolation.NONE else section.model_copy(update={"deadline": None}),
             observer=told.observer,
             health=told.health,
         )

@@ -31,6 +31,9 @@ class FailureKind(StrEnum):
     CLOSED = "closed"
     """The worker died or closed before the commit."""
 
+    DIED = "died"
+    """The process that the handler runs in died, and not the worker with it."""
+
     EXPIRED = "expired"
     """``JMSExpiration`` had passed before the delivery."""
 
@@ -94,7 +97,7 @@ class Reason(StrEnum):
     """A retry or ready record whose own headers cannot be read."""
 
     CLIENT_DIED = "client_died"
-    """Its last delivery killed the worker."""
+    """Its last delivery killed the worker, or the process that the handler ran in."""
 
 
 class Failure(NamedTuple):
@@ -187,7 +190,7 @@ def decide(
     if failure is None:
         return Ack()
     match failure.kind:
-        case FailureKind.RAISED | FailureKind.DEADLINE | FailureKind.REDELIVER:
+        case FailureKind.RAISED | FailureKind.DEADLINE | FailureKind.REDELIVER | FailureKind.DIED:
             return _retry_or_bury(failure, lineage, policy, now_ms, jitter)
         case FailureKind.CLOSED:
             if policy.redelivery_policy.exceeded(lineage.deliveries):
@@ -213,7 +216,8 @@ def _retry_or_bury(
     failure: Failure, lineage: Lineage, policy: PolicyEntry, now_ms: int, jitter: Iterable[float]
 ) -> Decision:
     if policy.redelivery_policy.exceeded(lineage.deliveries):
-        return _bury(Reason.REDELIVERIES_EXCEEDED, failure, lineage, policy, now_ms)
+        reason = Reason.CLIENT_DIED if failure.kind is FailureKind.DIED else Reason.REDELIVERIES_EXCEEDED
+        return _bury(reason, failure, lineage, policy, now_ms)
     longest = policy.maximum_handler_delay
     if failure.after_ms is not None and longest is not None:
         delay = min(max(0, failure.after_ms), longest)

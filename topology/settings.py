@@ -48,6 +48,16 @@ class Ordering(StrEnum):
     UNORDERED = "unordered"
 
 
+class Isolation(StrEnum):
+    """What a slot is."""
+
+    NONE = "none"
+    """A thread of the worker, or a task of its event loop."""
+
+    PROCESS = "process"
+    """A child process."""
+
+
 class SerdeSection(Section):
     """How bytes become values. ``schemas`` and ``reader`` are paths beside the configuration file."""
 
@@ -87,6 +97,9 @@ class HandlerSection(Section):
 
     callable: str = Field(pattern=r"^[^:\s]+:[^:\s]+$", description="package.module:function")
     slots: int = Field(1, ge=1, le=1024, description="how many records are handled at once")
+    isolation: Isolation = Field(
+        Isolation.NONE, description="process: each slot is a child process, which alone dies of a record"
+    )
     ordering: Ordering = Ordering.PARTITION
     deadline: Duration | None = Field(None, description="longest time for one record; absent = none")
     not_retryable: tuple[str, ...] = Field((), description="exception classes, package.module:Class")

@@ -56,3 +56,22 @@ def test_of_five_hundred_only_the_killer_is_counted(group: Group, mode: str, dea
     else:
         assert group.outputs().keys() == innocent
     assert {metadata for _, metadata in group.cluster.committed(group.name, group.source).values()} == {""}
+
+
+def test_a_slot_in_a_child_process_dies_alone(group: Group) -> None:
+    """The worker lives, only the killer is delivered again, and it is dead-lettered after its last attempt."""
+    group.prepare(handler={"isolation": "process", "slots": 2, "deadline": "20s"}, policyEntry=_POLICY)
+    killers = {3: "kill", 40: "exit"}
+    group.scheduler()
+    worker = group.worker()
+    group.send([killers.get(n, "ok")] for n in range(60))
+    group.settle()
+    assert worker.running
+    group.stop()
+
+    attempts = group.deliveries.attempts()
+    assert {n: attempts.pop(n) for n in killers} == {n: [1, 2, 3] for n in killers}
+    assert set(map(tuple, attempts.values())) == {(1,)}
+    assert group.outputs() == exactly(set(range(60)) - killers.keys())
+    assert group.dead() == exactly(killers)
+    assert worker.pid not in {call.pid for call in group.deliveries.began()}

@@ -39,8 +39,11 @@ from topology.redelivery import most_deliveries, redelivery_delay
 SOURCE = Lineage("orders", partition=3, offset=42, timestamp_ms=1_700_000_000_000)
 NOW = 1_780_000_000_000
 
-RETRYABLE = (FailureKind.RAISED, FailureKind.REDELIVER, FailureKind.DEADLINE)
+RETRYABLE = (FailureKind.RAISED, FailureKind.REDELIVER, FailureKind.DEADLINE, FailureKind.DIED)
 """The handler had its chance and may have another."""
+
+LAST = dict.fromkeys(RETRYABLE, Reason.REDELIVERIES_EXCEEDED) | {FailureKind.DIED: Reason.CLIENT_DIED}
+"""Why it had its last."""
 
 POISON = {
     FailureKind.EXHAUSTED: Reason.REDELIVERIES_EXCEEDED,
@@ -171,7 +174,7 @@ class TestRedelivery:
             if not isinstance(decision, Retry):
                 break
         assert isinstance(decision, DeadLetter)
-        assert decision.reason is Reason.REDELIVERIES_EXCEEDED
+        assert decision.reason is LAST[kind]
         assert deliveries == max(1, most_deliveries(policy))
 
     @given(POLICIES, st.sampled_from(RETRYABLE), st.integers(1, 10_000) | st.just(2**31))
@@ -291,7 +294,7 @@ class TestDeadLetters:
         """Redeliveries come first, also where nothing is kept in the end."""
         discarding = entry(strategy=DeadLetterStrategy(kind=DeadLetterKind.DISCARDING))
         assert isinstance(after(6, discarding, kind), Retry)
-        assert after(7, discarding, kind) == Discard(Reason.REDELIVERIES_EXCEEDED, Failure(kind))
+        assert after(7, discarding, kind) == Discard(LAST[kind], Failure(kind))
 
     @pytest.mark.parametrize(("expiration", "expires"), [(0, 0), (1, NOW + 1), (86_400_000, NOW + 86_400_000)])
     @pytest.mark.parametrize("kind", [FailureKind.REJECTED, FailureKind.EXPIRED, FailureKind.EXHAUSTED])
