@@ -29,7 +29,7 @@ def import_configuration(
 ) -> None:
     """Write the YAML that does what a broker's configuration does; what it leaves out is told on standard error."""
     imported = _read(source, Values(dict(map(_property, properties or ())), os.environ))
-    text = written(imported, source)
+    text = written(imported)
     console = stderr()
     for note in imported.notes:
         console.print(f"note: {note}")

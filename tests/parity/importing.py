@@ -23,7 +23,7 @@ class Migrated:
         else:
             content = source.encode() if isinstance(source, str) else source
             self.imported = read_broker_configuration(content, name, Values(properties or {}))
-        self.text = written(self.imported, name)
+        self.text = written(self.imported)
         self.settings, self._sources_known = load_policies(self.text)
 
     def explain(self, destination: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from topology.classic.destination import Kind, named
@@ -15,7 +15,9 @@ from topology.migration.values import Values
 from topology.migration.xml_tree import Element
 
 ROOTS = ("beans", "broker")
-_TARGETS = ("queue", "topic", "tempQueue", "tempTopic", "destination")
+_TARGETS = ("queue", "tempQueue", "tempTopic", "topic")
+"""In the order in which Spring sets them: the last one counts."""
+
 _STRATEGIES = {
     "sharedDeadLetterStrategy": "sharedDeadLetterStrategy",
     "individualDeadLetterStrategy": "individualDeadLetterStrategy",
@@ -74,7 +76,7 @@ class _ActiveMqXml:
         for child in broker.children:
             if child.name not in _READ_BY_BROKER:
                 self._left(child, f"<{child.name}>", "it is about the broker itself")
-        for policy in broker.all("destinationPolicy"):
+        for policy in list(broker.all("destinationPolicy"))[-1:]:
             for policy_map in self._beans.inside(policy, "policyMap"):
                 self._policy_map(policy_map, section)
         plugins = [found for container in broker.all("plugins") for found in self._plugins(container)]
@@ -87,16 +89,30 @@ class _ActiveMqXml:
 
     def _policy_map(self, policy_map: Element, section: dict[str, Any]) -> None:
         self._beans.attributes(policy_map)
-        entries: list[dict[str, Any]] = section.setdefault("policyEntries", [])
-        for container in policy_map.children:
-            for entry in self._beans.inside(container, "policyEntry"):
-                found = self._policy_entry(entry)
-                if container.name == "defaultEntry":
-                    section["defaultEntry"] = {key: text for key, text in found.items() if key not in _TARGETS}
-                elif self._is_about_something(found, entry):
-                    entries.append(found)
-        if not entries:
-            del section["policyEntries"]
+        entries: list[dict[str, Any]] = []
+        for container, entry in self._entries(policy_map, "policyEntry", "policyEntries"):
+            found = self._policy_entry(entry)
+            if container == "defaultEntry":
+                section["defaultEntry"] = {key: text for key, text in found.items() if key not in _TARGETS}
+            else:
+                entries.append(self._about_something(found, entry))
+        if entries:
+            section["policyEntries"] = entries
+
+    def _entries(self, of: Element, name: str, plural: str) -> Iterator[tuple[str, Element]]:
+        """The entries of a map with what they stand in; anything else in it is refused, as by the broker."""
+        last = {container.name: container for container in of.children}
+        for container in of.children:
+            if container.name not in {"defaultEntry", plural}:
+                self._beans.refuse(container, f"<{container.name}> cannot be set in <{of.name}>")
+            if container is not last[container.name]:
+                self._left(container, f"<{container.name}>", "it is here again further down, and the last one counts")
+                continue
+            for entry in self._beans.inside(container, name):
+                yield container.name, entry
+            for other in container.children:
+                if _is_core(other) and other.name != name:
+                    self._beans.refuse(other, f"<{other.name}> is no <{name}>")
 
     def _policy_entry(self, entry: Element) -> dict[str, Any]:
         found = self._entry(entry)
@@ -108,20 +124,24 @@ class _ActiveMqXml:
         candidates = list(self._beans.referred(entry, "deadLetterStrategy", strategy))
         for child in entry.children:
             if child.name == "deadLetterStrategy":
-                candidates += self._beans.inside(child, *_STRATEGIES)
+                candidates += self._one_strategy(child)
             elif child.name != "destination":
                 self._left(child, f"<{child.name}>", _REASONS.get(child.name, _TUNING))
         for candidate in candidates[-1:]:
             found["deadLetterStrategy"] = {candidate.name: self._strategy(candidate)}
         return found
 
+    def _one_strategy(self, element: Element) -> list[Element]:
+        if len(element.children) != 1:
+            self._beans.refuse(element, f"<{element.name}> holds {len(element.children)} strategies and not one")
+        return list(self._beans.inside(element, *_STRATEGIES))
+
     def _strategy(self, strategy: Element) -> dict[str, Any]:
         found: dict[str, Any] = dict(self._beans.attributes(strategy))
         found.pop("id", None)
-        text = found.pop("deadLetterQueue", None)
+        if "deadLetterQueue" in found:
+            self._beans.refuse(strategy, "deadLetterQueue as an attribute cannot be converted; it takes an element")
         target = strategy.find("deadLetterQueue")
-        if text is not None:
-            found["deadLetterQueue"] = self._target_of(str(text))
         if target is not None:
             for child in target.children:
                 kind, name = self._destination(child)
@@ -162,15 +182,15 @@ class _ActiveMqXml:
         self._beans.attributes(policy_map)
         entries: list[dict[str, Any]] = []
         found: dict[str, Any] = {}
-        for container in policy_map.children:
-            for entry in self._beans.inside(container, "redeliveryPolicy"):
-                policy = self._entry(entry) | {
-                    key: text for key, text in self._beans.attributes(entry).items() if key not in {*_TARGETS, "id"}
-                }
-                if container.name == "defaultEntry":
-                    found["defaultEntry"] = {key: text for key, text in policy.items() if key not in _TARGETS}
-                elif self._is_about_something(policy, entry):
-                    entries.append(policy)
+        for container, entry in self._entries(policy_map, "redeliveryPolicy", "redeliveryPolicyEntries"):
+            attributes = self._beans.attributes(entry)
+            policy = self._entry(entry) | {
+                key: text for key, text in attributes.items() if key not in {*_TARGETS, "id"}
+            }
+            if container == "defaultEntry":
+                found["defaultEntry"] = {key: text for key, text in policy.items() if key not in _TARGETS}
+            else:
+                entries.append(self._about_something(policy, entry))
         if entries:
             found["redeliveryPolicyEntries"] = entries
         return found
@@ -183,38 +203,32 @@ class _ActiveMqXml:
     def _entry(self, entry: Element) -> dict[str, Any]:
         """What an entry is about: its attributes, of which the broker counts the one set last, or a child."""
         attributes = self._beans.attributes(entry)
+        if "destination" in attributes:
+            self._beans.refuse(entry, "destination as an attribute cannot be converted; it takes an element")
         found: dict[str, Any] = {}
         for name in _TARGETS:
             if name not in attributes:
                 continue
             if found:
-                self._imported.note(entry.line, f"<{entry.name}> says more than once what it is about; the last counts")
-            text = attributes[name]
-            found = (
-                self._target_of(str(text)) if name == "destination" else {name: True if name[:4] == "temp" else text}
-            )
+                self._imported.note(entry.line, f"<{entry.name}> says more than once what it is about; {name} counts")
+            # The setters of the temporary ones do not look at their value.
+            found = {name: True if name.startswith("temp") else attributes[name]}
         for child in entry.all("destination"):
             for destination in child.children:
                 found = _target(*self._destination(destination))
         return found
 
-    def _is_about_something(self, found: Mapping[str, Any], entry: Element) -> bool:
-        about = [name for name in _TARGETS if name in found]
-        if not about:
-            self._imported.note(entry.line, f"<{entry.name}> is about no destination: left out")
-        return bool(about)
+    def _about_something(self, found: dict[str, Any], entry: Element) -> dict[str, Any]:
+        """The entry, which must say what it is about."""
+        texts = [found[name] for name in _TARGETS if name in found]
+        if not texts or not str(texts[-1]).strip():
+            self._beans.refuse(entry, f"<{entry.name}> is about no destination")
+        return found
 
     def _destination(self, element: Element) -> tuple[str, str]:
         attributes = self._beans.attributes(element)
         name = str(attributes.get("physicalName", attributes.get("name", element.text)))
         return {"tempQueue": "temp-queue", "tempTopic": "temp-topic"}.get(element.name, element.name), name
-
-    def _target_of(self, text: str) -> dict[str, Any]:
-        """``topic://news`` as an attribute; without a kind it is a queue."""
-        for kind in Kind:
-            if text.startswith(f"{kind}://"):
-                return _target(kind, text[len(kind) + 3 :])
-        return _target(Kind.QUEUE, text)
 
     def _left(self, element: Element, what: str, reason: str) -> None:
         self._imported.note(element.line, f"{what} is not carried over: {reason}")

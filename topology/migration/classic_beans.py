@@ -14,6 +14,17 @@ from topology.migration.xml_tree import Element
 Value = bool | int | float | str
 
 _CONFIGURERS = ("PropertyPlaceholderConfigurer", "PropertySourcesPlaceholderConfigurer")
+_CLASSES = {
+    "SharedDeadLetterStrategy": "sharedDeadLetterStrategy",
+    "IndividualDeadLetterStrategy": "individualDeadLetterStrategy",
+    "DiscardingDeadLetterStrategy": "discarding",
+    "PolicyEntry": "policyEntry",
+    "PolicyMap": "policyMap",
+    "RedeliveryPolicy": "redeliveryPolicy",
+    "RedeliveryPolicyMap": "redeliveryPolicyMap",
+}
+"""Classes that have an element of their own, too."""
+
 _PROPERTY_ELEMENTS = frozenset(("redeliveryPolicyMap", "deadLetterStrategy", "destination", "deadLetterQueue"))
 
 
@@ -53,8 +64,9 @@ class Beans:
     def inside(self, container: Element, *names: str) -> Iterator[Element]:
         """The children of these names, those referred to included; others are noted."""
         for child in container.children:
-            if child.name in names and child.namespace.startswith(NAMESPACE):
-                yield child
+            known = self._as_element(child)
+            if known is not None and known.name in names:
+                yield known
             elif child.name == "ref":
                 yield from self.referred(container, container.name, f"#{child.attributes.get('bean', '')}", names)
             elif child.namespace.startswith(NAMESPACE):
@@ -64,6 +76,23 @@ class Beans:
                     child.line,
                     f"<{child.name}> is not carried over: it is a bean of Spring, only the broker can make it",
                 )
+
+    def _as_element(self, child: Element) -> Element | None:
+        """The child itself, or the element that a plain ``<bean class=...>`` with properties stands for."""
+        if child.namespace.startswith(NAMESPACE):
+            return child
+        name = _CLASSES.get(child.attributes.get("class", "").rpartition(".")[2])
+        if child.name != "bean" or name is None:
+            return None
+        attributes: dict[str, str] = {}
+        children: list[Element] = []
+        for given in child.all("property"):
+            key = given.attributes.get("name", "")
+            if "value" in given.attributes:
+                attributes[key] = given.attributes["value"]
+            else:
+                children.append(Element(NAMESPACE, key, {}, given.line, given.children))
+        return Element(NAMESPACE, name, attributes, child.line, children)
 
     def referred(
         self, element: Element, name: str, reference: Value | None, names: tuple[str, ...] = ()

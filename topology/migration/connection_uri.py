@@ -90,7 +90,7 @@ def read_connection_uri(uri: str) -> Imported:
     Raises:
         MigrationError: the connection factory itself refuses it.
     """
-    name = "connection URI"
+    name = "connection URI"  # and never the URI itself: it may hold a password
     if _ILLEGAL.search(uri):
         raise MigrationError(name, "is no URI: it holds a blank or another character that must be escaped")
     imported = Imported(name, "activemq", {"redeliveryPolicy": {}})

@@ -11,7 +11,7 @@ from topology.migration.xml_tree import Element
 
 _BLANKS = " \t\r\n"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
-_DOUBLE = re.compile(r"[+-]?INF|NaN|[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DOUBLE = re.compile(r"NaN|[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _RANGES = {"short": 15, "int": 31, "integer": 31, "long": 63}
 """Bits of the numbers; what the schema calls an integer is an ``int`` of Java's."""
 
@@ -30,7 +30,7 @@ class Shape:
 
 
 def valid(text: str, kind: str) -> bool:
-    """Whether a text is of a type of XML Schema."""
+    """Whether a text is of a type of XML Schema, and can be converted by Java, too."""
     text = text.strip(_BLANKS)
     if kind == "boolean":
         return text in {"true", "false", "1", "0"}
@@ -50,7 +50,7 @@ def value(text: str, kind: str) -> bool | int | float | str:
     if kind in _RANGES:
         return int(stripped)
     if kind == "double":
-        return float(stripped.replace("INF", "inf"))
+        return float(stripped)
     return text
 
 

@@ -20,7 +20,7 @@ _HEAD = """\
 _WILD = frozenset("*>#?")
 
 
-def written(imported: Imported, source: str) -> str:
+def written(imported: Imported) -> str:
     """The file, checked by reading it back.
 
     What cannot be a source after all is left out of the sources, with a note.
@@ -29,15 +29,15 @@ def written(imported: Imported, source: str) -> str:
         MigrationError: our own configuration refuses what the broker accepts.
     """
     sources = _sources(imported)
-    faults = _faults(_text(imported, source, sources))
+    faults = _faults(_text(imported, sources))
     if faults and sources:
         names = ", ".join(each["topic"] for each in sources)
         imported.note(None, f"the sources are left empty: with {names} there is a fault: {faults[0]}")
         sources = []
-        faults = _faults(_text(imported, source, sources))
+        faults = _faults(_text(imported, sources))
     if faults:
         raise MigrationError(imported.name, "; ".join(faults))
-    return _text(imported, source, sources)
+    return _text(imported, sources)
 
 
 def _sources(imported: Imported) -> list[dict[str, str]]:
@@ -56,7 +56,7 @@ def _sources(imported: Imported) -> list[dict[str, str]]:
     return list(found.values())
 
 
-def _text(imported: Imported, source: str, sources: list[dict[str, str]]) -> str:
+def _text(imported: Imported, sources: list[dict[str, str]]) -> str:
     document: dict[str, Any] = {
         "group": "migrated",
         "kafka": {"bootstrap.servers": "localhost:9092"},
@@ -64,7 +64,7 @@ def _text(imported: Imported, source: str, sources: list[dict[str, str]]) -> str
         imported.dialect: imported.section,
     }
     body = yaml.safe_dump(_escaped(document), sort_keys=False, allow_unicode=True, width=110)
-    return _HEAD.format(source=" ".join(source.split())[:200]) + body
+    return _HEAD.format(source=" ".join(imported.name.split())[:200]) + body
 
 
 def _escaped(value: Any) -> Any:  # noqa: ANN401 - a YAML document

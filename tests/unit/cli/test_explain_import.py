@@ -1,0 +1,150 @@
+"""`redelivery explain` and `redelivery import`, without a cluster."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli import exit_codes
+from cli.main import app
+
+BROKER_XML = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core"><address-settings>
+  <address-setting match="#"><redelivery-delay>${delay:250}</redelivery-delay>
+    <max-size-bytes>5</max-size-bytes></address-setting>
+</address-settings></core></configuration>"""
+
+
+@pytest.fixture(autouse=True)
+def _in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has its own folder and no variables of ours."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("REDELIVERY_CONFIG", "REDELIVERY_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(*arguments: str, given: str | None = None) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(app, arguments, input=given)
+
+
+class TestImport:
+    def test_the_file_goes_to_standard_output_and_notes_to_standard_error(self) -> None:
+        """So that the output can be redirected; it can be used at once."""
+        Path("broker.xml").write_text(BROKER_XML, encoding="utf-8")
+        result = run("import", "broker.xml")
+        assert result.exit_code == exit_codes.OK
+        assert result.stderr.startswith("note: broker.xml:3: max-size-bytes=5 is not carried over: ")
+        Path("redelivery.yaml").write_text(result.stdout, encoding="utf-8")
+        told = json.loads(run("explain", "orders", "--json").stdout)
+        assert (told[0]["policy"]["redelivery-delay"], told[0]["dialect"]) == (250, "artemis")
+
+    def test_values_for_placeholders(self) -> None:
+        """Given by name."""
+        assert "redelivery-delay: 7" in run("import", "-", "--property", "delay=7", given=BROKER_XML).stdout
+        assert run("import", "-", "--property", "delay", given=BROKER_XML).exit_code == exit_codes.USAGE
+
+    def test_a_connection_uri(self) -> None:
+        """Given as the argument; its password is not shown."""
+        result = run("import", "failover:(tcp://a:1)?jms.redeliveryPolicy.maximumRedeliveries=4&jms.password=hunter2")
+        assert "maximumRedeliveries: 4" in result.stdout
+        assert "hunter2" not in result.stdout + result.stderr
+
+    @pytest.mark.parametrize(
+        ("source", "message"),
+        [
+            ("no-such-file.xml", "there is no such file"),
+            (".", "cannot be read"),
+            ("tcp://a?jms.redeliveryPolicy.maximumRedeliveries=1&jms.nonsense=1", "cannot be set: nonsense"),
+            ("tcp://a b", "is no URI"),
+            ("bad\0name", "cannot be read"),
+        ],
+    )
+    def test_what_cannot_be_imported_is_one_clear_line(self, source: str, message: str) -> None:
+        """Nothing on standard output, no traceback."""
+        result = run("import", source)
+        assert (result.exit_code, result.stdout) == (exit_codes.CONFIGURATION, "")
+        assert message in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+CLASSIC = """\
+activemq:
+  policyEntries:
+    - queue: ">"
+      deadLetterStrategy: {individualDeadLetterStrategy: {queuePrefix: D., expiration: 60000}}
+  redeliveryPolicy: {maximumRedeliveries: 2, useCollisionAvoidance: true}
+  plugins: [{discardingDLQBrokerPlugin: {dropAll: false, dropOnly: drop}}]
+"""
+
+
+class TestExplain:
+    def test_a_table_for_people(self) -> None:
+        """Layer, pattern, delays with their ranges, tiers, dead letters and how long they live."""
+        Path("redelivery.yaml").write_text(CLASSIC, encoding="utf-8")
+        shown = run("explain", "orders.eu", "drop").stdout
+        for part in (
+            "classic, redeliveryPolicy",
+            "queue:>",
+            "850ms and 1150ms",
+            "group.retry.1s",
+            "to D.orders.eu, for 1m",
+            "dropped and counted (dropOnly)",
+        ):
+            assert part in shown, part
+
+    def test_json_is_a_list_with_the_brokers_own_names(self) -> None:
+        """One object for each destination, in the order they were given."""
+        Path("redelivery.yaml").write_text(CLASSIC, encoding="utf-8")
+        told = json.loads(run("explain", "queue:a", "topic:b", "--json").stdout)
+        assert [each["destination"] for each in told] == ["queue:a", "topic:b"]
+        first, second = told
+        assert first["matched"] == ["queue:>"]
+        assert first["max_deliveries"] == 3
+        assert first["delays_ms"] == [1000] * 12
+        assert first["delay_ranges_ms"][:2] == [[1000, 1000], [850, 1150]]
+        assert first["dead_letter_strategy"]["dead_letter_destination"] == "queue:D.a"
+        assert first["dead_letter_topic"] == "D.a"
+        assert first["dead_letter_strategy"]["accepts"]["nonpersistent"] is False
+        assert (second["matched"], second["dead_letter_topic"]) == ([], "ActiveMQ.DLQ")
+
+    def test_the_simple_form(self) -> None:
+        """A policy entry, or that of a source."""
+        own = "{topic: a, policy: {redeliveryPolicy: {maximumRedeliveries: -1}}}"
+        Path("redelivery.yaml").write_text(f"group: g\nsources: [{own}, {{topic: b}}]\n", encoding="utf-8")
+        told = json.loads(run("explain", "a", "b", "--json").stdout)
+        assert [(each["layer"], each["max_deliveries"]) for each in told] == [
+            ("sources.policy", -1),
+            ("policyEntry", 7),
+        ]
+        assert told[1]["dead_letter_topic"] == "DLQ.b"
+
+    def test_warnings_are_told(self) -> None:
+        """What may not be meant so."""
+        Path("redelivery.yaml").write_text("activemq: {policyEntries: [{queue: a.*}, {queue: a.>}]}", encoding="utf-8")
+        assert "from run to run" in run("explain", "a.b").stdout
+        assert "from run to run" in json.loads(run("explain", "a.b", "--json").stdout)[0]["warnings"][0]["problem"]
+
+    def test_faults_are_told(self) -> None:
+        """As by config check."""
+        Path("redelivery.yaml").write_text("artemis: {nonsense: 1}", encoding="utf-8")
+        assert run("explain", "a").exit_code == exit_codes.CONFIGURATION
+        assert run("explain", "a", "--config", "other.yaml").exit_code == exit_codes.CONFIGURATION
+
+    def test_an_empty_name_is_told(self) -> None:
+        """It is no destination."""
+        Path("redelivery.yaml").write_text(CLASSIC, encoding="utf-8")
+        result = run("explain", " ")
+        assert result.exit_code == exit_codes.FAILED
+        assert "needs a name" in result.stderr
+
+
+def test_config_check_tells_what_may_not_be_meant_so() -> None:
+    """It is no fault: exit code 0."""
+    text = "group: g\nkafka: {bootstrap.servers: x}\nsources: [{topic: a.b}]\n"
+    Path("redelivery.yaml").write_text(
+        text + "activemq: {policyEntries: [{queue: a.*}, {queue: a.>}]}", encoding="utf-8"
+    )
+    result = run("config", "check")
+    assert result.exit_code == exit_codes.OK
+    assert "from run to run" in result.stdout

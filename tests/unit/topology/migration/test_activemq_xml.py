@@ -1,0 +1,195 @@
+"""What an activemq.xml says in its many forms, and what the broker refuses of it."""
+
+import pytest
+
+from tests.parity.importing import Migrated
+from topology.migration.reading import read_broker_configuration
+from topology.migration.result import Imported, MigrationError
+from topology.migration.values import Values
+
+SPRING = "http://www.springframework.org/schema/beans"
+CORE = "http://activemq.apache.org/schema/core"
+CONFIGURER = "org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"
+
+
+def document(broker: str, *, before: str = "", after: str = "", attributes: str = "") -> str:
+    """A file around what stands in the broker."""
+    return (
+        f'<beans xmlns="{SPRING}" xmlns:amq="{CORE}">{before}\n'
+        f'<broker xmlns="{CORE}" brokerName="b" {attributes}>{broker}</broker>{after}</beans>'
+    )
+
+
+def read(text: str, **values: str) -> Imported:
+    """Import it."""
+    return read_broker_configuration(text.encode(), "activemq.xml", Values(values))
+
+
+def policies(entries: str) -> str:
+    """A policy map."""
+    return f"<destinationPolicy><policyMap><policyEntries>{entries}</policyEntries></policyMap></destinationPolicy>"
+
+
+def entry(attributes: str, content: str = "") -> str:
+    """A policy map with one entry."""
+    return policies(f"<policyEntry {attributes}>{content}</policyEntry>")
+
+
+def strategy(name: str, value: str) -> str:
+    """An individual strategy with one property."""
+    return f'<deadLetterStrategy><individualDeadLetterStrategy {name}="{value}"/></deadLetterStrategy>'
+
+
+def redelivery(policy: str) -> str:
+    """A redelivery plugin with one policy."""
+    entries = f"<redeliveryPolicyEntries>{policy}</redeliveryPolicyEntries>"
+    inner = f"<redeliveryPolicyMap><redeliveryPolicyMap>{entries}</redeliveryPolicyMap></redeliveryPolicyMap>"
+    return f"<plugins><redeliveryPlugin>{inner}</redeliveryPlugin></plugins>"
+
+
+def told(text: str) -> str:
+    """Where the dead letters of a queue go."""
+    return str(Migrated(text).explain("orders.eu")["dead_letter_strategy"]["dead_letter_destination"])
+
+
+BEAN = (
+    f'<deadLetterStrategy><bean xmlns="{SPRING}" class="org.apache.activemq.broker.region.policy.'
+    'IndividualDeadLetterStrategy"><property name="queuePrefix" value="B."/></bean></deadLetterStrategy>'
+)
+NESTED = "<destination><queue physicalName='orders.&gt;'/></destination>"
+REFERRED = '<amq:individualDeadLetterStrategy id="s" queuePrefix="R."/>'
+GRAVE = '<deadLetterQueue><topic physicalName="t"/></deadLetterQueue>'
+SHARED = f"<deadLetterStrategy><sharedDeadLetterStrategy>{GRAVE}</sharedDeadLetterStrategy></deadLetterStrategy>"
+PREFIX = strategy("queuePrefix", "D.")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(document(entry('queue="orders.>"', PREFIX)), "queue:D.orders.eu", id="attribute"),
+        pytest.param(document(entry("", NESTED + PREFIX)), "queue:D.orders.eu", id="element"),
+        pytest.param(document(entry('queue="A,orders.>"', PREFIX)), "queue:D.orders.eu", id="composite"),
+        pytest.param(document(entry('queue=">"', BEAN)), "queue:B.orders.eu", id="bean"),
+        pytest.param(
+            document(entry('queue=">" deadLetterStrategy="#s"'), after=REFERRED), "queue:R.orders.eu", id="reference"
+        ),
+        pytest.param(document(entry('queue=">"', SHARED)), "topic:t", id="a topic of its own"),
+    ],
+)
+def test_a_strategy_in_each_of_its_forms(text: str, expected: str) -> None:
+    """All of them are read as the broker reads them."""
+    assert told(text) == expected
+
+
+@pytest.mark.parametrize(
+    "broker",
+    [
+        policies('<policyEntry queue=">" processExpired="true"/>'),
+        policies("<policyEntry/>"),
+        policies('<policyEntry queue=" "/>'),
+        policies('<policyEntry destination="queue://a"/>'),
+        policies('<policyEntry queue=">"><deadLetterStrategy/></policyEntry>'),
+        policies('<policyEntry queue=">"><deadLetterStrategy><policyEntry/></deadLetterStrategy></policyEntry>'),
+        policies('<redeliveryPolicy queue=">"/>'),
+        policies('<policyEntry queue=">" deadLetterStrategy="#nowhere"/>'),
+        entry('queue=">"', strategy("expiration", "1.5")),
+        entry('queue=">"', strategy("maxAuditDepth", "99999999999")),
+        redelivery('<redeliveryPolicy queue=">" backOffMultiplier="INF"/>'),
+        redelivery('<redeliveryPolicy queue=">" collisionAvoidancePercent="40000"/>'),
+        redelivery('<redeliveryPolicy queue=">" collisionAvoidanceFactor="0.2"/>'),
+        redelivery('<redeliveryPolicy maximumRedeliveries="3"/>'),
+        "<plugins><nonsense/></plugins>",
+        "<nonsense/>",
+    ],
+)
+def test_what_the_broker_refuses_is_refused(broker: str) -> None:
+    """With the line."""
+    with pytest.raises(MigrationError, match="the broker refuses the file") as caught:
+        read(document(broker))
+    assert caught.value.place == "activemq.xml:2"
+
+
+def test_nothing_is_left_out_in_silence() -> None:
+    """Every attribute and element that is not carried over is told, with its line and a reason."""
+    text = document(
+        policies('<policyEntry queue=">" memoryLimit="1mb"><pendingQueuePolicy/></policyEntry>')
+        + "<plugins><timeStampingBrokerPlugin/></plugins><transportConnectors/>",
+        attributes='useJmx="true"',
+    )
+    notes = [str(note) for note in read(text).notes]
+    for what in (
+        "memoryLimit=1mb",
+        "<pendingQueuePolicy>",
+        "<timeStampingBrokerPlugin>",
+        "<transportConnectors>",
+        "useJmx",
+    ):
+        assert any(what in note and "not carried over: " in note for note in notes), what
+    assert all(note.startswith("activemq.xml:") for note in notes)
+
+
+def test_of_two_entries_for_queue_and_topic_the_broker_counts_the_topic() -> None:
+    """As Spring sets them, in the order of the alphabet; it is told."""
+    imported = read(document(policies('<policyEntry topic=">" queue=">"/>')))
+    assert imported.section["policyEntries"] == [{"topic": ">"}]
+    assert any("more than once" in note.text for note in imported.notes)
+
+
+def test_the_flag_of_a_temporary_entry_is_not_looked_at() -> None:
+    """tempQueue="false" is about temporary queues, as there."""
+    assert read(document(policies('<policyEntry tempQueue="false"/>'))).section["policyEntries"] == [
+        {"tempQueue": True}
+    ]
+
+
+def test_the_last_of_several_maps_counts() -> None:
+    """A property that is set again has its last value."""
+    first, second = (policies(f'<policyEntry queue="{name}"/>') for name in ("a", "b"))
+    assert read(document(first + second)).section["policyEntries"] == [{"queue": "b"}]
+
+
+class TestPlaceholders:
+    """Spring's, with a configurer in the file."""
+
+    ENTRY = policies('<policyEntry queue="${q}"/>')
+
+    def configured(self, properties: str, more: str = "") -> str:
+        """A file with properties of its own."""
+        value = f'<property name="properties"><value>{properties}</value></property>'
+        return document(self.ENTRY, before=f'<bean class="{CONFIGURER}">{value}{more}</bean>')
+
+    def queue(self, text: str, **values: str) -> str:
+        """The queue that the entry is about."""
+        return str(read(text, **values).section["policyEntries"][0]["queue"])
+
+    def test_the_files_own_properties(self) -> None:
+        """In the format of Java's properties."""
+        assert self.queue(self.configured("# comment\n  q = a.\\\n   b")) == "a.b"
+
+    def test_a_given_value_stands_above_them(self) -> None:
+        """--property is for what other files hold."""
+        assert self.queue(self.configured("q=own"), q="given") == "given"
+
+    def test_without_a_configurer_they_are_text(self) -> None:
+        """Nothing replaces them, there or here."""
+        assert self.queue(document(self.ENTRY)) == "${q}"
+        assert Migrated(document(self.ENTRY)).explain("${q}")["policy_entry"] == "queue:${q}"
+
+    def test_one_without_a_value_is_refused_with_the_way_to_give_it(self) -> None:
+        """Spring refuses it, too."""
+        with pytest.raises(MigrationError, match="--property q=VALUE"):
+            read(self.configured("other=1"))
+
+    def test_other_files_are_told(self) -> None:
+        """They are not opened."""
+        more = '<property name="location" value="file:/etc/passwd"/>'
+        notes = read(self.configured("q=a", more)).notes
+        assert any("other files are not read" in note.text for note in notes)
+
+
+def test_exact_destinations_become_sources() -> None:
+    """Those that the file lists; a topic keeps its kind."""
+    destinations = "<queue physicalName='a.b'/><topic physicalName='news/x'/><queue physicalName='c.*'/>"
+    text = document(f"<destinations>{destinations}</destinations>")
+    sources = [(source.topic, source.destination) for source in Migrated(text).settings.sources]
+    assert sources == [("a.b", None), ("news_x", "topic:news/x")]

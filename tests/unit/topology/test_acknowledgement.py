@@ -1,0 +1,58 @@
+"""When what is finished is acknowledged, and what every trigger leads to."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topology.acknowledgement import AcknowledgementMode, Dialect, Effect, Trigger, acknowledge_now, effect
+
+MODES = st.sampled_from(AcknowledgementMode)
+
+
+@given(MODES, st.sampled_from(Trigger), st.sampled_from(Dialect))
+def test_every_trigger_under_every_mode_leads_somewhere(
+    mode: AcknowledgementMode, trigger: Trigger, dialect: Dialect
+) -> None:
+    """What is limited or delayed is redelivered at all."""
+    found = effect(mode, trigger, dialect)
+    assert isinstance(found, Effect)
+    assert found.redelivered or not (found.limited or found.delayed)
+    assert found.kept or not found.redelivered
+
+
+@given(MODES, st.sampled_from([Trigger.ROLLBACK, Trigger.RAISED, Trigger.CLOSED]))
+def test_artemis_counts_in_every_mode(mode: AcknowledgementMode, trigger: Trigger) -> None:
+    """The broker counts, and not the client."""
+    assert effect(mode, trigger, Dialect.ARTEMIS).limited
+
+
+def test_a_closed_client_session_is_redelivered_for_ever_in_classic() -> None:
+    """It never reaches a dead-letter queue."""
+    assert effect(AcknowledgementMode.CLIENT, Trigger.CLOSED) == Effect(redelivered=True)
+
+
+@pytest.mark.parametrize(
+    ("finished", "elapsed_ms", "now"), [(64, 0, False), (65, 0, True), (1, 299, False), (1, 300, True)]
+)
+def test_optimised_acknowledgement(finished: int, elapsed_ms: int, now: bool) -> None:  # noqa: FBT001 - a row of a table
+    """At 65 % of the prefetch, or after the time limit."""
+    mode = AcknowledgementMode.AUTO
+    assert acknowledge_now(mode, finished, 100, elapsed_ms, optimize=True) is now
+    assert acknowledge_now(mode, finished, 100, elapsed_ms)
+
+
+def test_without_a_time_limit_only_the_share_counts() -> None:
+    """0 is no limit, and not at once."""
+    assert not acknowledge_now(AcknowledgementMode.AUTO, 1, 100, 10**9, optimize=True, optimize_timeout_ms=0)
+
+
+@pytest.mark.parametrize(("finished", "now"), [(49, False), (50, True)])
+def test_lazy_acknowledgement(finished: int, now: bool) -> None:  # noqa: FBT001 - a row of a table
+    """At half of the prefetch."""
+    assert acknowledge_now(AcknowledgementMode.DUPS_OK, finished, 100, 0) is now
+
+
+@pytest.mark.parametrize("mode", ["transacted", "client", "individual"])
+def test_some_modes_never_acknowledge_by_themselves(mode: str) -> None:
+    """The commit or the handler does."""
+    assert not acknowledge_now(AcknowledgementMode(mode), 10**6, 1, 10**6)
