@@ -75,7 +75,7 @@ def _step(policy: RedeliveryPolicy, previous: int) -> int:
         multiply, otherwise = previous > 0, policy.redelivery_delay
     if not (multiply and policy.use_exponential_back_off and policy.back_off_multiplier > 1):
         return otherwise
-    following = to_long(previous * policy.back_off_multiplier)
+    following = to_long(previous * float(policy.back_off_multiplier))
     maximum = policy.maximum_redelivery_delay
     if maximum != NO_MAXIMUM and following > maximum:
         return max(maximum, policy.redelivery_delay)

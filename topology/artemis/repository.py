@@ -11,6 +11,7 @@ from typing import Any
 from topology.artemis.address_settings import AddressSettings, merged
 from topology.artemis.match import DEFAULT_WILDCARDS, Wildcards, compiled, matches, verify
 from topology.artemis.ranking import compare, hash_order
+from topology.errors import MatchError
 
 Layer = dict[str, Any]
 """What one address setting sets, by the names of ``broker.xml``."""
@@ -91,7 +92,11 @@ class SettingsRepository:
 
     def _unmarked(self, match: str) -> tuple[str, bool]:
         markers = self.literal_markers
-        if markers and match and match[0] == markers[0] and match[-1] == markers[1]:
+        if not markers:
+            return match, False
+        if not match:
+            raise MatchError(match, "is empty; beside literal-match-markers the broker does not start with that")
+        if match[0] == markers[0] and match[-1] == markers[1]:
             return match[1:-1], True
         return match, False
 

@@ -92,6 +92,13 @@ class TestExponential:
         policy = RedeliveryPolicy(initial_redelivery_delay=3, use_exponential_back_off=True, back_off_multiplier=1.5)
         assert chain(policy, 6) == [3, 4, 6, 9, 13, 19]
 
+    def test_a_whole_multiplier_is_multiplied_as_a_double_too(self) -> None:
+        """As in Java, where a delay of more than 53 bits loses its last digits."""
+        policy = RedeliveryPolicy(
+            initial_redelivery_delay=2**53 + 1, use_exponential_back_off=True, back_off_multiplier=2
+        )
+        assert chain(policy, 2) == [2**53 + 1, 2**54]
+
     def test_the_maximum_caps(self) -> None:
         """The delay that would pass the maximum is the maximum, and stays it."""
         policy = RedeliveryPolicy(use_exponential_back_off=True, maximum_redelivery_delay=20_000)

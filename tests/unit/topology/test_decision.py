@@ -337,10 +337,28 @@ class TestExpired:
         failure = Failure(FailureKind.EXPIRED)
         assert decide(failure, SOURCE, policy, NOW) == Discard(Reason.EXPIRED, failure, AckType.EXPIRED)
 
+    @pytest.mark.parametrize("kind", [FailureKind.REJECTED, FailureKind.EXHAUSTED, FailureKind.UNDECODABLE])
+    def test_what_fails_for_good_after_its_time_counts_as_expired_too(self, kind: FailureKind) -> None:
+        """As in the broker: the strategy is asked about the record, not about the reason."""
+        policy = entry(strategy=DeadLetterStrategy(process_expired=False))
+        late, in_time = (SOURCE._replace(expiration_ms=NOW + offset) for offset in (-1, 0))
+        assert isinstance(decide(Failure(kind), late, policy, NOW), Discard)
+        assert isinstance(decide(Failure(kind), in_time, policy, NOW), DeadLetter)
+
     def test_process_expired_says_nothing_about_other_failures(self) -> None:
         """A rejected record is a dead letter all the same."""
         policy = entry(strategy=DeadLetterStrategy(process_expired=False))
         assert isinstance(after(1, policy, FailureKind.REJECTED), DeadLetter)
+
+
+@pytest.mark.parametrize("kind", [FailureKind.REJECTED, FailureKind.EXPIRED])
+def test_a_record_that_is_not_persistent_is_dropped_where_its_strategy_says_so(kind: FailureKind) -> None:
+    """``processNonPersistent: false`` drops those and no others."""
+    lossy = SOURCE._replace(persistent=False)
+    choosy = entry(strategy=DeadLetterStrategy(process_non_persistent=False))
+    assert isinstance(decide(Failure(kind), lossy, choosy, NOW), Discard)
+    assert isinstance(decide(Failure(kind), SOURCE, choosy, NOW), DeadLetter)
+    assert isinstance(decide(Failure(kind), lossy, entry(), NOW), DeadLetter)
 
 
 @given(ENTRIES, st.integers(0, 30))

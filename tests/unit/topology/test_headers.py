@@ -22,6 +22,7 @@ from topology.headers import (
     read_due,
     read_expiration,
     read_lineage,
+    read_persistent,
     read_redelivery,
     ready_headers,
     retry_headers,
@@ -168,6 +169,13 @@ class TestDeadLetter:
         assert headers["originalExpiration"] == b"%d" % (NOW + 1)
         assert "_AMQ_ACTUAL_EXPIRY" not in headers
 
+    def test_a_record_that_was_not_persistent_says_so(self) -> None:
+        """Its dead letter is persistent; only that of a persistent record needs no word about it."""
+        lineage = Lineage("orders", 3, 42, timestamp_ms=0, persistent=False)
+        decision = DeadLetter(Reason.REJECTED, Failure(FailureKind.REJECTED))
+        headers = dict(dead_letter_headers(lineage, "billing", [], decision, NOW))
+        assert headers["originalDeliveryMode"] == b"NON_PERSISTENT"
+
     @given(LINEAGES, GROUPS, USER_HEADERS, DEAD_LETTERS, TIMES)
     def test_the_lineage_comes_back(
         self, lineage: Lineage, group: str, user: Headers, decision: DeadLetter, now_ms: int
@@ -294,6 +302,24 @@ class TestReady:
         """It belonged to the tier."""
         retry = retry_headers(Lineage("orders", 3, 42, timestamp_ms=7), "billing", [], Retry(1, 2))
         assert [name for name, _ in retry if (name, _) not in ready_headers(retry)] == ["AMQ_SCHEDULED_DELAY"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "persistent"),
+    [
+        ([], True),
+        ([("JMSDeliveryMode", b"PERSISTENT")], True),
+        ([("JMSDeliveryMode", b"2")], True),
+        ([("JMSDeliveryMode", b"NON_PERSISTENT")], False),
+        ([("JMSDeliveryMode", b"1")], False),
+        ([("JMSDeliveryMode", None)], True),
+        ([("JMSDeliveryMode", b"nonsense")], True),
+        ([("JMSDeliveryMode", b"1"), ("JMSDeliveryMode", b"2")], True),
+    ],
+)
+def test_only_a_clear_word_makes_a_record_one_that_may_be_lost(headers: Headers, *, persistent: bool) -> None:
+    """JMS's name or number for it; whatever else is there, and nothing, is persistent."""
+    assert read_persistent(headers) is persistent
 
 
 def test_users_own_headers_are_those_without_our_names() -> None:

@@ -1,0 +1,87 @@
+"""A worker runs by the maps of either dialect: deliveries, delays, and the topics of what is given up or expires."""
+
+import pytest
+
+from tests.scenarios.running import Group, exactly, number
+from tests.scenarios.scraping import free_port, value_of
+
+_EXPIRED = [("JMSExpiration", b"1000")]
+
+
+def _numbers(group: Group, topic: str) -> list[int]:
+    return sorted(number(record) for record in group.cluster.read(topic))
+
+
+def test_a_worker_with_address_settings(group: Group) -> None:
+    """Attempts of one match, delays of another: merged; what expires goes to a topic of its own, by the prefix."""
+    anything = {
+        "match": "#",
+        "max-delivery-attempts": 3,
+        "redelivery-delay": 9000,
+        "dead-letter-address": "never.used",
+        "expiry-address": "never.used.either",
+        "auto-create-expiry-resources": True,
+    }
+    ours = {
+        "match": f"{group.name}.#",
+        "redelivery-delay": 50,
+        "redelivery-delay-multiplier": 2,
+        "auto-create-dead-letter-resources": True,
+        "dead-letter-queue-prefix": "gave-up.",
+    }
+    group.prepare(policyEntry={}, artemis={"address-settings": [anything, ours]})
+    group.scheduler()
+    group.worker()
+    group.send([["raise"], ["reject"], ["ok"], ["raise", "ok"]])
+    group.send([["ok"]], first=4, headers=_EXPIRED)
+    group.settle()
+    group.stop()
+
+    assert group.deliveries.attempts() == {0: [1, 2, 3], 1: [1], 2: [1], 3: [1, 2]}
+    assert group.outputs() == exactly([2, 3])
+    assert _numbers(group, f"gave-up.{group.source}") == [0, 1]
+    assert _numbers(group, f"EXP.{group.source}") == [4]
+    topics = group.cluster.topics()
+    assert {group.tier("50ms"), group.tier("100ms")} <= topics
+    assert not topics & {"never.used", "never.used.either", group.dead_letters}
+
+
+@pytest.mark.parametrize("discards", [False, True], ids=["individual", "discardingDLQBrokerPlugin"])
+def test_a_worker_with_policy_maps(group: Group, *, discards: bool) -> None:
+    """The client's map says how often, the broker's entries say where to; a plugin that drops is counted instead."""
+    port = free_port()
+    policies = [
+        {"queue": f"{group.name}.*", "maximumRedeliveries": 1, "initialRedeliveryDelay": 50},
+        {"queue": ">", "maximumRedeliveries": 0},
+    ]
+    entry = {
+        "queue": f"{group.name}.>",
+        "deadLetterStrategy": {"individualDeadLetterStrategy": {"queuePrefix": "lost.", "queueSuffix": ".found"}},
+    }
+    activemq: dict[str, object] = {
+        "redeliveryPolicyMap": {"redeliveryPolicyEntries": policies},
+        "policyEntries": [entry],
+    }
+    if discards:
+        activemq["plugins"] = [{"discardingDLQBrokerPlugin": {"dropOnly": f"{group.name}.*"}}]
+    group.prepare(policyEntry={}, activemq=activemq, metrics={"port": port, "host": "127.0.0.1"})
+    group.scheduler()
+    group.worker()
+    group.send([["raise"], ["ok"]])
+    group.send([["ok"]], first=2, headers=_EXPIRED)
+    group.settle()
+    dropped = [
+        value_of(port, "redelivery_deliveries_total", topic=group.source, outcome="discarded", ack_type=kind)
+        for kind in ("poison", "expired")
+    ]
+    group.stop()
+
+    assert group.deliveries.attempts() == {0: [1, 2], 1: [1]}
+    assert group.outputs() == exactly([1])
+    where = f"lost.{group.source}.found"
+    if discards:
+        assert dropped == [1, 1]
+        assert where not in group.cluster.topics() or _numbers(group, where) == []
+    else:
+        assert dropped == [0, 0]
+        assert _numbers(group, where) == [0, 2]
