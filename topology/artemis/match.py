@@ -24,6 +24,9 @@ class Wildcards:
 
 DEFAULT_WILDCARDS = Wildcards()
 
+_BRACE = re.compile(r"(?<!\\)\{(?!\d+(,\d*)?\})")
+"""What Java refuses and Python takes for a character."""
+
 
 def verify(match: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> None:
     """Check a match.
@@ -66,6 +69,8 @@ def compiled(match: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> re.Pattern
         text = text.replace(".", "\\.").replace("$", "\\$")
         text = text.replace(wildcards.single_word, f"[^{delimiter}]+")
         text = text.replace(wildcards.any_words, f"(?:{delimiter}.+)?")
+    if _BRACE.search(text):
+        raise MatchError(match, "is no pattern: { begins a repetition")
     try:
         return re.compile(text)
     except re.error as error:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from topology.artemis.address_settings import AddressSettings, merged
-from topology.artemis.match import DEFAULT_WILDCARDS, Wildcards, compiled, matches, verify
+from topology.artemis.match import DEFAULT_WILDCARDS, Wildcards, compiled, matches
 from topology.artemis.ranking import compare, hash_order
 from topology.errors import MatchError
 
@@ -68,10 +68,8 @@ class SettingsRepository:
         """
         name, literal = self._unmarked(match)
         name = address_of(name)
-        # The broker checks a literal match like any other, though it never uses it as a pattern.
-        verify(name, self.wildcards)
-        if not literal and self.wildcards.used_in(name):
-            compiled(name, self.wildcards)
+        # The broker makes a pattern of every match, though it never uses that of a literal or exact one.
+        compiled(name, self.wildcards)
         return name, literal
 
     def resolve(self, address: str) -> Resolved:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from topology.migration.schema import words
 
 ADDRESS_SETTING = dict.fromkeys(
     words(
         """
             dead-letter-address dead-letter-queue-prefix dead-letter-queue-suffix expiry-address
-            expiry-queue-prefix expiry-queue-suffix max-size-bytes page-limit-bytes page-size-bytes
-            max-read-page-bytes prefetch-page-bytes address-full-policy page-full-policy default-last-value-key
+            expiry-queue-prefix expiry-queue-suffix address-full-policy page-full-policy default-last-value-key
             default-group-first-key slow-consumer-threshold-measurement-unit slow-consumer-policy
             config-delete-queues config-delete-addresses config-delete-diverts default-queue-routing-type
             default-address-routing-type
@@ -37,7 +38,7 @@ ADDRESS_SETTING |= dict.fromkeys(
             max-delivery-attempts page-max-cache-size max-read-page-messages prefetch-page-messages
             message-counter-history-day-limit default-group-buckets default-consumers-before-dispatch
             management-browse-page-size management-message-attribute-size-limit default-max-consumers
-            default-consumer-window-size id-cache-size initial-queue-buffer-size
+            default-consumer-window-size id-cache-size initial-queue-buffer-size max-size-messages
             """
     ),
     "int",
@@ -46,7 +47,7 @@ ADDRESS_SETTING |= dict.fromkeys(
     words(
         """
             expiry-delay min-expiry-delay max-expiry-delay redelivery-delay max-redelivery-delay
-            max-size-messages page-limit-messages max-size-bytes-reject-threshold default-delay-before-dispatch
+            page-limit-messages default-delay-before-dispatch
             redistribution-delay slow-consumer-threshold slow-consumer-check-period auto-delete-queues-delay
             auto-delete-queues-message-count auto-delete-addresses-delay default-ring-size
             retroactive-message-count
@@ -54,29 +55,109 @@ ADDRESS_SETTING |= dict.fromkeys(
     ),
     "long",
 )
+ADDRESS_SETTING |= dict.fromkeys(
+    words(
+        """
+            max-size-bytes page-limit-bytes page-size-bytes max-read-page-bytes prefetch-page-bytes
+            max-size-bytes-reject-threshold
+            """
+    ),
+    "bytes",
+)
 ADDRESS_SETTING |= dict.fromkeys(("redelivery-delay-multiplier", "redelivery-collision-avoidance-factor"), "double")
+
+NO_DEFAULT = frozenset(("send-to-dla-on-no-route", "enabled", "routing-enabled"))
+"""Booleans that may not be empty."""
 
 CHOICES = {
     "address-full-policy": frozenset(("DROP", "FAIL", "PAGE", "BLOCK")),
     "page-full-policy": frozenset(("DROP", "FAIL")),
     "slow-consumer-policy": frozenset(("KILL", "NOTIFY")),
+    "config-delete-queues": frozenset(("OFF", "FORCE")),
+    "config-delete-addresses": frozenset(("OFF", "FORCE")),
+    "config-delete-diverts": frozenset(("OFF", "FORCE")),
+    "slow-consumer-threshold-measurement-unit": frozenset(
+        ("MESSAGES_PER_SECOND", "MESSAGES_PER_MINUTE", "MESSAGES_PER_HOUR", "MESSAGES_PER_DAY")
+    ),
+    "journal-type": frozenset(("ASYNCIO", "NIO", "MAPPED")),
+    "critical-analyzer-policy": frozenset(("LOG", "HALT", "SHUTDOWN")),
     "default-queue-routing-type": frozenset(("ANYCAST", "MULTICAST")),
     "default-address-routing-type": frozenset(("ANYCAST", "MULTICAST")),
 }
 """Texts of which there are only some."""
 
-CORE = {
-    "name": "string",
-    "persist-delivery-count-before-delivery": "boolean",
-    "max-redelivery-records": "long",
-    "message-expiry-scan-period": "long",
-    "message-expiry-thread-priority": "int",
-    "persistence-enabled": "boolean",
-    "security-enabled": "boolean",
-    "wild-card-routing-enabled": "boolean",
-    "literal-match-markers": "string",
+_INT_MAX = 2**31 - 1
+
+LIMITS: dict[str, Callable[[float], bool]] = {
+    "auto-delete-addresses-delay": lambda found: found >= 0,
+    "auto-delete-queues-delay": lambda found: found >= 0,
+    "auto-delete-queues-message-count": lambda found: found >= -1,
+    "id-cache-size": lambda found: found >= 0,
+    "initial-queue-buffer-size": lambda found: found > 0 and int(found).bit_count() == 1,
+    "max-read-page-bytes": lambda found: found == -1 or 0 < found <= _INT_MAX,
+    "max-read-page-messages": lambda found: found == -1 or 0 < found <= _INT_MAX,
+    "page-limit-bytes": lambda found: found == -1 or found > 0,
+    "page-limit-messages": lambda found: found == -1 or found > 0,
+    "page-size-bytes": lambda found: 0 < found <= _INT_MAX,
+    "prefetch-page-bytes": lambda found: found == -1 or 0 < found <= _INT_MAX,
+    "prefetch-page-messages": lambda found: found == -1 or 0 < found <= _INT_MAX,
+    "redelivery-collision-avoidance-factor": lambda found: 0 <= found <= 1,
+    "retroactive-message-count": lambda found: found >= 0,
+    "slow-consumer-check-period": lambda found: found > 0,
+    "slow-consumer-threshold": lambda found: found == -1 or found > 0,
 }
-"""Those children of ``<core>`` whose values are checked; the others say nothing about redelivery."""
+"""Numbers that the broker restricts.
+
+Source: ``FileConfigurationParser.parseAddressSettings``.
+"""
+
+CORE: dict[str, str] = {}
+CORE |= dict.fromkeys(
+    words(
+        """
+            amqp-use-core-subscription-naming resolve-protocols journal-datasync large-message-sync
+            persistence-enabled graceful-shutdown-enabled security-enabled wild-card-routing-enabled
+            mask-password jmx-management-enabled jmx-use-broker-name message-counter-enabled
+            async-connection-execution-enabled persist-id-cache
+            persist-delivery-count-before-delivery populate-validated-user
+            reject-empty-validated-user create-bindings-dir read-whole-page create-journal-dir
+            journal-sync-transactional journal-sync-non-transactional log-journal-write-rate
+            critical-analyzer mirror-ack-manager-warn-unacked mirror-page-transaction
+            suppress-session-notifications management-message-rbac
+            """
+    ),
+    "boolean",
+)
+CORE |= dict.fromkeys(
+    words(
+        """
+            scheduled-thread-pool-max-size thread-pool-max-size message-counter-max-day-history
+            message-expiry-thread-priority id-cache-size page-max-concurrent-io journal-min-files
+            journal-pool-files journal-compact-percentage journal-compact-min-files journal-max-io
+            journal-file-open-timeout max-disk-usage memory-warning-threshold page-sync-timeout
+            mirror-ack-manager-queue-attempts mirror-ack-manager-page-attempts
+            mirror-ack-manager-retry-delay
+            """
+    ),
+    "int",
+)
+CORE |= dict.fromkeys(
+    words(
+        """
+            graceful-shutdown-timeout security-invalidation-interval authentication-cache-size
+            authorization-cache-size journal-lock-acquisition-timeout message-counter-sample-period
+            connection-ttl-override connection-ttl-check-interval configuration-file-refresh-period
+            transaction-timeout transaction-timeout-scan-period message-expiry-scan-period
+            address-queue-scan-period max-redelivery-records mqtt-session-scan-interval
+            mqtt-session-state-persistence-timeout journal-buffer-timeout journal-device-block-size
+            server-dump-interval global-max-messages disk-scan-period memory-measure-interval
+            critical-analyzer-timeout critical-analyzer-check-period network-check-period
+            network-check-timeout
+            """
+    ),
+    "long",
+)
+"""The types of the simple children of ``<core>``; those not named are texts."""
 
 WILDCARDS = {
     "enabled": "boolean",

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from topology.artemis.address_settings import SETTING_NAMES
 from topology.artemis.match import Wildcards
 from topology.artemis.repository import SettingsRepository
 from topology.errors import MatchError
-from topology.migration.artemis_schema import ADDRESS_SETTING, CHOICES, CORE, CORE_NAMES, WILDCARDS
-from topology.migration.placeholders import artemis_text
+from topology.migration.artemis_schema import ADDRESS_SETTING, CHOICES, CORE, CORE_NAMES, LIMITS, NO_DEFAULT, WILDCARDS
+from topology.migration.placeholders import UnresolvedError, artemis_text
 from topology.migration.result import Imported, MigrationError, place
 from topology.migration.schema import valid, value
 from topology.migration.values import Values
-from topology.migration.xml_tree import Element
+from topology.migration.xml_tree import Element, decoded
 
 ROOT = "configuration"
 _NAMESPACE = "urn:activemq:core"
@@ -39,6 +40,19 @@ def read_broker_xml(root: Element, name: str, values: Values) -> Imported:
         MigrationError: the broker itself refuses the file.
     """
     return _BrokerXml(root, name, values.for_artemis()).read()
+
+
+def replaced(content: bytes, name: str, values: Values) -> str:
+    """The text of a ``broker.xml`` with its placeholders replaced.
+
+    Raises:
+        MigrationError: one has no name or no end, or the text is in an encoding that is not known.
+    """
+    text = decoded(content, name)
+    try:
+        return artemis_text(text, values.for_artemis())
+    except UnresolvedError as error:
+        raise MigrationError(name, f"has a placeholder that cannot be replaced: {error.name!r}") from None
 
 
 class _BrokerXml:
@@ -76,9 +90,10 @@ class _BrokerXml:
             return
         if child.name not in CORE_NAMES:
             self._refuse(child, f"<{child.name}> is not allowed in <core>")
-        kind = CORE.get(child.name)
-        if kind is not None:
-            self._checked(child, kind)
+        if child.name in CORE:
+            self._checked(child, CORE[child.name])
+        if child.name in CHOICES:
+            self._chosen(child, self._text(child))
         if child.name in _ELSEWHERE:
             self._imported.note(child.line, f"{child.name} is not carried over: {_ELSEWHERE[child.name]}")
 
@@ -92,7 +107,9 @@ class _BrokerXml:
             if child.name not in WILDCARDS:
                 self._refuse(child, f"<{child.name}> is not allowed in <{given.name}>")
             text = self._checked(child, WILDCARDS[child.name])
-            if WILDCARDS[child.name] == "string" and text:
+            if WILDCARDS[child.name] == "string":
+                if not text:
+                    self._refuse(child, f"<{child.name}> is empty")
                 found[child.name] = str(text)[0]
         if found:
             self._imported.section["wildcard-addresses"] = found
@@ -119,9 +136,14 @@ class _BrokerXml:
                     element.line, f"match {match!r} {error.problem}: left out, and the broker does not start with it"
                 )
                 continue
-            if match in found:
-                self._imported.note(element.line, f"match {match!r} is here again and replaces the earlier one")
-            found[match] = {"match": match, **setting}
+            if not match:
+                self._imported.note(element.line, "match '' is about no address: left out")
+            elif match in found:
+                self._imported.note(
+                    element.line, f"match {match!r} is here again: left out, the broker takes the first"
+                )
+            else:
+                found[match] = {"match": match, **setting}
         yield from found.values()
 
     def _setting(self, element: Element) -> dict[str, Any]:
@@ -133,15 +155,16 @@ class _BrokerXml:
                 self._refuse(child, f"<{child.name}> is not allowed in <address-setting>")
                 continue
             found = self._checked(child, kind)
-            if child.name in CHOICES and found not in CHOICES[child.name]:
-                self._refuse(child, f"{child.name} is {found!r}, not one of {', '.join(sorted(CHOICES[child.name]))}")
-            if child.name in SETTING_NAMES:
+            if child.name in CHOICES:
+                self._chosen(child, str(found))
+            if child.name in LIMITS and not (isinstance(found, int | float) and LIMITS[child.name](found)):
+                self._refuse(child, f"{child.name} is {found}, which is out of its range")
+            if isinstance(found, float) and not isfinite(found):
+                self._imported.note(child.line, f"{child.name}={found} is not carried over: it is no finite number")
+            elif child.name in SETTING_NAMES:
                 setting[child.name] = found
             else:
                 self._imported.note(child.line, f"{child.name}={found} is not carried over: {_NOT_OURS}")
-        factor = setting.get("redelivery-collision-avoidance-factor", 0.0)
-        if not 0 <= factor <= 1:
-            self._refuse(element, f"redelivery-collision-avoidance-factor is {factor}, not from 0 to 1")
         return setting
 
     def _addresses(self, core: Element, settings: list[dict[str, Any]]) -> None:
@@ -153,10 +176,21 @@ class _BrokerXml:
             if name and name not in aside:
                 self._imported.names([name])
 
+    def _chosen(self, element: Element, text: str) -> None:
+        allowed = CHOICES[element.name]
+        if text not in allowed:
+            self._refuse(element, f"{element.name} is {text!r}, not one of {', '.join(sorted(allowed))}")
+
     def _checked(self, element: Element, kind: str) -> bool | int | float | str:
         text = self._text(element)
+        if kind == "boolean" and not any(element.pieces) and element.name not in NO_DEFAULT:
+            # To the schema an empty element has its default, to the broker it is not the word true.
+            return False
         if not valid(text, kind):
             self._refuse(element, f"{element.name} is {text!r}, which is no {kind}")
+        if kind == "boolean" and text == "1":
+            self._imported.note(element.line, f"{element.name}=1 is false: to Artemis only the word true is true")
+            return False
         return value(text, kind)
 
     def _text(self, element: Element) -> str:

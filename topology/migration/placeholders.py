@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 _MOST_ROUNDS = 20
+_MOST_NESTED = 1000
 _MOST_CHARACTERS = 1_000_000
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
 class UnresolvedError(Exception):
-    """A placeholder has no value; ``name`` is what it asks for."""
+    """A placeholder has no value that could be used; ``name`` is what it asks for."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -45,14 +46,30 @@ def spring_text(text: str, properties: Mapping[str, str]) -> str:
 def artemis_text(text: str, properties: Mapping[str, str]) -> str:
     """A text with Artemis's placeholders replaced; one without a value becomes empty.
 
+    A placeholder goes from ``${`` to the next ``}``, whatever is between. What a value brings along is
+    replaced, too.
+
+    Raises:
+        UnresolvedError: one has no name, or they never come to an end.
+
     Source: ``XMLUtil.replaceSystemPropsInString``.
     """
-
-    def replacement(found: re.Match[str]) -> str:
-        name, _, default = found[1].strip().partition(":")
-        return properties.get(name.strip(), default.strip())
-
-    return _replaced(text, replacement)
+    done: list[str] = []
+    place = nested = 0
+    while (start := text.find("${", place)) >= 0 and (end := text.find("}", start)) >= 0:
+        name, _, default = text[start + 2 : end].strip().partition(":")
+        name = name.strip()
+        found = properties.get(name, default.strip())
+        nested += "${" in found
+        if not name or nested > _MOST_NESTED:
+            raise UnresolvedError(name)
+        done.append(text[place:start])
+        if "${" in found:
+            text, place = found + text[end + 1 :], 0
+        else:
+            done.append(found)
+            place = end + 1
+    return "".join(done) + text[place:]
 
 
 def _replaced(text: str, replacement: object) -> str:

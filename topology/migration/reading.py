@@ -21,6 +21,9 @@ def read_broker_configuration(content: bytes, name: str, values: Values) -> Impo
     """
     root = read_xml(content, name)
     if root.name == broker_xml.ROOT:
+        if b"$" in content:
+            # Artemis replaces placeholders before it parses, wherever they stand.
+            root = read_xml(broker_xml.replaced(content, name, values), name)
         return broker_xml.read_broker_xml(root, name, values)
     if root.name in activemq_xml.ROOTS:
         return activemq_xml.read_activemq_xml(root, name, values)

@@ -12,6 +12,7 @@ from topology.migration.xml_tree import Element
 _BLANKS = " \t\r\n"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _DOUBLE = re.compile(r"NaN|[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_BYTES = re.compile(r"([+-]?[0-9]{1,18})|([0-9]{1,12})[ \t\r\n]*([kmg]?)(?:(?<=[kmg])i)?b?", re.IGNORECASE)
 _RANGES = {"short": 15, "int": 31, "integer": 31, "long": 63}
 """Bits of the numbers; what the schema calls an integer is an ``int`` of Java's."""
 
@@ -39,6 +40,8 @@ def valid(text: str, kind: str) -> bool:
         return _INTEGER.fullmatch(text) is not None and -limit <= int(text) < limit
     if kind == "double":
         return _DOUBLE.fullmatch(text) is not None
+    if kind == "bytes":
+        return _BYTES.fullmatch(text) is not None
     return True
 
 
@@ -51,7 +54,13 @@ def value(text: str, kind: str) -> bool | int | float | str:
         return int(stripped)
     if kind == "double":
         return float(stripped)
-    return text
+    return _bytes(stripped) if kind == "bytes" else text
+
+
+def _bytes(text: str) -> int:
+    found = _BYTES.fullmatch(text)
+    plain, number, unit = found.groups() if found else (text, None, None)
+    return int(plain) if number is None else int(number) << 10 * (" kmg".index(unit.lower()) if unit else 0)
 
 
 def check_shape(element: Element, shape: Shape, name: str, *, lenient: bool = False) -> None:

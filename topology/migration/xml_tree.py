@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import ParseError
@@ -55,8 +56,28 @@ class Element:
             waiting += reversed(element.children)
 
 
-def read_xml(content: bytes, name: str) -> Element:
-    """Parse a document.
+_DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+
+
+def decoded(content: bytes, name: str) -> str:
+    """The text of a document, by its byte order mark or its declaration.
+
+    Raises:
+        MigrationError: its encoding is not known, or it is in another one.
+    """
+    declared = _DECLARED.match(content)
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    else:
+        encoding = "utf-8-sig" if declared is None else declared[1].decode()
+    try:
+        return content.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding)
+    except (LookupError, UnicodeError) as error:
+        raise MigrationError(name, f"is in an encoding that cannot be read: {error}") from None
+
+
+def read_xml(content: bytes | str, name: str) -> Element:
+    """Parse a document; of a text, the encoding that it declares means nothing.
 
     Raises:
         MigrationError: it is too large or too deep, no well-formed XML, has a document type (so no entity is

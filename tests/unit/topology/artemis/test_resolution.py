@@ -96,10 +96,11 @@ def test_a_queues_settings_are_those_of_its_address() -> None:
     assert repository.resolve("a::q").settings.max_delivery_attempts == 3
 
 
-def test_a_match_that_is_no_pattern_is_refused() -> None:
-    """Its special characters keep their meaning, so some are no pattern at all."""
+@pytest.mark.parametrize("match", ["a(.*", "a(", "a.{id}", "{"])
+def test_a_match_that_is_no_pattern_is_refused(match: str) -> None:
+    """Special characters keep their meaning, as they have it in Java, also where nothing is a wildcard."""
     with pytest.raises(MatchError, match="no pattern"):
-        SettingsRepository().add("a(.*", {})
+        SettingsRepository().add(match, {})
 
 
 def test_names_come_back_as_from_javas_hash_map() -> None:

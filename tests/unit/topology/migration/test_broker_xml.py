@@ -45,6 +45,18 @@ def read(content: bytes, **values: str) -> Imported:
         document("<name>a</name><name>b</name>"),
         document("<persist-delivery-count-before-delivery>maybe</persist-delivery-count-before-delivery>"),
         document("<wildcard-addresses><nonsense/></wildcard-addresses>"),
+        document("<wildcard-addresses><any-words></any-words></wildcard-addresses>"),
+        document("<wildcard-addresses><routing-enabled></routing-enabled></wildcard-addresses>"),
+        document("<journal-type>PAPER</journal-type>"),
+        document("<thread-pool-max-size>many</thread-pool-max-size>"),
+        settings(setting("a", "<send-to-dla-on-no-route></send-to-dla-on-no-route>")),
+        settings(setting("a", "<auto-create-expiry-resources> </auto-create-expiry-resources>")),
+        settings(setting("a", "<auto-create-expiry-resources>TRUE</auto-create-expiry-resources>")),
+        settings(setting("a", "<max-size-bytes>10 barrels</max-size-bytes>")),
+        settings(setting("a", "<page-size-bytes>2G</page-size-bytes>")),
+        settings(setting("a", "<slow-consumer-threshold>0</slow-consumer-threshold>")),
+        settings(setting("a", "<initial-queue-buffer-size>48</initial-queue-buffer-size>")),
+        settings(setting("a", "<config-delete-queues>off</config-delete-queues>")),
         b"<configuration><core/></configuration>",
     ],
 )
@@ -67,6 +79,78 @@ def test_values_come_from_properties_then_from_the_environment() -> None:
         {"match": "#", "dead-letter-address": "from.environment", "expiry-address": "y"}
     ]
     assert read(content, HOME_QUEUE="given").section["address-settings"][0]["dead-letter-address"] == "given"
+
+
+def test_placeholders_are_replaced_before_the_file_is_parsed() -> None:
+    """One without an end takes all up to the next brace with it, markup included; one without a name is a fault."""
+    open_one = setting("#", "<dead-letter-address>${a</dead-letter-address>") + setting("a}", "")
+    with pytest.raises(MigrationError, match="no well-formed XML"):
+        read(settings(open_one))
+    with pytest.raises(MigrationError, match="a placeholder that cannot be replaced"):
+        read(settings(setting("#", "<dead-letter-address>${ :x}</dead-letter-address>")))
+    with pytest.raises(MigrationError, match="a placeholder that cannot be replaced: 'a'"):
+        read(settings(setting("${a}", "")), a="${a}")
+    nested = settings(setting("#", "<dead-letter-address>${a:${b:c}}</dead-letter-address>"))
+    assert read(nested).section["address-settings"][0]["dead-letter-address"] == "c"
+
+
+def test_placeholders_in_any_encoding() -> None:
+    """The one that the file declares, or its byte order mark."""
+    text = '<?xml version="1.0" encoding="%s"?>' + settings(setting("${a:\u00e9}", "")).decode()
+    for encoding in ("iso-8859-1", "utf-8", "utf-16"):
+        assert read((text % encoding).encode(encoding)).section["address-settings"] == [{"match": "\u00e9"}]
+    with pytest.raises(MigrationError, match="not well-formed"):
+        read((text % "utf-8").encode("iso-8859-1"))
+
+
+def test_only_the_word_true_is_true() -> None:
+    """The schema also allows 1 and an empty element; both are false, and of the 1 that is told."""
+    content = settings(
+        setting("a", "<auto-create-dead-letter-resources>1</auto-create-dead-letter-resources>"),
+        setting("b", "<auto-create-dead-letter-resources></auto-create-dead-letter-resources>"),
+        setting("c", "<auto-create-dead-letter-resources> true </auto-create-dead-letter-resources>"),
+    )
+    imported = read(content)
+    assert [each["auto-create-dead-letter-resources"] for each in imported.section["address-settings"]] == [
+        False,
+        False,
+        True,
+    ]
+    assert [note.text for note in imported.notes] == [
+        "auto-create-dead-letter-resources=1 is false: to Artemis only the word true is true"
+    ]
+
+
+def test_of_the_same_match_twice_the_first_counts() -> None:
+    """As in the broker, which logs the other; ours is told."""
+    imported = read(
+        settings(setting("a", "<expiry-delay>1</expiry-delay>"), setting("a", "<min-expiry-delay>2</min-expiry-delay>"))
+    )
+    assert imported.section["address-settings"] == [{"match": "a", "expiry-delay": 1}]
+    assert any("again: left out" in note.text for note in imported.notes)
+
+
+@pytest.mark.parametrize("match", ["", "${nothing}"])
+def test_an_empty_match_is_left_out_and_told(match: str) -> None:
+    """No address is called that."""
+    imported = read(settings(setting(match, "<expiry-delay>1</expiry-delay>")))
+    assert imported.section["address-settings"] == []
+    assert any("no address" in note.text for note in imported.notes)
+
+
+@pytest.mark.parametrize("text", ["NaN", "1e400"])
+def test_a_multiplier_that_is_not_finite_is_left_out_and_told(text: str) -> None:
+    """The broker would take it."""
+    imported = read(settings(setting("a", f"<redelivery-delay-multiplier>{text}</redelivery-delay-multiplier>")))
+    assert imported.section["address-settings"] == [{"match": "a"}]
+    assert any("no finite number" in note.text for note in imported.notes)
+
+
+@pytest.mark.parametrize("text", ["10", "-1", "10M", "10 mib", "1Gb", "5b", "64K"])
+def test_sizes_are_read_as_the_broker_reads_them(text: str) -> None:
+    """They mean nothing here, but must not keep a file from being read."""
+    imported = read(settings(setting("a", f"<max-size-bytes>{text}</max-size-bytes>")))
+    assert any(note.text.startswith("max-size-bytes=") for note in imported.notes)
 
 
 def test_a_match_that_keeps_the_broker_from_starting_is_left_out_and_told() -> None:
