@@ -139,13 +139,18 @@ class _ActiveMqXml:
     def _strategy(self, strategy: Element) -> dict[str, Any]:
         found: dict[str, Any] = dict(self._beans.attributes(strategy))
         found.pop("id", None)
-        if "deadLetterQueue" in found:
-            self._beans.refuse(strategy, "deadLetterQueue as an attribute cannot be converted; it takes an element")
         target = strategy.find("deadLetterQueue")
-        if target is not None:
-            for child in target.children:
-                kind, name = self._destination(child)
-                found["deadLetterQueue"] = _target(kind, name)
+        targets = [] if target is None else target.children
+        if "deadLetterQueue" in found and not targets:
+            self._beans.refuse(strategy, "deadLetterQueue as an attribute cannot be converted; it takes an element")
+        for child in targets:
+            kind, name = self._destination(child)
+            if not name.strip():
+                self._beans.refuse(child, f"<{child.name}> has no physicalName")
+            if kind in {Kind.TEMP_QUEUE, Kind.TEMP_TOPIC}:
+                self._imported.note(child.line, f"the dead letters of {kind} {name} go to a queue: a topic is for good")
+                kind = str(Kind.QUEUE)
+            found["deadLetterQueue"] = _target(kind, name)
         if strategy.name == "discarding":
             found.pop("deadLetterQueue", None)
         return found

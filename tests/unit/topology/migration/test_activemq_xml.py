@@ -187,6 +187,28 @@ class TestPlaceholders:
         assert any("other files are not read" in note.text for note in notes)
 
 
+def shared(attributes: str, target: str) -> str:
+    """An entry with a shared strategy, which may name its queue."""
+    inner = f"<deadLetterQueue>{target}</deadLetterQueue>" if target else ""
+    found = f"<sharedDeadLetterStrategy {attributes}>{inner}</sharedDeadLetterStrategy>"
+    return entry('queue=">"', f"<deadLetterStrategy>{found}</deadLetterStrategy>")
+
+
+def test_the_queue_of_a_shared_strategy_is_an_element() -> None:
+    """It stands above an attribute, which alone cannot be converted; without a name it is a fault."""
+    assert told(document(shared('deadLetterQueue="X"', '<topic physicalName="lost"/>'))) == "topic:lost"
+    for attributes, target in (('deadLetterQueue="X"', ""), ("", '<queue physicalName=""/>')):
+        with pytest.raises(MigrationError, match="the broker refuses"):
+            read(document(shared(attributes, target)))
+
+
+def test_temporary_dead_letters_are_kept_for_good_and_that_is_told() -> None:
+    """A topic does not end with a connection."""
+    text = document(shared("", '<tempQueue physicalName="lost"/>'))
+    assert told(text) == "queue:lost"
+    assert any("for good" in note.text for note in read(text).notes)
+
+
 def test_exact_destinations_become_sources() -> None:
     """Those that the file lists; a topic keeps its kind."""
     destinations = "<queue physicalName='a.b'/><topic physicalName='news/x'/><queue physicalName='c.*'/>"
