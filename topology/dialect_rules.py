@@ -153,13 +153,9 @@ def _artemis(artemis: ArtemisSection) -> Iterator[Violation]:
         here: Path = (*path, index, "match")
         before = first.setdefault(setting.match, index)
         if before != index:
-            problem = f"is {setting.match}, as that of address-settings.{before}, which it would replace"
+            problem = f"is {setting.match}, as that of address-settings.{before}: only one can count"
             yield Violation(here, problem, "write both as one", ((*path, before, "match"),))
         try:
             repository.checked(setting.match)
         except MatchError as error:
             yield Violation(here, f"{error.problem}: {error.match!r}", "write a pattern as in orders.#")
-        factor = setting.redelivery_delay_multiplier
-        if factor is not None and not math.isfinite(factor):
-            problem = "is not a finite number"
-            yield Violation((*path, index, "redelivery-delay-multiplier"), problem, "write a number, as in 1.5")

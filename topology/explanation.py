@@ -196,7 +196,8 @@ def policy_document(policy: RedeliveryPolicy) -> dict[str, Any]:
 
 def settings_document(settings: AddressSettings) -> dict[str, Any]:
     """Address settings by the names of ``broker.xml``."""
-    return {name: getattr(settings, field) for name, field in SETTING_NAMES.items()}
+    found = {name: getattr(settings, field) for name, field in SETTING_NAMES.items()}
+    return {name: _number(value) if isinstance(value, float) else value for name, value in found.items()}
 
 
 def strategy_document(strategy: Strategy) -> dict[str, Any]:

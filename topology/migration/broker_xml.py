@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import isfinite
 from typing import Any
 
 from topology.artemis.address_settings import SETTING_NAMES
@@ -159,9 +158,7 @@ class _BrokerXml:
                 self._chosen(child, str(found))
             if child.name in LIMITS and not (isinstance(found, int | float) and LIMITS[child.name](found)):
                 self._refuse(child, f"{child.name} is {found}, which is out of its range")
-            if isinstance(found, float) and not isfinite(found):
-                self._imported.note(child.line, f"{child.name}={found} is not carried over: it is no finite number")
-            elif child.name in SETTING_NAMES:
+            if child.name in SETTING_NAMES:
                 setting[child.name] = found
             else:
                 self._imported.note(child.line, f"{child.name}={found} is not carried over: {_NOT_OURS}")

@@ -124,17 +124,12 @@ def test_the_plan_tells_what_the_maps_mean() -> None:
         (
             "artemis: {address-settings: [{match: a}, {match: a}]}",
             "artemis.address-settings.1.match",
-            "which it would replace",
+            "only one can count",
         ),
         (
             "artemis: {wildcard-addresses: {delimiter: '#'}}",
             "artemis.wildcard-addresses",
             "one character for two things",
-        ),
-        (
-            "artemis: {address-settings: [{match: a, redelivery-delay-multiplier: .nan}]}",
-            "artemis.address-settings.0.redelivery-delay-multiplier",
-            "is not a finite number",
         ),
         (
             "artemis: {address-settings: [{match: a, redelivery_delay: 5}]}",

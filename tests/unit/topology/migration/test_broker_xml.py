@@ -138,12 +138,21 @@ def test_an_empty_match_is_left_out_and_told(match: str) -> None:
     assert any("no address" in note.text for note in imported.notes)
 
 
-@pytest.mark.parametrize("text", ["NaN", "1e400"])
-def test_a_multiplier_that_is_not_finite_is_left_out_and_told(text: str) -> None:
-    """The broker would take it."""
-    imported = read(settings(setting("a", f"<redelivery-delay-multiplier>{text}</redelivery-delay-multiplier>")))
-    assert imported.section["address-settings"] == [{"match": "a"}]
-    assert any("no finite number" in note.text for note in imported.notes)
+@pytest.mark.parametrize(("text", "word", "second"), [("NaN", "NaN", 0), ("1e400", "Infinity", 300)])
+def test_a_multiplier_that_is_not_finite_is_taken(text: str, word: str, second: int) -> None:
+    """As in the broker: no number is no delay, and without an end is the maximum."""
+    found = Migrated(
+        settings(
+            setting(
+                "a",
+                "<redelivery-delay>30</redelivery-delay>"
+                f"<redelivery-delay-multiplier>{text}</redelivery-delay-multiplier>",
+            )
+        ),
+        "broker.xml",
+    ).explain("a")
+    assert found["policy"]["redelivery-delay-multiplier"] == word
+    assert found["delays_ms"][:2] == [30, second]
 
 
 @pytest.mark.parametrize("text", ["10", "-1", "10M", "10 mib", "1Gb", "5b", "64K"])
