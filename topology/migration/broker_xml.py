@@ -92,7 +92,7 @@ class _BrokerXml:
         if child.name in CORE:
             self._checked(child, CORE[child.name])
         if child.name in CHOICES:
-            self._chosen(child, self._text(child))
+            self._chosen(child)
         if child.name in _ELSEWHERE:
             self._imported.note(child.line, f"{child.name} is not carried over: {_ELSEWHERE[child.name]}")
 
@@ -155,7 +155,7 @@ class _BrokerXml:
                 continue
             found = self._checked(child, kind)
             if child.name in CHOICES:
-                self._chosen(child, str(found))
+                self._chosen(child)
             if child.name in LIMITS and not (isinstance(found, int | float) and LIMITS[child.name](found)):
                 self._refuse(child, f"{child.name} is {found}, which is out of its range")
             if child.name in SETTING_NAMES:
@@ -173,7 +173,9 @@ class _BrokerXml:
             if name and name not in aside:
                 self._imported.names([name])
 
-    def _chosen(self, element: Element, text: str) -> None:
+    def _chosen(self, element: Element) -> None:
+        """Check a text of which there are only some; blanks around it count."""
+        text = artemis_text("".join(element.pieces), self._properties)
         allowed = CHOICES[element.name]
         if text not in allowed:
             self._refuse(element, f"{element.name} is {text!r}, not one of {', '.join(sorted(allowed))}")
