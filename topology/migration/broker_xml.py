@@ -161,7 +161,7 @@ class _BrokerXml:
             if child.name in SETTING_NAMES:
                 setting[child.name] = found
             else:
-                self._imported.note(child.line, f"{child.name}={found} is not carried over: {_NOT_OURS}")
+                self._imported.note(child.line, f"{child.name}={self._text(child)} is not carried over: {_NOT_OURS}")
         return setting
 
     def _addresses(self, core: Element, settings: list[dict[str, Any]]) -> None:
