@@ -148,14 +148,14 @@ def _artemis(artemis: ArtemisSection) -> Iterator[Violation]:
         yield Violation(("artemis", "wildcard-addresses"), problem, "choose three different characters")
         return
     repository = SettingsRepository(wildcards, artemis.literal_match_markers)
-    first: dict[str, int] = {}
+    first: dict[tuple[str, bool], int] = {}
     for index, setting in enumerate(artemis.address_settings):
         here: Path = (*path, index, "match")
-        before = first.setdefault(setting.match, index)
-        if before != index:
-            problem = f"is {setting.match}, as that of address-settings.{before}: only one can count"
-            yield Violation(here, problem, "write both as one", ((*path, before, "match"),))
         try:
-            repository.checked(setting.match)
+            before = first.setdefault(repository.checked(setting.match), index)
         except MatchError as error:
             yield Violation(here, f"{error.problem}: {error.match!r}", "write a pattern as in orders.#")
+            continue
+        if before != index:
+            problem = f"is about the same as that of address-settings.{before}: only one can count"
+            yield Violation(here, problem, "write both as one", ((*path, before, "match"),))

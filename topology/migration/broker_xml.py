@@ -7,6 +7,7 @@ from typing import Any
 
 from topology.artemis.address_settings import SETTING_NAMES
 from topology.artemis.match import Wildcards
+from topology.artemis.ranking import hash_order
 from topology.artemis.repository import SettingsRepository
 from topology.errors import MatchError
 from topology.migration.artemis_schema import ADDRESS_SETTING, CHOICES, CORE, CORE_NAMES, LIMITS, NO_DEFAULT, WILDCARDS
@@ -143,7 +144,16 @@ class _BrokerXml:
                 )
             else:
                 found[match] = {"match": match, **setting}
-        yield from found.values()
+        # a::q is about the address a. The broker adds all in the order of their hashes, so the last of those counts.
+        counting = {repository.checked(match): match for match in hash_order(found)}
+        for match, setting in found.items():
+            if match in counting.values():
+                yield setting
+            else:
+                other = counting[repository.checked(match)]
+                self._imported.note(
+                    self._root.line, f"match {match!r} is left out: the broker takes {other!r} for the same address"
+                )
 
     def _setting(self, element: Element) -> dict[str, Any]:
         self._once(element.children, element.name)

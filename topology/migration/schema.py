@@ -12,7 +12,7 @@ from topology.migration.xml_tree import Element
 _BLANKS = " \t\r\n"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _DOUBLE = re.compile(r"NaN|[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_BYTES = re.compile(r"([+-]?[0-9]{1,18})|([0-9]{1,12})[ \t\r\n]*([kmg]?)(?:(?<=[kmg])i)?b?", re.IGNORECASE)
+_BYTES = re.compile(r"([+-]?[0-9]{1,19})|([0-9]{1,12})[ \t\r\n]*([kmg]?)(?:(?<=[kmg])i)?b?", re.IGNORECASE)
 _RANGES = {"short": 15, "int": 31, "integer": 31, "long": 63}
 """Bits of the numbers; what the schema calls an integer is an ``int`` of Java's."""
 

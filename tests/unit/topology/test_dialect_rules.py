@@ -127,6 +127,11 @@ def test_the_plan_tells_what_the_maps_mean() -> None:
             "only one can count",
         ),
         (
+            "artemis: {address-settings: [{match: 'a::q'}, {match: a}]}",
+            "artemis.address-settings.1.match",
+            "only one can count",
+        ),
+        (
             "artemis: {wildcard-addresses: {delimiter: '#'}}",
             "artemis.wildcard-addresses",
             "one character for two things",

@@ -130,6 +130,17 @@ def test_of_the_same_match_twice_the_first_counts() -> None:
     assert any("again: left out" in note.text for note in imported.notes)
 
 
+def test_of_an_address_and_its_queue_one_counts() -> None:
+    """The one that the broker happens to add last; the other is told."""
+    one, other = (setting(match, f"<expiry-delay>{n}</expiry-delay>") for n, match in enumerate(["a::b", "a"]))
+    for content in (settings(one, other), settings(other, one)):
+        imported = read(content)
+        assert imported.section["address-settings"] == [{"match": "a::b", "expiry-delay": 0}]
+        assert [note.text for note in imported.notes] == [
+            "match 'a' is left out: the broker takes 'a::b' for the same address"
+        ]
+
+
 @pytest.mark.parametrize("match", ["", "${nothing}"])
 def test_an_empty_match_is_left_out_and_told(match: str) -> None:
     """No address is called that."""
