@@ -129,6 +129,12 @@ class _Scene:
             kafka |= HASTY
         # Mode auto has no transaction that a journal could be part of.
         sections: dict[str, Any] = {"mode": point.mode, "journal": point.mode == "transacted", "kafka": kafka}
+        if point.noting:
+            sections["handler"] = {
+                "slots": 2,
+                "persistDeliveryCountBeforeDelivery": True,
+                "nonBlockingRedelivery": False,
+            }
         if full:
             sections["limits"] = {"batch": 5, "bufferRecords": 6}
         group.prepare(

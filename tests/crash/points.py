@@ -58,6 +58,8 @@ class KillPoint:
     flow: Flow = "plain"
     mode: Mode = "transacted"
     strategy: str = COOPERATIVE
+    noting: bool = False
+    """Whether deliveries are noted before they are made, and what fails waits in its place: more is in each commit."""
 
     @property
     def trap(self) -> str:
@@ -68,6 +70,7 @@ class KillPoint:
         words = [self.role, self.when, self.step, str(self.number)]
         words += [word for word in (self.flow, self.mode) if word not in {"plain", "transacted"}]
         words += ["eager"] if self.strategy == EAGER else []
+        words += ["noting"] if self.noting else []
         return "-".join(words)
 
 
@@ -120,6 +123,19 @@ _AUTO: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("lost", 1, "stalled"),
     ("close", 1, "stopped"),
 )
+_NOTING: Final[tuple[tuple[str, int, Flow], ...]] = (
+    ("offsets", 3, "plain"),
+    ("commit", 3, "plain"),
+    ("commit", 8, "plain"),
+    ("fetch", 4, "plain"),
+    ("handle", 4, "plain"),
+    ("handle", 12, "plain"),
+    ("committed", 2, "refused"),
+    ("seek", 1, "refused"),
+    ("revoked", 1, "joined"),
+    ("lost", 1, "stalled"),
+    ("close", 1, "stopped"),
+)
 
 POINTS: Final[tuple[KillPoint, ...]] = (
     *(KillPoint(role, step, when, n, flow) for role in ROLES for step, n, flow in _EACH for when in BOTH),
@@ -132,12 +148,14 @@ POINTS: Final[tuple[KillPoint, ...]] = (
     ),
     *(KillPoint(role, step, when, n, flow, mode="auto") for role in ROLES for step, n, flow in _AUTO for when in BOTH),
     *(KillPoint("worker", "handle", when, 4, mode="auto") for when in BOTH),
+    *(KillPoint("worker", step, when, n, flow, noting=True) for step, n, flow in _NOTING for when in BOTH),
 )
 
 SAMPLE: Final[tuple[KillPoint, ...]] = (
     KillPoint("worker", "produce", "after", 8),
     KillPoint("worker", "commit", "before", 3),
     KillPoint("worker", "commit", "after", 3),
+    KillPoint("worker", "handle", "after", 12, noting=True),
     KillPoint("worker", "init", "before", 2, "refused"),
     KillPoint("scheduler", "begin", "after", 3),
     KillPoint("scheduler", "offsets", "after", 3),
