@@ -77,6 +77,9 @@ class Batch:
         self.bytes = 0
         """Of these records and of their outputs; copies share the bytes of their record."""
 
+        self.judged: list[tuple[Partition, int]] = []
+        """Records that were decided about outside any unit: when the write is confirmed, no verdict on them stands."""
+
         self.in_place: list[tuple[Assigned, Message]] = []
         """What is not finished but waits where it is, to be queued again by whoever empties this."""
 
@@ -123,6 +126,7 @@ class Batch:
         decision = self._decide(assigned, message, headers_of(message), lineage, failure, self._shared.clock())
         if not self._keeps(decision, failure):
             assigned.progress.finish((message.offset(),))
+        self.judged.append((assigned.partition, message.offset()))
         self._touch(assigned)
         self.size += 1
         self.bytes += size_of((message,))

@@ -139,7 +139,7 @@ class Committer:
             return None
         self._patience.succeeded()
         self._rested_s = monotonic_s() + min(written.seconds, MOST_REST_S)
-        self._drop_verdicts(self._checkpoints)
+        self._drop_verdicts(batch.judged, self._checkpoints)
         self._observer.committed(batch.committed(written.seconds))
         if batch.halts:
             assigned, offset, failure = batch.halts[0]
@@ -178,9 +178,13 @@ class Committer:
         self._shared.verdicts[place, owner.offset] = Failure(kind, "WriteRefused", reason)
         return None
 
-    def _drop_verdicts(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
-        """Forget those whose record is done; another partition's write says nothing of the others."""
+    def _drop_verdicts(
+        self, judged: Iterable[tuple[Partition, int]], checkpoints: Mapping[Partition, Checkpoint]
+    ) -> None:
+        """Forget those that are carried out, though their record may wait in place, and those whose record is done."""
         verdicts = self._shared.verdicts
+        for record in judged:
+            verdicts.pop(record, None)
         for place, offset in list(verdicts):
             if place in checkpoints and offset < checkpoints[place].offset:
                 del verdicts[place, offset]

@@ -26,8 +26,10 @@ from tests.unit.consumers.records import NOW, Fetched, entry, record, route
 from topology.policy import RedeliveryPolicy
 from topology.progress import Checkpoint
 from topology.settings import HandlerSection, LimitsSection, Ordering
-from transport.errors import WriteUndoneError
+from transport.errors import Refusal, WriteRefusedError, WriteUndoneError
 from transport.protocols import Copy, Message, Partition, Written
+
+TOO_LARGE = b"too large"
 
 
 class DiedError(BaseException):
@@ -48,6 +50,9 @@ class World:
 
     poison: frozenset[int] = frozenset()
     """Offsets of every partition that always fail."""
+
+    refused: frozenset[int] = frozenset()
+    """Offsets of every partition whose first delivery emits what the broker refuses."""
 
     ordering: Ordering = Ordering.PARTITION
     slots: int = 1
@@ -130,7 +135,10 @@ class _Commits(ScriptedWriter):
         around = self._world
         if within_s is not None and around.random.random() < 0.5:
             return None
-        if around.random.random() < around.undone:
+        large = [n for n, copy in enumerate(self.tried[-1][0]) if copy.value == TOO_LARGE]
+        if large:
+            self.script.append(WriteRefusedError([Refusal(n, "too large") for n in large]))
+        elif around.random.random() < around.undone:
             self.script.append(WriteUndoneError("so it goes"))
         written = super().ended(within_s)
         copies, checkpoints = self.confirmed[-1]
@@ -247,6 +255,8 @@ class Life:
             self._dead = True
         elif record.offset in self._world.poison or (record.offset in self._world.failing and context.attempt < 3):
             raise ValueError("not yet")
+        elif record.offset in self._world.refused and context.attempt == 1:
+            context.send("totals", TOO_LARGE)
         else:
             context.send("totals", b"%d@%d" % (place.number, record.offset))
 

@@ -128,3 +128,25 @@ def test_a_storm_of_failures_fits_into_the_metadata() -> None:
     assert 0 < len(life.worker._assignment.all()[0].progress.waiting) <= 48
     life.live()
     check(around)
+
+
+@pytest.mark.parametrize("noting", [False, True], ids=["", "noting"])
+@pytest.mark.parametrize(("ordering", "slots"), [(Ordering.PARTITION, 1), (Ordering.KEY, 4)])
+def test_a_refused_output_is_one_failed_delivery(ordering: Ordering, slots: int, *, noting: bool) -> None:
+    """Of its record, which waits in its place and is delivered once more, however often others are refused after it."""
+    around = world(
+        (60, 60),
+        4,
+        refused=frozenset({7, 8, 9, 30, 31, 50}),
+        ordering=ordering,
+        slots=slots,
+        blocking=True,
+        noting=noting,
+        undone=0.05,
+    )
+    Life(around).live()
+    for (_, offset), attempts in around.attempts().items():
+        assert max(attempts) == (2 if offset in around.refused else 1)
+    outputs = Counter(copy.value for copy in around.written)
+    assert len(outputs) == 120
+    assert set(outputs.values()) == {1}
