@@ -61,6 +61,7 @@ from transport.client_config import (
     producer_config,
     source_start,
 )
+from transport.far_ends import FarEnds
 from transport.orphans import OrphanWatch
 from transport.preflight import verify
 from transport.protocols import Group, Partition, Writer
@@ -284,7 +285,8 @@ def _reader(
     static = f"{group}.{instance.name}" if instance.stable else None
     config = consumer_config(settings.kafka, group=group, instance=static, of_tiers=of_tiers) | adjusted
     in_steps = static is not None and is_cooperative(config) and not is_new_protocol(config)
-    return Reader(config, OrphanWatch(admin_config(settings.kafka), group) if in_steps else None)
+    orphans = OrphanWatch(admin_config(settings.kafka), group) if in_steps else None
+    return Reader(config, orphans, None if settings.metrics.port is None else FarEnds(settings.kafka))
 
 
 def _writer(settings: Settings, role: str, instance: _Instance, group: Group) -> Writer:

@@ -22,6 +22,7 @@ from topology.progress import Checkpoint
 from transport.client_config import Config, is_cooperative
 from transport.client_log import client_log
 from transport.errors import MissingOffsetError, ReaderError
+from transport.far_ends import FarEnds
 from transport.orphans import OrphanWatch
 from transport.protocols import Listener, Message, Partition
 
@@ -84,9 +85,11 @@ class Reader:
     Not thread-safe. The listener is called from within :meth:`fetch` and :meth:`close`.
     """
 
-    def __init__(self, config: Config, orphans: OrphanWatch | None = None) -> None:
+    def __init__(self, config: Config, orphans: OrphanWatch | None = None, far_ends: FarEnds | None = None) -> None:
         self._listener: Listener
         self._orphans = orphans
+        self._far_ends = far_ends
+        self._paused: set[Partition] = set()
         self._topics: list[str] = []
         self._cooperative = is_cooperative(config)
         self._ends: dict[Partition, int] = {}
@@ -167,11 +170,15 @@ class Reader:
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         """Fetch no more of these; what was fetched ahead of :meth:`fetch` is fetched again later."""
-        self._consumer.pause([TopicPartition(*partition) for partition in partitions])
+        places = list(partitions)
+        self._consumer.pause([TopicPartition(*place) for place in places])
+        self._paused.update(places)
 
     def resume(self, partitions: Iterable[Partition]) -> None:
         """The opposite."""
-        self._consumer.resume([TopicPartition(*partition) for partition in partitions])
+        places = list(partitions)
+        self._consumer.resume([TopicPartition(*place) for place in places])
+        self._paused.difference_update(places)
 
     def seek(self, partition: Partition, offset: int) -> None:
         """Read on from ``offset``; also what the fetch under way has already, if it is called from within one."""
@@ -219,15 +226,18 @@ class Reader:
         return low, high
 
     def ahead(self, partition: Partition, next_offset: int) -> int:
-        """About how many records there are from ``next_offset`` on, without asking the broker.
+        """About how many records there are from ``next_offset`` on, without waiting for the broker.
 
         Exactly 0 once the end was reached: transaction markers take up offsets, so a difference of
-        offsets alone never gets there.
+        offsets alone never gets there. The end of a paused partition is some seconds old.
         """
         try:
             _, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
         except (KafkaException, TypeError):
-            return 0
+            high = 0
+        if self._far_ends is not None:
+            self._far_ends.look(self._paused)
+            high = max(high, self._far_ends.end(partition) or 0)
         return max(0, high - max(next_offset, self._ends.get(partition, 0)))
 
     def end(self, partition: Partition) -> int | None:
@@ -284,6 +294,7 @@ class Reader:
             consumer.assign(offsets)
         # The client remembers a pause across a partition's leaving and coming back; nobody else does.
         consumer.resume(offsets)
+        self._paused.difference_update(places)
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._tell(self._listener.revoked, partitions)
@@ -293,6 +304,7 @@ class Reader:
 
     def _tell(self, listener: object, partitions: list[TopicPartition]) -> None:
         places = [Partition(entry.topic, entry.partition) for entry in partitions]
+        self._paused.difference_update(places)
         for place in places:
             self._ends.pop(place, None)
         try:

@@ -83,3 +83,19 @@ def test_metrics_tell_what_happened(group: Group) -> None:
         assert value_of(port, "redelivery_build_info", role=role, group=group.name, instance=role) == 1
         assert _exposed(families(port)) == _catalogue()
     group.stop()
+
+
+def test_lag_grows_while_a_partition_is_not_fetched(group: Group) -> None:
+    """The buffer is full behind a long call, and records go on coming: lag counts them, though nobody fetches them."""
+    port = free_port()
+    group.prepare(
+        partitions=1,
+        handler={"slots": 1},
+        limits={"batch": 10, "bufferRecords": 20, "shutdownTimeout": "4s", "rebalanceTimeout": "2s"},
+        metrics={"port": port, "host": "127.0.0.1"},
+    )
+    group.send([["stall 60"], *[["ok"]] * 200])
+    group.worker()
+    until(lambda: value_of(port, "redelivery_lag", topic=group.source) == 201, "the first ones are counted")
+    group.send([["ok"]] * 1000, first=201)
+    until(lambda: value_of(port, "redelivery_lag", topic=group.source) == 1201, "those that came later are counted")
