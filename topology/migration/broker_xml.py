@@ -21,7 +21,7 @@ ROOT = "configuration"
 _NAMESPACE = "urn:activemq:core"
 _INCLUDE = "http://www.w3.org/2001/XInclude"
 _ELSEWHERE = {
-    "persist-delivery-count-before-delivery": "delivery counts are kept with the record here",
+    "persist-delivery-count-before-delivery": "set handler.persistDeliveryCountBeforeDelivery, which does it",
     "max-redelivery-records": "a redelivery is one record here, nothing is updated in place",
     "message-expiry-scan-period": "an expired record is found when it is read, there is no scan",
 }
