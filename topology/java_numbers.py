@@ -4,6 +4,8 @@ from __future__ import annotations
 
 LONG_MAX = 2**63 - 1
 LONG_MIN = -(2**63)
+LONGEST_LIFE_MS = 2**62
+"""Added to the clock it still is a 64-bit number."""
 
 
 def to_long(value: float) -> int:

@@ -6,11 +6,9 @@ from datetime import timedelta
 
 from pydantic import Field
 
+from topology.java_numbers import LONGEST_LIFE_MS
 from topology.policy import BackOffAlgorithm, DeadLetterKind, DeadLetterStrategy, PolicyEntry, RedeliveryPolicy
 from topology.section import Duration, Section
-
-LONGEST_LIFE_MS = 2**62
-"""Added to the clock it still is a 64-bit number."""
 
 _MAXIMUM = "-1 = no limit, 0 = none; lower: dead-lettered unseen, as in Classic"
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from topology.classic.choice import Choice, choose
 from topology.classic.destination import Destination
+from topology.classic.java_regex import java_pattern
 from topology.classic.policy import RedeliveryPolicy
 from topology.errors import MatchError
 
@@ -79,7 +80,7 @@ class DiscardingPlugin:
         for text in (self.drop_only or "").split(" "):
             if text.strip():
                 try:
-                    found.append(re.compile(text))
+                    found.append(java_pattern(text))
                 except re.error as error:
                     raise MatchError(text, f"is no regular expression: {error}") from None
         return tuple(found)

@@ -19,6 +19,7 @@ from topology.classic.destination import Destination
 from topology.classic.plugins import SHORTEST_BROKER_DELAY_MS
 from topology.classic.policy import RedeliveryPolicy
 from topology.classic.strategies import DiscardingStrategy, IndividualStrategy
+from topology.java_numbers import LONGEST_LIFE_MS
 from topology.kafka_names import kafka_topic
 from topology.policy import DeadLetterKind, DeadLetterStrategy, LayeredRedelivery, PolicyEntry
 from topology.topology_fault import Severity, TopologyFault
@@ -144,7 +145,8 @@ class _Resolving:
             process_expired=strategy.process_expired and self.broker.expired_dropped_by is None,
             process_non_persistent=strategy.process_non_persistent,
             process_poison=self.broker.dropped_by is None,
-            expiration=max(0, strategy.expiration),
+            # A longer life overflows in the broker, so that the dead letter never expires.
+            expiration=strategy.expiration if 0 < strategy.expiration <= LONGEST_LIFE_MS else 0,
             enable_audit=strategy.enable_audit,
             max_audit_depth=strategy.max_audit_depth,
             max_producers_to_audit=strategy.max_producers_to_audit,

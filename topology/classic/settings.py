@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from pydantic import Field
 
@@ -11,10 +12,11 @@ from topology.classic.destination import ANY_DESCENDANT, Destination, Kind, name
 from topology.classic.plugins import DiscardingPlugin, Plugin, RedeliveryPlugin
 from topology.classic.policy import RedeliveryPolicy
 from topology.classic.strategies import SHARED_QUEUE, DiscardingStrategy, IndividualStrategy, SharedStrategy, Strategy
-from topology.policy_settings import LONGEST_LIFE_MS, RedeliveryPolicySection
+from topology.java_numbers import LONG_MAX, LONG_MIN
+from topology.policy_settings import RedeliveryPolicySection
 from topology.section import Duration, Section
 
-_EXPIRATION = Field(0, ge=-LONGEST_LIFE_MS, le=LONGEST_LIFE_MS, description="ms a dead letter lives; 0 = for ever")
+_EXPIRATION = Field(0, ge=LONG_MIN, le=LONG_MAX, description="ms a dead letter lives; 0 = for ever")
 
 
 class TargetSection(Section):
@@ -57,16 +59,12 @@ class SharedStrategySection(Section):
 
     def value(self) -> SharedStrategy:
         """The strategy itself."""
+        return SharedStrategy(**self._arguments())
+
+    def _arguments(self) -> dict[str, Any]:
         target = self.dead_letter_queue
-        return SharedStrategy(
-            process_expired=self.process_expired,
-            process_non_persistent=self.process_non_persistent,
-            expiration=self.expiration,
-            enable_audit=self.enable_audit,
-            max_audit_depth=self.max_audit_depth,
-            max_producers_to_audit=self.max_producers_to_audit,
-            dead_letter_queue=SHARED_QUEUE if target is None else target.destination(),
-        )
+        queue = SHARED_QUEUE if target is None else target.destination()
+        return self.model_dump(exclude={"dead_letter_queue"}) | {"dead_letter_queue": queue}
 
 
 class IndividualStrategySection(Section):
@@ -93,19 +91,12 @@ class IndividualStrategySection(Section):
         return IndividualStrategy(**self.model_dump())
 
 
-class DiscardingStrategySection(Section):
+class DiscardingStrategySection(SharedStrategySection):
     """``discarding``: nothing becomes a dead letter; what would have is counted."""
-
-    process_expired: bool = True
-    process_non_persistent: bool = False
-    expiration: int = _EXPIRATION
-    enable_audit: bool = True
-    max_audit_depth: int = Field(2048, ge=-(2**31), lt=2**31)
-    max_producers_to_audit: int = Field(64, ge=-(2**31), lt=2**31)
 
     def value(self) -> DiscardingStrategy:
         """The strategy itself."""
-        return DiscardingStrategy(**self.model_dump())
+        return DiscardingStrategy(**self._arguments())
 
 
 class StrategySection(Section):

@@ -8,8 +8,8 @@ from typing import Any
 from topology.classic.destination import Kind, named
 from topology.errors import DestinationError
 from topology.migration.classic_beans import Beans
-from topology.migration.classic_schema import ELEMENTS, NAMESPACE
-from topology.migration.result import Imported
+from topology.migration.classic_schema import ELEMENTS, NAMESPACE, SHAPES
+from topology.migration.result import Imported, MigrationError, place
 from topology.migration.start_check import drop_only_that_compiles, note_start_errors
 from topology.migration.values import Values
 from topology.migration.xml_tree import Element
@@ -18,11 +18,13 @@ ROOTS = ("beans", "broker")
 _TARGETS = ("queue", "tempQueue", "tempTopic", "topic")
 """In the order in which Spring sets them: the last one counts."""
 
+_KINDS = ("queue", "topic", "tempQueue", "tempTopic")
 _STRATEGIES = {
     "sharedDeadLetterStrategy": "sharedDeadLetterStrategy",
     "individualDeadLetterStrategy": "individualDeadLetterStrategy",
     "discarding": "discarding",
 }
+_READ_FROM_ROOT = frozenset(("broker", *SHAPES, "queue", "topic"))
 _READ_BY_BROKER = {"destinationPolicy", "plugins", "destinations"}
 _TUNING = "it tunes the broker's own memory, dispatch or advisories; Kafka has its own ways"
 _REASONS = {
@@ -49,8 +51,17 @@ def read_activemq_xml(root: Element, name: str, values: Values) -> Imported:
     beans = Beans(root, imported, values)
     brokers = [root] if root.name == "broker" else [child for child in root.all("broker") if _is_core(child)]
     if not brokers:
-        imported.note(root.line, "there is no <broker>, so there is nothing to carry over")
-        return imported
+        raise MigrationError(
+            place(name, root.line), f"has no <broker xmlns={NAMESPACE!r}> in it; the broker refuses the file"
+        )
+    for child in root.children if root is not brokers[0] else ():
+        if child.name == "import":
+            resource = child.attributes.get("resource", "")
+            imported.note(
+                child.line, f"<import resource={resource!r}> is not followed: what it sets is not carried over"
+            )
+        elif _is_core(child) and child.name not in _READ_FROM_ROOT:
+            imported.note(child.line, f"<{child.name}> is not carried over: it is no part of the broker")
     for other in brokers[1:]:
         imported.note(other.line, "a second <broker> is not carried over: a configuration here is one broker's")
     _ActiveMqXml(brokers[0], beans, imported).read()
@@ -71,14 +82,17 @@ class _ActiveMqXml:
         broker, section = self._broker, self._imported.section
         attributes = self._beans.attributes(broker)
         for attribute, text in attributes.items():
-            if attribute not in {"brokerName", "id", "schedulerSupport"}:
+            if attribute not in {"brokerName", "id", "schedulerSupport", "destinationPolicy"}:
                 self._left(broker, f"{attribute}={text}", "it is about the broker itself")
         for child in broker.children:
             if child.name not in _READ_BY_BROKER:
                 self._left(child, f"<{child.name}>", "it is about the broker itself")
+        reference = attributes.get("destinationPolicy")
+        maps = list(self._beans.referred(broker, "destinationPolicy", reference, ("policyMap",)))
         for policy in list(broker.all("destinationPolicy"))[-1:]:
-            for policy_map in self._beans.inside(policy, "policyMap"):
-                self._policy_map(policy_map, section)
+            maps = list(self._beans.inside(policy, "policyMap"))
+        for policy_map in maps:
+            self._policy_map(policy_map, section)
         plugins = [found for container in broker.all("plugins") for found in self._plugins(container)]
         if plugins:
             section["plugins"] = plugins
@@ -88,7 +102,6 @@ class _ActiveMqXml:
                 self._imported.names([f"{kind}:{text}" for kind, text in [self._destination(destination)] if text])
 
     def _policy_map(self, policy_map: Element, section: dict[str, Any]) -> None:
-        self._beans.attributes(policy_map)
         entries: list[dict[str, Any]] = []
         for container, entry in self._entries(policy_map, "policyEntry", "policyEntries"):
             found = self._policy_entry(entry)
@@ -101,6 +114,9 @@ class _ActiveMqXml:
 
     def _entries(self, of: Element, name: str, plural: str) -> Iterator[tuple[str, Element]]:
         """The entries of a map with what they stand in; anything else in it is refused, as by the broker."""
+        default = self._beans.attributes(of).get("defaultEntry")
+        for entry in self._beans.referred(of, "defaultEntry", default, (name,)):
+            yield "defaultEntry", entry
         last = {container.name: container for container in of.children}
         for container in of.children:
             if container.name not in {"defaultEntry", plural}:
@@ -119,7 +135,7 @@ class _ActiveMqXml:
         attributes = self._beans.attributes(entry)
         strategy = attributes.pop("deadLetterStrategy", None)
         for attribute, text in attributes.items():
-            if attribute not in {*_TARGETS, "id"}:
+            if attribute not in {*_TARGETS, "id", "destination"}:
                 self._left(entry, f"{attribute}={text}", _REASONS.get(attribute, _TUNING))
         candidates = list(self._beans.referred(entry, "deadLetterStrategy", strategy))
         for child in entry.children:
@@ -139,11 +155,9 @@ class _ActiveMqXml:
     def _strategy(self, strategy: Element) -> dict[str, Any]:
         found: dict[str, Any] = dict(self._beans.attributes(strategy))
         found.pop("id", None)
-        target = strategy.find("deadLetterQueue")
-        targets = [] if target is None else target.children
-        if "deadLetterQueue" in found and not targets:
-            self._beans.refuse(strategy, "deadLetterQueue as an attribute cannot be converted; it takes an element")
-        for child in targets:
+        text = found.pop("deadLetterQueue", None)
+        targets = [given for target in strategy.all("deadLetterQueue") for given in self._beans.inside(target, *_KINDS)]
+        for child in targets[-1:] or self._beans.referred(strategy, "deadLetterQueue", text, _KINDS):
             kind, name = self._destination(child)
             if not name.strip():
                 self._beans.refuse(child, f"<{child.name}> has no physicalName")
@@ -151,8 +165,6 @@ class _ActiveMqXml:
                 self._imported.note(child.line, f"the dead letters of {kind} {name} go to a queue: a topic is for good")
                 kind = str(Kind.QUEUE)
             found["deadLetterQueue"] = _target(kind, name)
-        if strategy.name == "discarding":
-            found.pop("deadLetterQueue", None)
         return found
 
     def _plugins(self, container: Element) -> Iterator[dict[str, Any]]:
@@ -160,7 +172,8 @@ class _ActiveMqXml:
             "redeliveryPlugin": self._redelivery_plugin,
             "discardingDLQBrokerPlugin": self._discarding_plugin,
         }
-        for plugin in container.children:
+        for child in container.children:
+            plugin = self._beans.resolved(container, child)
             reader = readers.get(plugin.name) if _is_core(plugin) else None
             if reader is not None:
                 yield {plugin.name: reader(plugin)}
@@ -184,13 +197,12 @@ class _ActiveMqXml:
         return found
 
     def _redelivery_map(self, policy_map: Element) -> dict[str, Any]:
-        self._beans.attributes(policy_map)
         entries: list[dict[str, Any]] = []
         found: dict[str, Any] = {}
         for container, entry in self._entries(policy_map, "redeliveryPolicy", "redeliveryPolicyEntries"):
             attributes = self._beans.attributes(entry)
             policy = self._entry(entry) | {
-                key: text for key, text in attributes.items() if key not in {*_TARGETS, "id"}
+                key: text for key, text in attributes.items() if key not in {*_TARGETS, "id", "destination"}
             }
             if container == "defaultEntry":
                 found["defaultEntry"] = {key: text for key, text in policy.items() if key not in _TARGETS}
@@ -208,8 +220,6 @@ class _ActiveMqXml:
     def _entry(self, entry: Element) -> dict[str, Any]:
         """What an entry is about: its attributes, of which the broker counts the one set last, or a child."""
         attributes = self._beans.attributes(entry)
-        if "destination" in attributes:
-            self._beans.refuse(entry, "destination as an attribute cannot be converted; it takes an element")
         found: dict[str, Any] = {}
         for name in _TARGETS:
             if name not in attributes:
@@ -218,9 +228,11 @@ class _ActiveMqXml:
                 self._imported.note(entry.line, f"<{entry.name}> says more than once what it is about; {name} counts")
             # The setters of the temporary ones do not look at their value.
             found = {name: True if name.startswith("temp") else attributes[name]}
+        given = list(self._beans.referred(entry, "destination", attributes.get("destination"), _KINDS))
         for child in entry.all("destination"):
-            for destination in child.children:
-                found = _target(*self._destination(destination))
+            given = list(self._beans.inside(child, *_KINDS))
+        for destination in given:
+            found = _target(*self._destination(destination))
         return found
 
     def _about_something(self, found: dict[str, Any], entry: Element) -> dict[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from topology.migration.classic_check import check_structure
 from topology.migration.classic_schema import NAMESPACE, SHAPES
-from topology.migration.placeholders import UnresolvedError, read_properties, spring_text
+from topology.migration.placeholders import CircularError, UnresolvedError, read_properties, spring_text
 from topology.migration.result import Imported, MigrationError, place
-from topology.migration.schema import check_shape, valid, value
+from topology.migration.schema import CONVERTED, check_shape, spring_value, valid, value
 from topology.migration.values import Values
 from topology.migration.xml_tree import Element
 
@@ -22,10 +23,17 @@ _CLASSES = {
     "PolicyMap": "policyMap",
     "RedeliveryPolicy": "redeliveryPolicy",
     "RedeliveryPolicyMap": "redeliveryPolicyMap",
+    "RedeliveryPlugin": "redeliveryPlugin",
+    "DiscardingDLQBrokerPlugin": "discardingDLQBrokerPlugin",
+    "ActiveMQQueue": "queue",
+    "ActiveMQTopic": "topic",
 }
 """Classes that have an element of their own, too."""
 
-_PROPERTY_ELEMENTS = frozenset(("redeliveryPolicyMap", "deadLetterStrategy", "destination", "deadLetterQueue"))
+_OF_OTHERS = frozenset(("redeliveryPolicyMap", "redeliveryPolicy"))
+"""Properties, too, of beans whose schema is not checked."""
+
+_PROPERTY_ELEMENTS = _OF_OTHERS | frozenset(("deadLetterStrategy", "destination", "deadLetterQueue"))
 
 
 class Beans:
@@ -34,8 +42,15 @@ class Beans:
     def __init__(self, root: Element, imported: Imported, values: Values) -> None:
         self._imported = imported
         self._by_id = {
-            element.attributes["id"]: element for element in root.walk() if element.attributes.get("id") is not None
+            element.attributes[key]: element
+            for element in root.walk()
+            for key in ("id", "name")
+            if key in element.attributes and (key == "id" or element.name == "bean")
         }
+        for alias in root.all("alias"):
+            bean = self._by_id.get(alias.attributes.get("name", ""))
+            if bean is not None:
+                self._by_id[alias.attributes.get("alias", "")] = bean
         own, self._configured, self._lenient = self._configurers(root)
         self._properties = values.for_spring(own)
         self._check(root)
@@ -53,7 +68,7 @@ class Beans:
             kind = "string" if shape is None else shape.attributes.get(name, "string")
             if not valid(resolved, kind):
                 self.refuse(element, f"{name}={resolved!r} is no {kind}")
-            if resolved != text and kind != "string":
+            if resolved != text and kind not in CONVERTED:
                 self._imported.note(
                     element.line,
                     f"{name} holds a placeholder, which a broker refuses unless started with validate=false",
@@ -68,7 +83,7 @@ class Beans:
             if known is not None and known.name in names:
                 yield known
             elif child.name == "ref":
-                yield from self.referred(container, container.name, f"#{child.attributes.get('bean', '')}", names)
+                yield from self.referred(container, container.name, _reference(child), names)
             elif child.namespace.startswith(NAMESPACE):
                 self._imported.note(child.line, f"<{child.name}> is not carried over: there is no such thing here")
             else:
@@ -76,6 +91,12 @@ class Beans:
                     child.line,
                     f"<{child.name}> is not carried over: it is a bean of Spring, only the broker can make it",
                 )
+
+    def resolved(self, container: Element, child: Element) -> Element:
+        """A child, or the bean that it refers to; a plain bean as the element that it stands for."""
+        if child.name == "ref":
+            return next(self.referred(container, container.name, _reference(child)), child)
+        return self._as_element(child) or child
 
     def _as_element(self, child: Element) -> Element | None:
         """The child itself, or the element that a plain ``<bean class=...>`` with properties stands for."""
@@ -86,10 +107,15 @@ class Beans:
             return None
         attributes: dict[str, str] = {}
         children: list[Element] = []
+        for given in child.all("constructor-arg"):
+            attributes["physicalName"] = given.attributes.get("value", "")
         for given in child.all("property"):
             key = given.attributes.get("name", "")
             if "value" in given.attributes:
-                attributes[key] = given.attributes["value"]
+                kind = SHAPES[name].attributes.get(key, "string") if name in SHAPES else "string"
+                attributes[key] = spring_value(given.attributes["value"], kind)
+            elif "ref" in given.attributes:
+                attributes[key] = f"#{given.attributes['ref']}"
             else:
                 children.append(Element(NAMESPACE, key, {}, given.line, given.children))
         return Element(NAMESPACE, name, attributes, child.line, children)
@@ -100,9 +126,17 @@ class Beans:
         """The bean that an attribute refers to as ``#id``."""
         if reference is None:
             return
-        bean = self._by_id.get(str(reference).removeprefix("#"))
-        if bean is None:
+        text = str(reference)
+        if text[:1] != "#":
+            self.refuse(element, f"{name}={text!r} is no reference, and nothing that could be converted")
+        found = self._by_id.get(text.removeprefix("#"))
+        bean = None if found is None else self._as_element(found)
+        if found is None:
             self.refuse(element, f"{name} refers to {reference!r}, which is not in this file")
+        elif bean is None:
+            self._imported.note(
+                found.line, f"<{found.name}> is not carried over: it is a bean of Spring, only the broker can make it"
+            )
         elif names and bean.name not in names:
             self._imported.note(bean.line, f"<{bean.name}> is not carried over: there is no such thing here")
         else:
@@ -118,13 +152,14 @@ class Beans:
 
     def _check(self, root: Element) -> None:
         """Check everything against the schema, as the broker does before it looks at anything."""
+        check_structure(root, self._imported.name)
         for element in root.walk():
             shape = SHAPES.get(element.name)
             if shape is None or not element.namespace.startswith(NAMESPACE):
                 continue
             if element.name in _PROPERTY_ELEMENTS and not element.attributes:
                 # The name of a property as well as of a bean; a property holds beans.
-                if element.name != "redeliveryPolicyMap":
+                if element.name not in _OF_OTHERS:
                     check_shape(element, shape, self._imported.name, lenient=self._configured)
                 continue
             check_shape(element, shape, self._imported.name, lenient=self._configured)
@@ -134,6 +169,11 @@ class Beans:
             return text
         try:
             return spring_text(text, self._properties)
+        except CircularError as error:
+            raise MigrationError(
+                place(self._imported.name, element.line),
+                f"the property {error.name} holds itself; the broker refuses the file",
+            ) from None
         except UnresolvedError as missing:
             if self._lenient:
                 return text
@@ -158,12 +198,18 @@ class Beans:
                     self._imported.note(
                         setting.line, "properties of other files are not read: give them with --property"
                     )
+                elif name in {"placeholderPrefix", "placeholderSuffix", "valueSeparator"}:
+                    self._imported.note(setting.line, f"{name} is not carried over: only ${{name:default}} is replaced")
                 elif name == "ignoreUnresolvablePlaceholders":
                     lenient = (setting.attributes.get("value") or "").strip() == "true"
         for element in root.all("property-placeholder"):
             configured = True
             self._imported.note(element.line, "properties of other files are not read: give them with --property")
         return found, configured, lenient
+
+
+def _reference(element: Element) -> str:
+    return f"#{element.attributes.get('bean', '')}"
 
 
 def _properties(setting: Element) -> dict[str, str]:

@@ -28,14 +28,16 @@ SHAPES = {
         useVirtualDestSubsOnCreation useVirtualTopics
             """,
             string="""
-        adminView advisorySupport brokerContext brokerId brokerName brokerObjectName consumerSystemUsage
-        dataDirectory dataDirectoryFile deleteAllMessagesOnStartup destinationFactory destinationPolicy
-        diskUsageCheckRegrowThreshold ioExceptionHandler jobSchedulerStore managementContext
-        messageAuthorizationPolicy passiveSlave persistenceAdapter persistenceFactory
-        persistenceTaskRunnerFactory persistent producerSystemUsage regionBroker schedulerDirectory
-        schedulerDirectoryFile schedulerSupport shutdownOnSlaveFailure sslContext startException
-        systemExitOnShutdown systemUsage taskRunnerFactory tempDataStore tmpDataDirectory useJmx
-        vmConnectorURI waitForSlave id
+        adminView brokerContext brokerId brokerName brokerObjectName consumerSystemUsage dataDirectory
+        dataDirectoryFile destinationFactory destinationPolicy diskUsageCheckRegrowThreshold
+        ioExceptionHandler jobSchedulerStore managementContext messageAuthorizationPolicy
+        persistenceAdapter persistenceFactory persistenceTaskRunnerFactory producerSystemUsage
+        regionBroker schedulerDirectory schedulerDirectoryFile sslContext startException systemUsage
+        taskRunnerFactory tempDataStore tmpDataDirectory vmConnectorURI id
+            """,
+            editor="""
+        advisorySupport deleteAllMessagesOnStartup passiveSlave persistent schedulerSupport
+        shutdownOnSlaveFailure systemExitOnShutdown useJmx waitForSlave
             """,
             integer="""
         consumerSystemUsagePortion maxPurgedDestinationsPerSweep maxSchedulerRepeatAllowed
@@ -88,8 +90,9 @@ SHAPES = {
         maxQueueAuditDepth optimizeMessageStoreInFlightLimit queueBrowserPrefetch queuePrefetch
         storeUsageHighWaterMark timeBeforeDispatchStarts topicPrefetch
             """,
+            memory="memoryLimit",
             string="""
-        deadLetterStrategy destination dispatchPolicy memoryLimit messageEvictionStrategy
+        deadLetterStrategy destination dispatchPolicy messageEvictionStrategy
         messageGroupMapFactory messageGroupMapFactoryType messageInterceptorStrategy
         networkBridgeFilterFactory pendingDurableSubscriberPolicy pendingMessageLimitStrategy
         pendingQueuePolicy pendingSubscriberPolicy queue slowConsumerStrategy subscriptionRecoveryPolicy
@@ -216,3 +219,41 @@ ELEMENTS = words(
             """
 )
 """All elements that may stand where any may: among plugins and entries."""
+
+PLUGINS = words(
+    """
+            authorizationPlugin connectionDotFilePlugin destinationDotFilePlugin destinationPathSeparatorPlugin
+            destinationsPlugin discardingDLQBrokerPlugin forcePersistencyModeBrokerPlugin
+            jaasAuthenticationPlugin jaasCertificateAuthenticationPlugin jaasDualAuthenticationPlugin
+            loggingBrokerPlugin multicastTraceBrokerPlugin partitionBrokerPlugin redeliveryPlugin
+            runtimeConfigurationPlugin simpleAuthenticationPlugin statisticsBrokerPlugin
+            timeStampingBrokerPlugin traceBrokerPathPlugin udpTraceBrokerPlugin
+            virtualSelectorCacheBrokerPlugin
+            """
+)
+"""What may stand in ``<plugins>``."""
+
+HOLDS_ONE = frozenset(("defaultEntry", "deadLetterQueue", "destination", "destinationPolicy"))
+"""Properties that hold one element."""
+
+HOLDS_ELEMENTS = frozenset(SHAPES) | frozenset(
+    (
+        "defaultEntry",
+        "destinationPolicy",
+        "destinations",
+        "entries",
+        "plugins",
+        "policyEntries",
+        "queue",
+        "redeliveryPolicyEntries",
+        "tempQueue",
+        "tempTopic",
+        "topic",
+    )
+)
+"""Elements that hold no text."""
+
+NEVER_A_REFERENCE = words(
+    "brokerName dropOnly name physicalName queue queuePrefix queueSuffix topic topicPrefix topicSuffix"
+)
+"""Attributes whose text is meant, so that a broker fails on one that begins with ``#``."""

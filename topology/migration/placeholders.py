@@ -20,11 +20,20 @@ class UnresolvedError(Exception):
         self.name = name
 
 
+class CircularError(Exception):
+    """The value of a placeholder holds the placeholder itself; ``name`` is what it asks for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
 def spring_text(text: str, properties: Mapping[str, str]) -> str:
     """A text with Spring's placeholders replaced, defaults behind a colon included.
 
     Raises:
         UnresolvedError: one has neither a value nor a default.
+        CircularError: one holds itself.
 
     Source: ``PropertyPlaceholderConfigurer``.
     """
@@ -40,7 +49,11 @@ def spring_text(text: str, properties: Mapping[str, str]) -> str:
             return default
         raise UnresolvedError(name)
 
-    return _replaced(text, replacement)
+    found = _replaced(text, replacement)
+    rest = _PLACEHOLDER.search(found)
+    if rest is not None:
+        raise CircularError(rest[1])
+    return found
 
 
 def artemis_text(text: str, properties: Mapping[str, str]) -> str:

@@ -10,9 +10,15 @@ from topology.migration.result import MigrationError, place
 from topology.migration.xml_tree import Element
 
 _BLANKS = " \t\r\n"
+_HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
+_MOST_HEXADECIMAL = 20
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _DOUBLE = re.compile(r"NaN|[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _BYTES = re.compile(r"([+-]?[0-9]{1,19})|([0-9]{1,12})[ \t\r\n]*([kmg]?)(?:(?<=[kmg])i)?b?", re.IGNORECASE)
+_MEMORY = re.compile(r"\s*[0-9]+\s*([kmg]?b|[kmg])?\s*", re.IGNORECASE)
+CONVERTED = frozenset(("string", "editor", "memory"))
+"""Texts to the schema; ``editor`` and ``memory`` are converted by the broker later, in ways of its own."""
+
 _RANGES = {"short": 15, "int": 31, "integer": 31, "long": 63}
 """Bits of the numbers; what the schema calls an integer is an ``int`` of Java's."""
 
@@ -32,6 +38,10 @@ class Shape:
 
 def valid(text: str, kind: str) -> bool:
     """Whether a text is of a type of XML Schema, and can be converted by Java, too."""
+    if kind == "editor":
+        return text.lower() in {"true", "false"}
+    if kind == "memory":
+        return _MEMORY.fullmatch(text) is not None
     text = text.strip(_BLANKS)
     if kind == "boolean":
         return text in {"true", "false", "1", "0"}
@@ -61,6 +71,20 @@ def _bytes(text: str) -> int:
     found = _BYTES.fullmatch(text)
     plain, number, unit = found.groups() if found else (text, None, None)
     return int(plain) if number is None else int(number) << 10 * (" kmg".index(unit.lower()) if unit else 0)
+
+
+def spring_value(text: str, kind: str) -> str:
+    """The text of a property of a plain bean, which Spring converts more freely, as the schema would have it."""
+    stripped = text.strip()
+    if kind == "boolean":
+        words_of = {"on": "true", "yes": "true", "off": "false", "no": "false"}
+        return words_of.get(stripped.lower(), stripped.lower())
+    if kind in _RANGES:
+        bare = stripped.lstrip("+-")
+        hexadecimal = next((bare[len(mark) :] for mark in ("0x", "0X", "#") if bare.startswith(mark)), None)
+        if hexadecimal and len(hexadecimal) <= _MOST_HEXADECIMAL and not set(hexadecimal) - _HEXADECIMAL:
+            return f"{'-' if stripped[0] == '-' else ''}{int(hexadecimal, 16)}"
+    return text
 
 
 def check_shape(element: Element, shape: Shape, name: str, *, lenient: bool = False) -> None:

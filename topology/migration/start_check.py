@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from topology.classic.java_regex import java_pattern
 from topology.classic.plugins import SHORTEST_BROKER_DELAY_MS
 from topology.migration.result import Imported
 
@@ -40,11 +41,12 @@ def drop_only_that_compiles(plugin: dict[str, Any], line: int, imported: Importe
     kept = []
     for text in texts:
         try:
-            re.compile(text)
+            java_pattern(text)
         except re.error as error:
             imported.note(
                 line,
-                f"dropOnly {text!r} is no regular expression ({error}): left out; a broker does not start with it",
+                f"dropOnly {text!r} is no regular expression ({error}): left out; a broker does not start with it, "
+                "unless it is one of the few that only Java knows",
             )
         else:
             kept.append(text)

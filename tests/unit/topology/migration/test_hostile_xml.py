@@ -5,6 +5,7 @@ from time import perf_counter
 
 import pytest
 
+from topology.migration.classic_schema import NAMESPACE
 from topology.migration.reading import read_broker_configuration
 from topology.migration.result import MigrationError
 from topology.migration.values import Values
@@ -83,7 +84,7 @@ def test_an_encoding_that_is_not_known_is_refused(encoding: str) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1", "us-ascii"])
 def test_usual_encodings_are_read(encoding: str) -> None:
     """A byte order mark is no fault."""
-    text = f'<?xml version="1.0" encoding="{encoding}"?><beans/>'
+    text = f'<?xml version="1.0" encoding="{encoding}"?><broker xmlns="{NAMESPACE}"/>'
     assert read_broker_configuration(text.encode(encoding), "given.xml", Values()).dialect == "activemq"
 
 
@@ -117,7 +118,7 @@ def test_placeholders_that_hold_each_other_end() -> None:
         b=${{a}}${{a}}</value></property></bean>
       <broker xmlns="http://activemq.apache.org/schema/core" brokerName="${{a}}"/></beans>"""
     started = perf_counter()
-    read_broker_configuration(content.encode(), "given.xml", Values())
+    assert "holds itself" in refused(content.encode())
     assert perf_counter() - started < 10
 
 
