@@ -25,6 +25,7 @@ _ELSEWHERE = {
     "max-redelivery-records": "a redelivery is one record here, nothing is updated in place",
     "message-expiry-scan-period": "an expired record is found when it is read, there is no scan",
 }
+_MARKERS = 2
 _NOT_OURS = "it is about the broker's own memory, paging, consumers or resources; Kafka has its own ways"
 
 
@@ -72,14 +73,16 @@ class _BrokerXml:
             return self._imported
         if core.namespace != _NAMESPACE:
             raise MigrationError(place(self._name, core.line), f"<core> is not in {_NAMESPACE}; the broker refuses it")
-        self._once(core.children, "core")
+        self._holds_elements(core)
         section = self._imported.section
         wildcards = self._wildcards(core)
         for child in core.children:
             self._core_child(child)
         markers = core.find("literal-match-markers")
         if markers is not None:
-            section["literal-match-markers"] = self._text(markers)
+            section["literal-match-markers"] = text = self._text(markers)
+            if len(text) != _MARKERS:
+                self._refuse(markers, f"<{markers.name}> is {text!r}, which is not {_MARKERS} characters")
         repository = SettingsRepository(wildcards, section.get("literal-match-markers"))
         section["address-settings"] = list(self._settings(core, repository))
         self._addresses(core, section["address-settings"])
@@ -101,7 +104,7 @@ class _BrokerXml:
         given = core.find("wildcard-addresses")
         if given is None:
             return Wildcards()
-        self._once(given.children, given.name)
+        self._holds_elements(given)
         found: dict[str, str] = {}
         for child in given.children:
             if child.name not in WILDCARDS:
@@ -118,6 +121,8 @@ class _BrokerXml:
     def _settings(self, core: Element, repository: SettingsRepository) -> Iterator[dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         container = core.find("address-settings")
+        if container is not None:
+            self._holds_elements(container, once=False)
         for element in () if container is None else container.children:
             if element.namespace == _INCLUDE:
                 continue
@@ -156,7 +161,7 @@ class _BrokerXml:
                 )
 
     def _setting(self, element: Element) -> dict[str, Any]:
-        self._once(element.children, element.name)
+        self._holds_elements(element, "match")
         setting: dict[str, Any] = {}
         for child in element.children:
             kind = ADDRESS_SETTING.get(child.name)
@@ -191,6 +196,8 @@ class _BrokerXml:
             self._refuse(element, f"{element.name} is {text!r}, not one of {', '.join(sorted(allowed))}")
 
     def _checked(self, element: Element, kind: str) -> bool | int | float | str:
+        if element.children or element.attributes:
+            self._refuse(element, f"<{element.name}> holds more than a text")
         text = self._text(element)
         if kind == "boolean" and not any(element.pieces) and element.name not in NO_DEFAULT:
             # To the schema an empty element has its default, to the broker it is not the word true.
@@ -205,11 +212,21 @@ class _BrokerXml:
     def _text(self, element: Element) -> str:
         return artemis_text(element.text, self._properties).strip()
 
-    def _once(self, children: list[Element], parent: str) -> None:
+    def _holds_elements(self, element: Element, *attributes: str, once: bool = True) -> None:
+        """Check that there are only elements of Artemis's in it, and only these attributes."""
+        if element.text:
+            self._refuse(element, f"<{element.name}> holds the text {element.text[:40]!r} where only elements may be")
+        for attribute in element.attributes:
+            if attribute not in attributes:
+                self._refuse(element, f"<{element.name}> has no attribute {attribute}")
         seen: set[str] = set()
-        for child in children:
-            if child.name in seen and child.namespace != _INCLUDE:
-                self._refuse(child, f"<{child.name}> is in <{parent}> a second time")
+        for child in element.children:
+            if child.namespace == _INCLUDE:
+                continue
+            if child.namespace != _NAMESPACE:
+                self._refuse(child, f"<{child.name}> is not in {_NAMESPACE}")
+            if once and child.name in seen:
+                self._refuse(child, f"<{child.name}> is in <{element.name}> a second time")
             seen.add(child.name)
 
     def _refuse(self, element: Element, problem: str) -> None:
