@@ -6,6 +6,7 @@ kind is a queue's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,6 +19,7 @@ COMPOSITE = ","
 ANY_CHILD = "*"
 ANY_DESCENDANT = ">"
 
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _BLANKS = "".join(map(chr, range(0x21)))
 """What Java's ``trim`` takes away."""
 
@@ -46,7 +48,7 @@ class Destination:
     """A destination or a pattern of destinations.
 
     ``name`` is the physical name, without options. ``parts`` are those of a composite (``A,B``), sorted
-    and without repetition; empty for a single one. ``options`` is what stood behind ``?``.
+    and without repetition; empty for a single one, and for one of commas alone. ``options`` is what stood behind ``?``.
     """
 
     kind: Kind
@@ -56,8 +58,8 @@ class Destination:
 
     @property
     def composite(self) -> bool:
-        """Whether it stands for several."""
-        return bool(self.parts)
+        """Whether it stands for several, or with nothing but commas for none."""
+        return COMPOSITE in self.name
 
     @property
     def paths(self) -> list[str]:
@@ -99,7 +101,7 @@ def named(kind: Kind, text: str) -> Destination:
     """A destination of a kind from its name, which may be composite and have options.
 
     Raises:
-        DestinationError: the name is empty.
+        DestinationError: the name is empty, or an option is broken.
 
     Source: ``ActiveMQDestination.setPhysicalName``.
     """
@@ -110,6 +112,8 @@ def named(kind: Kind, text: str) -> Destination:
     if COMPOSITE in name:
         found = {_part(kind, part.strip(_BLANKS)) for part in name.split(COMPOSITE) if part.strip(_BLANKS)}
         parts = tuple(sorted(found, key=str))
+    if any("=" in option and _BROKEN_ESCAPE.search(option) for option in options.split("&")):
+        raise DestinationError(text, "has an option with % before what are no two hexadecimal digits")
     return Destination(kind, name, parts, decoded_query(options) if question else {})
 
 

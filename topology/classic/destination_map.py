@@ -38,12 +38,12 @@ class DestinationMap:
         Source: ``DestinationMap.get`` and ``DestinationMapNode.appendMatchingValues``.
         """
         found: set[int] = set()
-        for part in destination.parts or (destination,):
+        for part in destination.parts if destination.composite else (destination,):
             _collect([self._roots[part.kind]], part.paths, found)
         return sorted(found)
 
     def _add(self, pattern: Destination, index: int) -> None:
-        for part in pattern.parts or (pattern,):
+        for part in pattern.parts if pattern.composite else (pattern,):
             node = self._roots[part.kind]
             for word in part.paths:
                 node = node.children.setdefault(word, _Node())

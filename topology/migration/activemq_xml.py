@@ -137,13 +137,13 @@ class _ActiveMqXml:
         for attribute, text in attributes.items():
             if attribute not in {*_TARGETS, "id", "destination"}:
                 self._left(entry, f"{attribute}={text}", _REASONS.get(attribute, _TUNING))
-        candidates = list(self._beans.referred(entry, "deadLetterStrategy", strategy))
+        candidates = []
         for child in entry.children:
             if child.name == "deadLetterStrategy":
                 candidates += self._one_strategy(child)
             elif child.name != "destination":
                 self._left(child, f"<{child.name}>", _REASONS.get(child.name, _TUNING))
-        for candidate in candidates[-1:]:
+        for candidate in candidates[-1:] or self._beans.referred(entry, "deadLetterStrategy", strategy):
             found["deadLetterStrategy"] = {candidate.name: self._strategy(candidate)}
         return found
 
@@ -228,10 +228,9 @@ class _ActiveMqXml:
                 self._imported.note(entry.line, f"<{entry.name}> says more than once what it is about; {name} counts")
             # The setters of the temporary ones do not look at their value.
             found = {name: True if name.startswith("temp") else attributes[name]}
-        given = list(self._beans.referred(entry, "destination", attributes.get("destination"), _KINDS))
-        for child in entry.all("destination"):
-            given = list(self._beans.inside(child, *_KINDS))
-        for destination in given:
+        given = [inner for child in entry.all("destination") for inner in self._beans.inside(child, *_KINDS)]
+        text = attributes.get("destination")
+        for destination in given[-1:] or self._beans.referred(entry, "destination", text, _KINDS):
             found = _target(*self._destination(destination))
         return found
 

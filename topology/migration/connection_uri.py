@@ -19,6 +19,7 @@ from topology.percent import decoded, decoded_query
 _JMS = "jms."
 _POLICY = "redeliveryPolicy."
 _ILLEGAL = re.compile(r"[\x00-\x20\x7f<>\"{}|\\^`]|%(?![0-9a-fA-F]{2})")
+_NO_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//)?")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 _INT, _LONG, _SHORT = (2**31), (2**63), (2**15)
@@ -93,6 +94,8 @@ def read_connection_uri(uri: str) -> Imported:
     name = "connection URI"  # and never the URI itself: it may hold a password
     if _ILLEGAL.search(uri):
         raise MigrationError(name, "is no URI: it holds a blank or another character that must be escaped")
+    if _NO_ADDRESS.fullmatch(uri):
+        raise MigrationError(name, "is no URI: nothing follows its scheme")
     imported = Imported(name, "activemq", {"redeliveryPolicy": {}})
     options = _options(uri, imported)
     given = {key.removeprefix(_JMS): value for key, value in options.items() if key.startswith(_JMS)}

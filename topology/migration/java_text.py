@@ -6,6 +6,7 @@ import math
 import re
 
 _INTEGER = re.compile(r"[+-]?\d+")
+_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]{1,6}[fFdD]?")
 _DECIMAL = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 
 
@@ -21,8 +22,13 @@ def java_integer(text: str | None, limit: int) -> int | None:
 
 
 def java_double(text: str | None) -> float | None:
-    """``Double.valueOf``, without its hexadecimal form: ``None`` if it is no number."""
+    """``Double.valueOf``: ``None`` if it is no number."""
     stripped = "" if text is None else text.strip("".join(map(chr, range(0x21))))
+    if _HEXADECIMAL.fullmatch(stripped):
+        try:
+            return float.fromhex(stripped.rstrip("fFdD"))
+        except OverflowError:
+            return -math.inf if stripped[0] == "-" else math.inf
     if not _DECIMAL.fullmatch(stripped):
         return None
     if stripped.lstrip("+-") in {"NaN", "Infinity"}:
