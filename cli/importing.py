@@ -40,7 +40,7 @@ def _read(source: str, values: Values) -> Imported:
     if source == "-":
         return read_broker_configuration(sys.stdin.buffer.read(MOST_BYTES + 1), "standard input", values)
     path = Path(source)
-    if is_connection_uri(source) and not (source and path.exists()):
+    if is_connection_uri(source) and not (source and os.path.exists(source)):  # noqa: PTH110 - false for long texts
         return read_connection_uri(source)
     try:
         with path.open("rb") as file:

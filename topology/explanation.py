@@ -12,10 +12,13 @@ from topology.artemis.resolution import ArtemisResolution
 from topology.classic.policy import RedeliveryPolicy
 from topology.classic.resolution import ClassicResolution
 from topology.classic.strategies import DiscardingStrategy, IndividualStrategy, SharedStrategy, Strategy
+from topology.errors import DestinationError
+from topology.naming import MAX_NAME
 from topology.policy import DeadLetterKind, LayeredRedelivery, PolicyEntry
 from topology.redelivery import UNLIMITED, delay_range, fixed_delays, most_deliveries
 from topology.settings import Settings
 from topology.tiers import TierSet, tier_set
+from topology.topology_fault import Severity, TopologyFault
 
 SHOWN = 12
 """How many delays are told."""
@@ -43,9 +46,11 @@ def explain(settings: Settings, destination: str, *, sources_known: bool = True)
         sources_known: whether the sources are the user's, and not stand-ins: tiers are shared among them.
 
     Raises:
-        DestinationError: the name is empty.
+        DestinationError: the name is empty or no text.
     """
     topic = settings.topic_of(destination)
+    if not topic or not _is_text(destination):
+        raise DestinationError(destination, "needs a name that is not empty, in UTF-8")
     own = next((source.policy for source in settings.sources if source.topic == topic), None)
     resolution = settings.resolution(destination, topic) if own is None else None
     match resolution:
@@ -63,10 +68,29 @@ def explain(settings: Settings, destination: str, *, sources_known: bool = True)
     entries = [*settings.entries().values(), entry] if sources_known else [entry]
     names = _Names(settings, tier_set(entries), topic)
     warnings = () if resolution is None else resolution.warnings
-    return {"destination": destination, "topic": topic, **told, **_redeliveries(entry, names)} | {
-        **_dead_letters(entry, names),
-        "warnings": [warning.document() for warning in warnings],
-    }
+    document = {"destination": destination, "topic": topic, **told, **_redeliveries(entry, names)}
+    document |= _dead_letters(entry, names)
+    made = dict.fromkeys(document[key] for key in ("topic", "dead_letter_topic", "expiry_topic"))
+    warnings += tuple(_too_long(name) for name in made if name is not None and len(name) > MAX_NAME)
+    return document | {"warnings": [warning.document() for warning in warnings]}
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _too_long(name: str) -> TopologyFault:
+    return TopologyFault(
+        Severity.REFUSE,
+        name,
+        f"is {len(name)} characters long; Kafka allows {MAX_NAME}",
+        "no record can be written to it",
+        "choose a shorter name, prefix or suffix",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema
 
-from topology.artemis.repository import address_of
+from topology.artemis.repository import SettingsRepository, address_of
 from topology.artemis.resolution import ArtemisResolution, resolve_artemis
 from topology.artemis.settings import ArtemisSection
+from topology.classic.configuration import ClassicConfiguration
 from topology.classic.destination import parse_destination, with_kind, without_kind
 from topology.classic.resolution import ClassicResolution, resolve_classic
 from topology.classic.settings import ClassicSection
@@ -194,11 +196,19 @@ class Settings(Section):
         if self.activemq is not None:
             longest = self.activemq.maximum_handler_delay_ms
             name = parse_destination(destination)
-            return resolve_classic(self.activemq.value(), name, kafka, self.group, longest)
+            return resolve_classic(self._classic, name, kafka, self.group, longest)
         if self.artemis is not None:
             longest = self.artemis.maximum_handler_delay_ms
-            return resolve_artemis(self.artemis.value(), without_kind(destination), kafka, longest)
+            return resolve_artemis(self._repository, without_kind(destination), kafka, longest)
         return None
+
+    @cached_property
+    def _classic(self) -> ClassicConfiguration:
+        return ClassicConfiguration() if self.activemq is None else self.activemq.value()
+
+    @cached_property
+    def _repository(self) -> SettingsRepository:
+        return SettingsRepository() if self.artemis is None else self.artemis.value()
 
     def topic_of(self, destination: str) -> str:
         """The Kafka topic of a destination: of the source that it is, else of the same name."""

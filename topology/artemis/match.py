@@ -73,5 +73,5 @@ def compiled(match: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> re.Pattern
         raise MatchError(match, "is no pattern: { begins a repetition")
     try:
         return re.compile(text)
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise MatchError(match, f"is no pattern: {error}") from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, Destination
 from topology.classic.destination_map import DestinationMap
@@ -43,7 +44,7 @@ def choose(patterns: Sequence[Destination], destination: Destination) -> Choice:
     """
     found = [
         index
-        for index in DestinationMap(patterns).candidates(destination)
+        for index in _map_of(tuple(patterns)).candidates(destination)
         if patterns[index] == destination or matches(patterns[index], destination)
     ]
     return _ranked(patterns, found, destination)
@@ -54,7 +55,7 @@ def choose_put(patterns: Sequence[Destination], destination: Destination) -> Cho
 
     There the broker's answer is a fact only if a single entry is found.
     """
-    found = DestinationMap(patterns).candidates(destination)
+    found = _map_of(tuple(patterns)).candidates(destination)
     ranked = _ranked(patterns, found, destination)
     return Choice(ranked.ranked, stable=len(found) <= 1)
 
@@ -85,6 +86,12 @@ def specificity(pattern: Destination) -> tuple[bool, int, int, int, str]:
     words = pattern.paths
     plain = sum(word not in {ANY_CHILD, ANY_DESCENDANT} for word in words)
     return pattern.pattern, -plain, words.count(ANY_DESCENDANT), -len(words), pattern.name
+
+
+@lru_cache(maxsize=16)
+def _map_of(patterns: tuple[Destination, ...]) -> DestinationMap:
+    """One map serves all sources: a file may have thousands of entries, and as many sources."""
+    return DestinationMap(patterns)
 
 
 def _ranked(patterns: Sequence[Destination], found: list[int], destination: Destination) -> Choice:

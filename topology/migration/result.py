@@ -8,6 +8,9 @@ from typing import Any
 
 from topology.errors import TopologyError
 
+_MOST_TOLD = 500
+"""Characters of a message; what a hostile file repeats in it may have millions."""
+
 
 class MigrationError(TopologyError):
     """The broker's configuration cannot be imported: it is no such file, or the broker itself refuses it.
@@ -16,9 +19,15 @@ class MigrationError(TopologyError):
     """
 
     def __init__(self, place: str, problem: str) -> None:
-        super().__init__(f"{place}: {problem}")
-        self.place = place
-        self.problem = problem
+        self.place = shortened(place)
+        self.problem = shortened(problem)
+        super().__init__(f"{self.place}: {self.problem}")
+
+
+def shortened(text: str) -> str:
+    """A text on one line of bounded length, whatever the source holds."""
+    line = " ".join(text[: 2 * _MOST_TOLD].split())
+    return line if len(line) <= _MOST_TOLD else f"{line[:_MOST_TOLD]}..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,7 @@ class Imported:
 
     def note(self, line: int | None, text: str) -> None:
         """Add a note about a line of the source."""
-        self.notes.append(Note(place(self.name, line), text))
+        self.notes.append(Note(place(self.name, line), shortened(text)))
 
     def names(self, destinations: Iterable[str]) -> None:
         """Add destinations, each once."""

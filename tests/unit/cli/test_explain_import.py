@@ -148,3 +148,36 @@ def test_config_check_tells_what_may_not_be_meant_so() -> None:
     result = run("config", "check")
     assert result.exit_code == exit_codes.OK
     assert "from run to run" in result.stdout
+
+
+class TestOddities:
+    @pytest.mark.parametrize("config", ["policyEntry: {}", "artemis: {}", "activemq: {}"])
+    @pytest.mark.parametrize("destination", ["", "queue:", "temp-topic:", "\ud800"])
+    def test_a_destination_that_is_no_name_is_refused(self, config: str, destination: str) -> None:
+        """Whatever decides; the last one is what Python makes of bytes that are no text."""
+        Path("redelivery.yaml").write_text(config, encoding="utf-8")
+        result = run("explain", "--json", "--", destination)
+        assert result.exit_code == exit_codes.FAILED
+        assert "needs a name" in json.loads(result.stdout)["message"]
+
+    def test_names_too_long_for_kafka_are_told(self) -> None:
+        """The destination's own and that of its dead letters."""
+        Path("redelivery.yaml").write_text("policyEntry: {}", encoding="utf-8")
+        told = json.loads(run("explain", "--json", "x" * 300, "x" * 248).stdout)
+        assert [len(each["warnings"]) for each in told] == [2, 1]
+        assert "300 characters" in told[0]["warnings"][0]["problem"]
+
+    def test_a_connection_uri_may_be_longer_than_a_path(self) -> None:
+        """The system refuses to look for a file of such a name."""
+        hosts = ",".join(f"tcp:host{number}" for number in range(1000))
+        result = run("import", f"failover:({hosts})?jms.redeliveryPolicy.maximumRedeliveries=4")
+        assert result.exit_code == exit_codes.OK
+        assert "maximumRedeliveries: 4" in result.stdout
+
+    def test_a_message_is_one_line_of_bounded_length(self) -> None:
+        """However much of it a hostile file holds."""
+        Path("broker.xml").write_text(BROKER_XML.replace("${delay:250}", "9\n" * 100_000), encoding="utf-8")
+        result = run("import", "broker.xml")
+        assert result.exit_code == exit_codes.CONFIGURATION
+        assert len(result.stderr) < 2000
+        assert result.stderr.count("\n") == 1

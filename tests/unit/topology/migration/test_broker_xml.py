@@ -188,6 +188,12 @@ def test_a_match_that_keeps_the_broker_from_starting_is_left_out_and_told() -> N
     assert any("does not start" in note.text for note in imported.notes)
 
 
+def test_a_match_too_deep_for_a_regular_expression_is_left_out_and_told() -> None:
+    """The stack is not run out of."""
+    imported = read(settings(setting("(" * 5000 + ".#", "")))
+    assert any(note.text.startswith("match '((") for note in imported.notes)
+
+
 def test_nothing_is_left_out_in_silence() -> None:
     """Every setting that has no meaning here is told with a reason."""
     imported = read(
