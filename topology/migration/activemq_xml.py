@@ -228,6 +228,8 @@ class _ActiveMqXml:
                 self._imported.note(entry.line, f"<{entry.name}> says more than once what it is about; {name} counts")
             # The setters of the temporary ones do not look at their value.
             found = {name: True if name.startswith("temp") else attributes[name]}
+        if found and "destination" in attributes:
+            return found  # Spring sets a property where its attribute stands, and this one stands first
         given = [inner for child in entry.all("destination") for inner in self._beans.inside(child, *_KINDS)]
         text = attributes.get("destination")
         for destination in given[-1:] or self._beans.referred(entry, "destination", text, _KINDS):

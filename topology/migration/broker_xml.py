@@ -120,14 +120,7 @@ class _BrokerXml:
 
     def _settings(self, core: Element, repository: SettingsRepository) -> Iterator[dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
-        container = core.find("address-settings")
-        if container is not None:
-            self._holds_elements(container, once=False)
-        for element in () if container is None else container.children:
-            if element.namespace == _INCLUDE:
-                continue
-            if element.name != "address-setting":
-                self._refuse(element, f"<{element.name}> is not allowed in <address-settings>")
+        for element in self._setting_elements(core):
             match = element.attributes.get("match")
             if match is None:
                 self._refuse(element, "<address-setting> has no match")
@@ -159,6 +152,18 @@ class _BrokerXml:
                 self._imported.note(
                     self._root.line, f"match {match!r} is left out: the broker takes {other!r} for the same address"
                 )
+
+    def _setting_elements(self, core: Element) -> Iterator[Element]:
+        container = core.find("address-settings")
+        if container is None:
+            return
+        self._holds_elements(container, once=False)
+        for element in container.children:
+            if element.namespace == _INCLUDE:
+                continue
+            if element.name != "address-setting":
+                self._refuse(element, f"<{element.name}> is not allowed in <address-settings>")
+            yield element
 
     def _setting(self, element: Element) -> dict[str, Any]:
         self._holds_elements(element, "match")
