@@ -245,7 +245,7 @@ class _ActiveMqXml:
 
     def _destination(self, element: Element) -> tuple[str, str]:
         attributes = self._beans.attributes(element)
-        name = str(attributes.get("physicalName", attributes.get("name", element.text)))
+        name = str(attributes.get("physicalName", ""))  # there is a name, too, which is not the destination's
         return {"tempQueue": "temp-queue", "tempTopic": "temp-topic"}.get(element.name, element.name), name
 
     def _left(self, element: Element, what: str, reason: str) -> None:
