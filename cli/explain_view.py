@@ -61,7 +61,7 @@ def _redeliveries(told: dict[str, Any]) -> Table:
             str(attempt["redelivery"]),
             _spoken(attempt["delay_ms"]),
             "" if least == most else f"{_spoken(max(0, least))} and {_spoken(max(0, most))}",
-            attempt["tier"] or "nothing: ready at once",
+            attempt["tier"] or ("its own place" if attempt["delay_ms"] > 0 else "nothing: ready at once"),
         )
     if told["max_deliveries"] < 0 or told["max_deliveries"] - 1 > len(told["attempts"]):
         table.add_row("...", "", "", "")

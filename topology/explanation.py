@@ -100,8 +100,9 @@ class _Names:
     topic: str
 
     def waiting(self, delay_ms: int) -> str | None:
-        """Where a record with this delay waits; ``None`` = nowhere, it is ready at once."""
-        if delay_ms <= 0:
+        """The topic where a record with this delay waits; ``None`` = nowhere, or in its own place."""
+        handler = self.settings.handler
+        if delay_ms <= 0 or (handler is not None and not handler.non_blocking_redelivery):
             return None
         tier, naming = self.tiers.place(delay_ms), self.settings.naming()
         return naming.mixed_topic() if tier is None else naming.tier_topic(tier)

@@ -119,6 +119,15 @@ class TestExplain:
         ]
         assert told[1]["dead_letter_topic"] == "DLQ.b"
 
+    def test_where_redelivery_blocks_nothing_waits_in_a_topic(self) -> None:
+        """It keeps its place, and so do those behind it."""
+        text = "handler: {callable: 'a:b', nonBlockingRedelivery: false}\n"
+        text += "policyEntry: {redeliveryPolicy: {maximumRedeliveries: 1}}\n"
+        Path("redelivery.yaml").write_text(text, encoding="utf-8")
+        assert "its own place" in run("explain", "orders").stdout
+        told = json.loads(run("explain", "orders", "--json").stdout)
+        assert (told[0]["tiers"], [each["tier"] for each in told[0]["attempts"]]) == ([], [None])
+
     def test_warnings_are_told(self) -> None:
         """What may not be meant so."""
         Path("redelivery.yaml").write_text("activemq: {policyEntries: [{queue: a.*}, {queue: a.>}]}", encoding="utf-8")
