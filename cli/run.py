@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from cli.first_process import heed_signals
 from cli.options import DEFAULT_CONFIG, ConfigFile, LogLevel, LogLevelOption, Overrides, load
 
 
@@ -14,6 +15,7 @@ def worker(
 
     A second signal ends the process at once; what was not committed is delivered again.
     """
+    heed_signals()
     from consumers.wiring import run_worker
 
     _log_to_stderr(log_level)
@@ -24,6 +26,7 @@ def scheduler(
     config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, log_level: LogLevelOption = LogLevel.INFO
 ) -> None:
     """Release what is due again, for all workers of the group, until SIGTERM or Ctrl-C."""
+    heed_signals()
     from consumers.wiring import run_scheduler
 
     _log_to_stderr(log_level)

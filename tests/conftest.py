@@ -13,6 +13,8 @@ pytest_plugins = ["pytester", "tests.crash.table"]
 
 _SKIPPED: list[str] = []
 _CRASHES = Path(__file__).parent / "crash"
+_IMAGES_S = 600
+"""The first of the tests with containers waits for the images."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,6 +22,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--crash", action="store_true", help="run all tests of crashes and nothing else; without it, a sample of them"
     )
+    parser.addoption(
+        "--no-containers", action="store_true", help="leave out the tests that need a container engine; refused in CI"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuses to leave tests out where they count."""
+    if config.getoption("no_containers") and os.environ.get("CI"):
+        raise pytest.UsageError("--no-containers, and CI is set: there, what is not run is not tested")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -53,17 +64,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks what needs the broker by what it asks for, and leaves out what was not asked for of the crashes.
 
-    Where tests run in several processes, those of crashes stay together: they begin theirs several at once.
+    Where tests run in several processes, those of crashes stay together: they begin theirs several at once. Those
+    with containers share an engine and are left out there: ``./dev test`` runs them before, in one process.
     """
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.kafka)
         if _CRASHES in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("crash"))
+        if "client" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.containers)
+            item.add_marker(pytest.mark.timeout(_IMAGES_S))
     whole = config.getoption("crash")
     out = [
         item for item in items if (not item.get_closest_marker("crash") if whole else item.get_closest_marker("full"))
     ]
+    if config.getoption("no_containers") or hasattr(config, "workerinput"):
+        out += [item for item in items if item.get_closest_marker("containers") and item not in out]
     if out:
         config.hook.pytest_deselected(items=out)
         items[:] = [item for item in items if item not in set(out)]

@@ -19,7 +19,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     """A project with our conftest and one skipped test."""
     pytester.makeconftest(Path(__file__).parents[1].joinpath("conftest.py").read_text())
     pytester.makepyfile(_MODULE)
-    pytester.makeini("[pytest]\nmarkers = kafka: needs the embedded broker")
+    pytester.makeini("[pytest]\nmarkers =\n kafka: needs the embedded broker\n containers: needs an engine")
     return pytester
 
 

@@ -1,0 +1,1 @@
+"""Images, compose file and manifests, and the check of them."""

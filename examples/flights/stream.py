@@ -1,0 +1,102 @@
+"""Feeds flights at a steady rate to a worker that runs elsewhere, as in ``deploy/compose.yaml``.
+
+    python -m examples.flights.stream topics    make the demo's topics, and send the planes that are on time
+    python -m examples.flights.stream feed      send flights until it is stopped
+
+The Kafka is that of the environment variable ``FLIGHTS_BROKER``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from itertools import cycle
+from time import monotonic
+from typing import Final
+
+from confluent_kafka.admin import AdminClient
+
+from examples.flights import data
+from examples.flights.broken import record_of
+from examples.flights.feed import send_planes
+from examples.flights.scenario import Broken, Scenario, scenario
+from examples.flights.topics import Sender, create_topics
+from examples.flights.wire import FLIGHTS, PLANES, SEAT_MILES
+
+PARTITIONS: Final = 4
+
+_LATE_S: Final = 6.0
+"""So long after the first of its flights a late plane is sent: within the 15 s of the policy's redeliveries."""
+
+_STEP_S: Final = 0.1
+_ANSWER_S: Final = 30.0
+
+
+def prepare(servers: str, given: Scenario) -> None:
+    """Make the topics that are missing, and send the planes that are on time. May be done again.
+
+    Raises:
+        KafkaSilentError: Kafka does not answer, or refuses.
+    """
+    there = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=_ANSWER_S).topics
+    wanted = {FLIGHTS: PARTITIONS, PLANES: 1, SEAT_MILES: PARTITIONS}
+    missing = {name: number for name, number in wanted.items() if name not in there}
+    if missing:
+        create_topics(servers, missing)
+    sender = Sender(servers)
+    send_planes(sender, (plane for tail, plane in given.planes.items() if tail not in given.awaited))
+    sender.flush()
+
+
+def feed(servers: str, given: Scenario, per_second: int, stopping: threading.Event) -> int:
+    """Send flights, and again from the first one on, until ``stopping`` is set. Gives how many.
+
+    Raises:
+        KafkaSilentError: a record could not be written.
+    """
+    sender = Sender(servers)
+    late_at: dict[str, float] = {}
+    records = cycle(given.records)
+    begun_s, sent = monotonic(), 0
+    while not stopping.wait(_STEP_S):
+        now = monotonic()
+        for _ in range(int((now - begun_s) * per_second) - sent):
+            record = next(records)
+            sender.send(FLIGHTS, *record_of(record))
+            sent += 1
+            tail = record.tailnum if not isinstance(record, Broken) else None
+            if tail is not None and tail in given.awaited:
+                late_at.setdefault(tail, now + _LATE_S)
+        arrived = [tail for tail, at in late_at.items() if at <= now]
+        send_planes(sender, (given.planes[tail] for tail in arrived))
+        late_at |= dict.fromkeys(arrived, float("inf"))
+        sender.look()
+    sender.flush()
+    return sent
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m examples.flights.stream", description=__doc__)
+    parser.add_argument("what", choices=["topics", "feed"])
+    parser.add_argument("--days", type=int, default=data.JANUARY, help="days of the year (default: %(default)s)")
+    parser.add_argument("--rate", type=int, default=50, help="flights a second (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    servers = os.environ.get("FLIGHTS_BROKER", "localhost:9092")
+    given = scenario(data.flights(options.days), data.planes())
+    if options.what == "topics":
+        prepare(servers, given)
+        return 0
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    print(f"{feed(servers, given, options.rate, stopping)} flights sent")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""What images are built on where no registry can be reached: a Debian with Python, made by debootstrap."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from docker import DockerClient
+from docker.errors import ImageNotFound
+
+_SUITE: Final = "bookworm"
+PYTHON: Final = "3.11"
+"""Of that suite."""
+
+_INCLUDED: Final = "python3,python3-venv"
+_MIRROR: Final = "TEST_DEBIAN_MIRROR"
+# Documentation, translations, and what package installation leaves behind: nothing that runs here reads it.
+_LEFT_OUT: Final = (
+    "./usr/share/doc/*",
+    "./usr/share/info/*",
+    "./usr/share/locale/*",
+    "./usr/share/man/*",
+    "./var/cache/*",
+    "./var/lib/apt/lists/*",
+    "./var/log/*",
+    "./dev/*",
+    "./proc/*",
+    "./sys/*",
+)
+
+
+class ImageMissingError(Exception):
+    """An image is neither there nor can it be built here. The message names the mend."""
+
+
+def exists(client: DockerClient, tag: str) -> bool:
+    """Whether the engine has the image."""
+    try:
+        client.images.get(tag)
+    except ImageNotFound:
+        return False
+    return True
+
+
+def base_image(client: DockerClient) -> str:
+    """The tag of a Debian with Python, made unless it is there.
+
+    Raises:
+        ImageMissingError: debootstrap is missing, or this is not root.
+        subprocess.CalledProcessError: the packages cannot be had.
+    """
+    recipe = hashlib.sha256(repr((_SUITE, _INCLUDED, _LEFT_OUT)).encode()).hexdigest()[:12]
+    tag = f"redelivery-base:{recipe}"
+    if not exists(client, tag):
+        _make(client, tag)
+    return tag
+
+
+def _make(client: DockerClient, tag: str) -> None:
+    program = shutil.which("debootstrap")
+    if program is None or os.geteuid() != 0:
+        raise ImageMissingError(
+            "no image to build on: debootstrap needs to be installed and run by root (`./dev engine`). With a registry "
+            "in reach set TEST_KAFKA_IMAGE=apache/kafka:4.3.1 and TEST_BASE_IMAGE=python:3.13-slim; "
+            "`./dev test --no-containers` leaves these tests out"
+        )
+    with tempfile.TemporaryDirectory(prefix="redelivery-base-") as folder:
+        root, archive = Path(folder, "root"), Path(folder, "root.tar")
+        command = [program, "--variant=minbase", f"--include={_INCLUDED}", _SUITE, str(root)]
+        if os.environ.get(_MIRROR):
+            command.append(os.environ[_MIRROR])
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        excluded = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
+        pack = [shutil.which("tar") or "tar", "-C", str(root), "--anchored", "--wildcards", *excluded]
+        subprocess.run([*pack, "-cf", str(archive), "."], check=True)
+        repository, _, version = tag.partition(":")
+        with archive.open("rb") as content:
+            client.api.import_image_from_data(content, repository=repository, tag=version)

@@ -1,0 +1,153 @@
+"""The container engine of the tests: the one that answers, else one of their own that ends with them.
+
+    python -m tests.containers.engine      installs what is missing (Debian, root): ./dev engine
+
+A test run never installs anything; it starts what is installed.
+"""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import docker
+from docker.errors import DockerException
+
+from transport.guard import Guarded
+from transport.jars import cache_directory
+
+PACKAGES: Final = ("docker.io", "containerd", "runc", "iptables", "debootstrap")
+
+_START_S: Final = 60.0
+_STOP_S: Final = 20.0
+_LOOK_S: Final = 0.1
+_LEAVE_OUT: Final = "`./dev test --no-containers` leaves the tests with containers out"
+
+
+class EngineMissingError(Exception):
+    """No container engine answers, and none can be started. The message names the mend."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f"no container engine: {problem}. Start Docker, or give your user the right to use it, or run "
+            f"`./dev engine` as root on Debian; {_LEAVE_OUT}"
+        )
+
+
+def answers() -> bool:
+    """Whether an engine answers where ``DOCKER_HOST`` leads, or at the usual socket."""
+    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if host.startswith("unix://") and not _listens(host.removeprefix("unix://")):
+        return False
+    try:
+        client = docker.from_env(timeout=10)
+    except DockerException:
+        return False
+    with contextlib.closing(client):
+        try:
+            return client.ping()
+        except (DockerException, OSError):
+            return False
+
+
+@contextlib.contextmanager
+def engine() -> Iterator[None]:
+    """An engine for the block. One of our own keeps its images in the project's cache, for the next time.
+
+    Raises:
+        EngineMissingError: none answers and none can be started.
+    """
+    if answers():
+        yield
+        return
+    program = shutil.which("dockerd")
+    if program is None:
+        raise EngineMissingError("none answers, and no dockerd is installed")
+    if os.geteuid() != 0:
+        raise EngineMissingError("none answers, and only root can start dockerd")
+    with tempfile.TemporaryDirectory(prefix="redelivery-engine-") as folder, _started(program, Path(folder)) as place:
+        before = os.environ.get("DOCKER_HOST")
+        os.environ["DOCKER_HOST"] = f"unix://{place}"
+        try:
+            yield
+        finally:
+            del os.environ["DOCKER_HOST"]
+            if before is not None:
+                os.environ["DOCKER_HOST"] = before
+
+
+@contextlib.contextmanager
+def _started(program: str, folder: Path) -> Iterator[Path]:
+    data = cache_directory() / "engine"
+    data.mkdir(parents=True, exist_ok=True)
+    place, log = folder / "docker.sock", folder / "log"
+    command = [
+        program,
+        "--storage-driver=overlay2",
+        f"--data-root={data}",
+        f"--exec-root={folder / 'exec'}",
+        f"--pidfile={folder / 'pid'}",
+        f"--host=unix://{place}",
+    ]
+    with log.open("wb") as output:
+        # It ends its containerd in order, also if this process is killed: its guard gives it the time.
+        daemon = Guarded(command, grace_seconds=_STOP_S, stdout=output, stderr=output)
+    try:
+        _await(daemon, place, log)
+        yield place
+    finally:
+        daemon.terminate()
+        try:
+            daemon.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+
+
+def _await(daemon: Guarded, place: Path, log: Path) -> None:
+    end = time.monotonic() + _START_S
+    # It listens when it is ready.
+    while not _listens(str(place)):
+        if daemon.poll() is not None or time.monotonic() > end:
+            tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:])
+            raise EngineMissingError(f"dockerd does not start:\n{tail}\n")
+        time.sleep(_LOOK_S)
+
+
+def _listens(path: str) -> bool:
+    """Looked at first, because the client leaves a socket open where nobody does."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
+
+
+def install() -> None:
+    """Install what the tests with containers need, as far as it is missing.
+
+    Raises:
+        EngineMissingError: this is not Debian or not root.
+        subprocess.CalledProcessError: a package cannot be had.
+    """
+    engine_there = answers() or shutil.which("dockerd") is not None
+    if engine_there and (shutil.which("debootstrap") is not None or os.geteuid() != 0):
+        return
+    apt = shutil.which("apt-get")
+    if os.geteuid() != 0 or apt is None:
+        raise EngineMissingError("it can be installed by root on Debian only")
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    wanted = PACKAGES if not engine_there else ("debootstrap",)
+    subprocess.run([apt, "update", "-qq"], env=quiet, check=True)
+    subprocess.run([apt, "install", "-qq", "--yes", "--no-install-recommends", *wanted], env=quiet, check=True)
+
+
+if __name__ == "__main__":
+    try:
+        install()
+    except EngineMissingError as missing:
+        sys.exit(str(missing))

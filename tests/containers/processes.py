@@ -1,0 +1,152 @@
+"""Workers and schedulers in containers, run as deploy/ runs them; their topics are looked at from outside."""
+
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Final
+
+from docker.models.containers import Container
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.network import Network
+
+from tests.containers.kafka import INTERNAL
+from tests.scenarios.running import Group, Role
+from tests.scenarios.waiting import until
+
+PORT: Final = 9404
+GRACE_S: Final = 20
+"""What an orchestrator gives a container between SIGTERM and SIGKILL."""
+
+SHUTDOWN: Final = "15s"
+"""The group's own bound, within it."""
+
+LOCKED_DOWN: Final[dict[str, Any]] = {
+    "read_only": True,
+    "cap_drop": ["ALL"],
+    "security_opt": ["no-new-privileges"],
+    "tmpfs": {"/tmp": "size=16m,mode=1777"},  # noqa: S108 - in the container
+}
+
+
+class Node:
+    """One container of a group."""
+
+    def __init__(self, container: DockerContainer) -> None:
+        self._started = container.start()
+        self.container: Container = container.get_wrapped_container()
+
+    def probe(self, path: str) -> int | None:
+        """The status, ``None`` without an answer within a second."""
+        url = f"http://{self._started.get_container_host_ip()}:{self._started.get_exposed_port(PORT)}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=1) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+        except OSError:
+            return None
+
+    def ready(self) -> None:
+        """Wait until it says so."""
+        until(lambda: self.probe("/readyz") == 200 or self._ended(), f"{self.container.name} is ready:\n{self.said}")
+
+    def run(self, *command: str) -> tuple[int, str]:
+        """Exit code and output of a command in it."""
+        answer = self._started.exec(list(command))
+        assert answer.exit_code is not None
+        return answer.exit_code, answer.output.decode()
+
+    def stop(self) -> tuple[int, float]:
+        """SIGTERM, and SIGKILL after the grace period, as an orchestrator does; the exit code, and how long it took."""
+        asked = time.monotonic()
+        self.container.stop(timeout=GRACE_S)
+        took = time.monotonic() - asked
+        return int(self.container.wait(timeout=10)["StatusCode"]), took
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.container.kill("SIGKILL")
+        self.container.wait(timeout=10)
+
+    def start_again(self) -> None:
+        """As an orchestrator restarts it: under the same name."""
+        self.container.start()
+
+    @property
+    def said(self) -> str:
+        """The end of its log."""
+        return str(self.container.logs(tail=40).decode(errors="replace"))
+
+    def remove(self) -> None:
+        """Whatever it takes."""
+        self._started.stop()
+
+    def _ended(self) -> bool:
+        self.container.reload()
+        if self.container.status == "exited":
+            raise AssertionError(f"{self.container.name} has ended:\n{self.said}")
+        return False
+
+
+class ContainerGroup:
+    """Starts the containers of a :class:`Group`, with its configuration and a handler mounted at ``/app``."""
+
+    def __init__(self, group: Group, image: str, network: Network) -> None:
+        self.group = group
+        self.nodes: list[Node] = []
+        self._image = image
+        self._network = network
+
+    def prepare(self, *, slots: int = 1, redeliveries: int = 6, delay_ms: int = 200) -> None:
+        """Make topics and configuration: redeliver at most so often, always after the same delay."""
+        policy = {
+            "maximumRedeliveries": redeliveries,
+            "initialRedeliveryDelay": delay_ms,
+            "redeliveryDelay": delay_ms,
+        }
+        self.group.prepare(
+            partitions=4,
+            handler={"callable": "handlers:scripted", "slots": slots},
+            limits={"shutdownTimeout": SHUTDOWN, "rebalanceTimeout": "5s"},
+            policyEntry={"redeliveryPolicy": policy},
+        )
+
+    def worker(self, instance: str | None = "w1") -> Node:
+        """Start a worker."""
+        return self.start("worker", instance)
+
+    def scheduler(self, instance: str | None = "s1") -> Node:
+        """Start a scheduler."""
+        return self.start("scheduler", instance)
+
+    def start(self, role: Role, instance: str | None, *, servers: str = INTERNAL) -> Node:
+        """Start a container: read-only, without rights, its user as the image has it."""
+        named = {} if instance is None else {"REDELIVERY_INSTANCE": instance}
+        container = (
+            DockerContainer(self._image, command=role, network=self._network)
+            .with_envs(OUTPUT=self.group.output, REDELIVERY_KAFKA__BOOTSTRAP_SERVERS=servers, **named)
+            .with_volume_mapping(self.group.file, "/app/redelivery.yaml")
+            .with_volume_mapping(Path(__file__).parent / "app" / "handlers.py", "/app/handlers.py")
+            .with_exposed_ports(PORT)
+            .with_kwargs(**{key: value for key, value in LOCKED_DOWN.items() if key != "tmpfs"})
+        )
+        container.tmpfs = dict(LOCKED_DOWN["tmpfs"])
+        node = Node(container)
+        self.nodes.append(node)
+        return node
+
+    def stop(self) -> None:
+        """End all in order."""
+        for node in self.nodes:
+            node.container.reload()
+            if node.container.status == "running":
+                code, _ = node.stop()
+                assert code == 0, node.said
+
+    def close(self) -> None:
+        """End everything, and show what was said."""
+        for node in self.nodes:
+            print(f"--- {node.container.name}\n{node.said}")  # noqa: T201 - pytest shows it with a failure
+            node.remove()

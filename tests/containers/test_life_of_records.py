@@ -1,0 +1,31 @@
+"""Worker and scheduler containers with a mounted handler: records succeed, are redelivered, and are dead-lettered."""
+
+from tests.containers.processes import ContainerGroup
+from tests.scenarios.running import exactly
+from tests.scenarios.waiting import until
+
+
+def test_records_end_as_their_handler_decides(containers: ContainerGroup) -> None:
+    """Each exactly once, in the outputs or the dead letters; all probes, and the image's own check, are good."""
+    containers.prepare(redeliveries=2)
+    worker, scheduler = containers.worker(), containers.scheduler()
+    worker.ready()
+    scheduler.ready()
+    group = containers.group
+    group.send([*[["ok"]] * 50, *[["raise", "ok"]] * 20, *[["raise", "raise", "ok"]] * 10])
+    group.send([*[["raise"]] * 5, *[["reject"]] * 5], first=80)
+    group.settle()
+    assert group.outputs() == exactly(range(80))
+    assert group.dead() == exactly(range(80, 90))
+
+    for node in (worker, scheduler):
+        assert node.probe("/healthz") == 200
+        assert node.probe("/metrics") == 200
+        assert node.run("python", "-I", "-m", "cli.probe", "/readyz") == (0, "ready\n")
+
+        def health() -> bool:
+            node.container.reload()  # noqa: B023 - asked at once
+            return bool(node.container.health == "healthy")  # noqa: B023
+
+        until(health, "the engine finds it healthy")
+    containers.stop()

@@ -1,0 +1,45 @@
+"""The image is locked down: no root, no writing, nothing that does not run; a handler is mounted or layered in."""
+
+from docker import DockerClient
+
+from tests.containers.context import built
+from tests.containers.kafka_image import ROOT
+from tests.containers.processes import LOCKED_DOWN, ContainerGroup
+
+_OWN_LAYERS_MB = 110
+"""What the image may add to the one it is built on."""
+
+
+def test_it_is_small_and_its_user_is_not_root(client: DockerClient, worker_image: str) -> None:
+    """Its own layers are within bounds, it has no pip, and a numeric user, so that it is seen not to be root."""
+    image = client.images.get(worker_image)
+    own = sum(layer["Size"] for layer in image.history() if "COPY dir:" in layer["CreatedBy"])
+    assert 0 < own < _OWN_LAYERS_MB * 1e6
+    assert image.attrs["Config"]["User"] == "10001:10001"
+    assert client.containers.run(
+        worker_image, ["-c", "import importlib.util as u; print(u.find_spec('pip'))"], entrypoint="python", remove=True
+    ) == b"None\n"  # fmt: skip
+
+
+def test_a_handler_is_layered_in(client: DockerClient, worker_image: str) -> None:
+    """``FROM`` this image and ``COPY`` is all: the configuration is read, without network, root or a writable disk."""
+    recipe = f"FROM {worker_image}\nCOPY quickstart /app\n".encode()
+    image = built(client, "redelivery-layered", {"Dockerfile": recipe, "quickstart": ROOT / "examples" / "quickstart"})
+    said = client.containers.run(image, ["config", "check"], network_mode="none", remove=True, **LOCKED_DOWN)
+    assert said == b"redelivery.yaml: no faults\n"
+
+
+def test_nothing_is_written_and_nobody_is_root(containers: ContainerGroup) -> None:
+    """After a record was handled: the user has no rights, the root file system is as it was, and a write is refused."""
+    containers.prepare()
+    worker = containers.worker()
+    worker.ready()
+    containers.group.send([["ok"]])
+    containers.group.settle()
+    assert worker.run("id", "-u") == (0, "10001\n")
+    assert worker.run("sh", "-c", "grep CapEff /proc/1/status")[1].split()[1] == "0" * 16
+    code, said = worker.run("touch", "/app/x", "/opt/x")
+    assert (code, said.count("Read-only file system")) == (1, 2)
+    places_of_mounts = {"/app", "/app/handlers.py", "/app/redelivery.yaml"}
+    assert {change["Path"] for change in worker.container.diff() or ()} <= places_of_mounts
+    assert worker.run("find", "/tmp", "-mindepth", "1") == (0, "")  # noqa: S108 - in the container

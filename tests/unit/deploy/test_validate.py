@@ -1,0 +1,138 @@
+"""The check of compose file and manifests: ours are valid, what is broken is found, and the parts fit together."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.validate import HERE, compose_faults, manifest_faults, with_defaults
+from topology.configuration import load_settings
+from topology.durations import parse_duration
+from topology.metric_catalogue import LAG
+
+FOLDER = HERE / "kubernetes"
+MANIFESTS = sorted(FOLDER.glob("*.yaml"))
+DEFAULT_SHUTDOWN = timedelta(seconds=25)
+
+
+def documents() -> list[dict[str, Any]]:
+    """All manifests."""
+    return [each for path in MANIFESTS for each in yaml.safe_load_all(path.read_text())]
+
+
+def of_kind(kind: str) -> list[dict[str, Any]]:
+    """Those of a kind; one at least."""
+    found = [each for each in documents() if each["kind"] == kind]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_a_manifest_is_valid(path: Path) -> None:
+    """By Kubernetes' own schemas, unknown fields refused."""
+    assert list(manifest_faults(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "right", "wrong"),
+    [
+        ("worker", "readOnlyRootFilesystem: true", "readOnlyRootFileSystem: true"),
+        ("worker", "periodSeconds: 10", "periodSeconds: often"),
+        ("worker", "kind: StatefulSet", "kind: StatefulPet"),
+        ("disruption", "maxUnavailable: 1", "maxMissing: 1"),
+        ("network", "policyTypes: [Ingress, Egress]", "policyType: [Ingress, Egress]"),
+        ("autoscaling", "minReplicaCount: 2", "minReplicas: 2"),
+        ("autoscaling", 'threshold: "5000"', "threshold: 5000"),
+        ("kustomization", "secretGenerator:", "secretsGenerator:"),
+    ],
+)
+def test_a_broken_manifest_is_found(file: str, right: str, wrong: str) -> None:
+    """A misspelt field, a wrong type, an unknown kind."""
+    text = (FOLDER / f"{file}.yaml").read_text()
+    assert right in text
+    assert list(manifest_faults(text.replace(right, wrong)))
+
+
+def test_the_compose_file_is_valid() -> None:
+    """Its variables at their defaults."""
+    assert list(compose_faults((HERE / "compose.yaml").read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("stop_grace_period: 40s", "stop_grace_periods: 40s"),
+        ("condition: service_healthy", "condition: service_well"),
+        ("read_only: true", "read_only: often"),
+        ("kafka:/var/lib/kafka/data", "kavka:/var/lib/kafka/data"),
+        ("kafka: {condition", "kavka: {condition"),
+    ],
+)
+def test_a_broken_compose_file_is_found(right: str, wrong: str) -> None:
+    """A misspelt key, an unknown condition, a wrong type, names that nobody declares."""
+    text = (HERE / "compose.yaml").read_text()
+    assert right in text
+    assert list(compose_faults(text.replace(right, wrong)))
+
+
+def test_kustomize_takes_every_file() -> None:
+    """Each manifest is among the resources, each file of a generator is there, and its configuration is valid."""
+    (kustomization,) = of_kind("Kustomization")
+    assert sorted(kustomization["resources"]) == [path.name for path in MANIFESTS if path.stem != "kustomization"]
+    files = kustomization["configMapGenerator"][0]["files"] + kustomization["secretGenerator"][0]["envs"]
+    assert all((FOLDER / file).is_file() for file in files)
+    text = (FOLDER / "config" / "redelivery.yaml").read_text()
+    settings = load_settings(text.replace("kafka:\n", "kafka:\n  bootstrap.servers: kafka:9092\n", 1))
+    assert settings.handler is not None
+
+
+def test_grace_periods_are_longer_than_a_shutdown() -> None:
+    """By five seconds at least, in Kubernetes and in compose."""
+    text = (FOLDER / "config" / "redelivery.yaml").read_text()
+    shutdown = parse_duration(yaml.safe_load(text)["limits"]["shutdownTimeout"])
+    assert isinstance(shutdown, timedelta)
+    for each in of_kind("StatefulSet"):
+        grace_s = each["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+        assert timedelta(seconds=grace_s) >= shutdown + timedelta(seconds=5)
+    services = yaml.safe_load(with_defaults((HERE / "compose.yaml").read_text()))["services"]
+    for role in ("worker", "scheduler"):
+        grace = re.fullmatch(r"(\d+)s", services[role]["stop_grace_period"])
+        assert grace is not None
+        assert timedelta(seconds=int(grace[1])) >= DEFAULT_SHUTDOWN + timedelta(seconds=5)
+
+
+def test_pods_have_a_name_probes_and_no_rights() -> None:
+    """The instance is the pod's name; probes ask where the image answers; nothing is written, nobody is root."""
+    for each in of_kind("StatefulSet"):
+        pod = each["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        (instance,) = [entry for entry in container["env"] if entry["name"] == "REDELIVERY_INSTANCE"]
+        assert instance["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
+        assert container["livenessProbe"]["httpGet"] == container["startupProbe"]["httpGet"]
+        assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+        assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+        assert container["ports"] == [{"name": "metrics", "containerPort": 9404}]
+        assert "REDELIVERY_METRICS__PORT=9404" in (HERE / "Dockerfile").read_text()
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+def test_what_is_selected_is_there() -> None:
+    """Services, budgets and the autoscaler name pods that exist, and the query a metric of the catalogue."""
+    sets = {each["metadata"]["name"]: each for each in of_kind("StatefulSet")}
+    labels = [each["spec"]["template"]["metadata"]["labels"] for each in sets.values()]
+    for each in of_kind("PodDisruptionBudget"):
+        assert each["spec"]["selector"]["matchLabels"].items() <= labels[0].items() | labels[1].items()
+    for each in of_kind("Service"):
+        assert each["spec"]["selector"] == sets[each["metadata"]["name"]]["spec"]["selector"]["matchLabels"]
+    (scaled,) = of_kind("ScaledObject")
+    assert scaled["spec"]["scaleTargetRef"]["name"] in sets
+    assert "replicas" not in sets["worker"]["spec"]
+    assert f"{LAG.name}{{" in scaled["spec"]["triggers"][0]["metadata"]["query"]
