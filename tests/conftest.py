@@ -3,7 +3,6 @@
 import os
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,6 @@ from transport.embedded import EmbeddedKafka
 pytest_plugins = ["pytester", "tests.crash.table"]
 
 _SKIPPED: list[str] = []
-_CRASHES = Path(__file__).parent / "crash"
 _IMAGES_S = 600
 """The first of the tests with containers waits for the images."""
 
@@ -64,14 +62,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks what needs the broker by what it asks for, and leaves out what was not asked for of the crashes.
 
-    Where tests run in several processes, those of crashes stay together: they begin theirs several at once. Those
-    with containers share an engine and are left out there: ``./dev test`` runs them before, in one process.
+    Where tests run in several processes, those with containers are left out, for they share an engine:
+    ``./dev test`` runs them before, in one process.
     """
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.kafka)
-        if _CRASHES in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("crash"))
         if "client" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.containers)
             item.add_marker(pytest.mark.timeout(_IMAGES_S))

@@ -49,7 +49,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
             pass
         """
     )
-    names = ("kafka", "containers", "crash", "full", "timeout(s)", "xdist_group(name)")
+    names = ("kafka", "containers", "crash", "full", "timeout(s)")
     markers = "".join(f"\n {name}: of ours" for name in names)
     pytester.makeini(f"[pytest]\nmarkers ={markers}")
     return pytester
