@@ -86,6 +86,11 @@ class Committer:
             return True
         return now >= self._rested_s and (not more_to_come or now - self._since_s >= LINGER_S)
 
+    @property
+    def halting(self) -> bool:
+        """Whether a decision halts the worker, once what ended before it is written: nothing more may be begun."""
+        return bool(self.batch.halts or (self._written is not None and self._written.halts))
+
     def begin(self, dirty: Iterable[Assigned]) -> None:
         """Begin to write the batch, and start the next. No write may be under way.
 

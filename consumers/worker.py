@@ -165,6 +165,8 @@ class Worker:
 
     def _hand_out(self) -> None:
         """Keep every slot busy, and some units in line, so that no slot waits for this thread."""
+        if self._committer.halting:
+            return
         usable = self._usable
         if self._notes.exclusive:
             unit = self._notes.next_alone() if usable > 0 else None

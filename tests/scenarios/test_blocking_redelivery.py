@@ -6,9 +6,10 @@ from tests.scenarios.deliveries import Delivery
 from tests.scenarios.running import Group, exactly, script
 from tests.scenarios.waiting import until
 
-_DELAY_S = 4.0
+_DELAY_S = 8.0
+"""Enough for another worker to start and get the partition meanwhile."""
 _WAITS, _POISON = 3, 6
-_POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 4000, "redeliveryDelay": 4000}}
+_POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 8000, "redeliveryDelay": 8000}}
 
 
 def _calls(group: Group, n: int, at_least: int) -> list[Delivery]:
