@@ -30,7 +30,6 @@ _TUNING = "it tunes the broker's own memory, dispatch or advisories; Kafka has i
 _REASONS = {
     "expireMessagesPeriod": "an expired record is found when it is read, there is no scan",
     "maxExpirePageSize": "an expired record is found when it is read, there is no scan",
-    "persistJMSRedelivered": "see handler.persistDeliveryCountBeforeDelivery",
     "sendDuplicateFromStoreToDLQ": "Kafka's store has no such duplicates",
     "timeStampingBrokerPlugin": "set JMSExpiration in the producer",
 }
@@ -134,6 +133,8 @@ class _ActiveMqXml:
         found = self._entry(entry)
         attributes = self._beans.attributes(entry)
         strategy = attributes.pop("deadLetterStrategy", None)
+        if attributes.pop("persistJMSRedelivered", False):
+            self._persist_counts(entry)
         for attribute, text in attributes.items():
             if attribute not in {*_TARGETS, "id", "destination"}:
                 self._left(entry, f"{attribute}={text}", _REASONS.get(attribute, _TUNING))
@@ -146,6 +147,14 @@ class _ActiveMqXml:
         for candidate in candidates[-1:] or self._beans.referred(entry, "deadLetterStrategy", strategy):
             found["deadLetterStrategy"] = {candidate.name: self._strategy(candidate)}
         return found
+
+    def _persist_counts(self, entry: Element) -> None:
+        self._imported.handler["persistDeliveryCountBeforeDelivery"] = True
+        self._imported.note(
+            entry.line,
+            "persistJMSRedelivered=true becomes handler.persistDeliveryCountBeforeDelivery, which is about all sources "
+            "of the worker",
+        )
 
     def _one_strategy(self, element: Element) -> list[Element]:
         if len(element.children) != 1:

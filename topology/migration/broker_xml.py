@@ -21,10 +21,10 @@ ROOT = "configuration"
 _NAMESPACE = "urn:activemq:core"
 _INCLUDE = "http://www.w3.org/2001/XInclude"
 _ELSEWHERE = {
-    "persist-delivery-count-before-delivery": "set handler.persistDeliveryCountBeforeDelivery, which does it",
     "max-redelivery-records": "a redelivery is one record here, nothing is updated in place",
     "message-expiry-scan-period": "an expired record is found when it is read, there is no scan",
 }
+_PERSIST = "persist-delivery-count-before-delivery"
 _MARKERS = 2
 _NOT_OURS = "it is about the broker's own memory, paging, consumers or resources; Kafka has its own ways"
 
@@ -93,8 +93,9 @@ class _BrokerXml:
             return
         if child.name not in CORE_NAMES:
             self._refuse(child, f"<{child.name}> is not allowed in <core>")
-        if child.name in CORE:
-            self._checked(child, CORE[child.name])
+        found = self._checked(child, CORE[child.name]) if child.name in CORE else None
+        if child.name == _PERSIST and found is True:
+            self._imported.handler["persistDeliveryCountBeforeDelivery"] = True
         if child.name in CHOICES:
             self._chosen(child)
         if child.name in _ELSEWHERE:

@@ -17,6 +17,7 @@ from topology.migration.schema import words
 from topology.percent import decoded, decoded_query
 
 _JMS = "jms."
+_NON_BLOCKING = "nonBlockingRedelivery"
 _POLICY = "redeliveryPolicy."
 _ILLEGAL = re.compile(r"[\x00-\x20\x7f<>\"{}|\\^`]|%(?![0-9a-fA-F]{2})")
 _NO_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//)?")
@@ -40,7 +41,7 @@ _FACTORY_FLAGS = words(
             useRetroactiveConsumer exclusiveConsumer sendAcksAsync messagePrioritySupported useCompression
             objectMessageSerializationDefered dispatchAsync alwaysSessionAsync optimizeAcknowledge
             nestedMapAndListEnabled statsEnabled useDedicatedTaskRunner checkForDuplicates
-            transactedIndividualAck nonBlockingRedelivery rmIdFromConnectionId consumerExpiryCheckEnabled
+            transactedIndividualAck rmIdFromConnectionId consumerExpiryCheckEnabled
             trustAllPackages watchTopicAdvisories
             """
 )
@@ -71,7 +72,6 @@ _PREFETCH_NUMBERS = frozenset(
 _SECRETS = frozenset(("password", "userName"))
 
 _REASONS = {
-    "nonBlockingRedelivery": "set handler.nonBlockingRedelivery; it is true by default, false keeps the order",
     "optimizeAcknowledge": "offsets are committed for a batch at a time, see limits.batch",
     "optimizeAcknowledgeTimeOut": "offsets are committed for a batch at a time, see limits.batch",
     "checkForDuplicates": "Kafka's transactions see to that",
@@ -109,6 +109,12 @@ def read_connection_uri(uri: str) -> Imported:
         raise MigrationError(name, f"has an option without a value ({empty!r}); the connection factory fails on it")
     for key, value in unknown.items():
         imported.note(None, f"{_JMS}{key}={value} cannot be set; a real client ignores it and then cannot connect")
+    if _NON_BLOCKING not in imported.handler:
+        imported.note(
+            None,
+            f"{_JMS}{_NON_BLOCKING} is not set, so a client waits for a failed record before it goes on; here later "
+            f"records overtake it: set handler.{_NON_BLOCKING} to false for the client's way",
+        )
     for key in rest:
         imported.note(None, f"{key} is not carried over: it is about the connection to the broker")
     return imported
@@ -156,6 +162,9 @@ def _take(key: str, value: str | None, imported: Imported) -> bool:
         taken = _setter(key.removeprefix("blobTransferPolicy.")) in {"brokerUploadUrl", "defaultUploadUrl", "uploadUrl"}
     else:
         known = _setter(key)
+        if known == _NON_BLOCKING and value is not None:
+            imported.handler[known] = _flag(known, value, imported)
+            return True
         taken = (
             (known in _FACTORY_FLAGS and value is not None)
             or (known in _FACTORY_NUMBERS and java_integer(value, _FACTORY_NUMBERS[known]) is not None)
@@ -176,9 +185,7 @@ def _take_policy(name: str, value: str | None, imported: Imported) -> bool:
     if value is None:
         return False
     if name in _FLAGS:
-        policy[name] = java_boolean(value)
-        if value.lower() not in {"true", "false"}:
-            imported.note(None, f"{_JMS}{_POLICY}{name}={value} means false: only true is true")
+        policy[name] = _flag(_POLICY + name, value, imported)
         return True
     found: float | None = java_double(value) if name == "backOffMultiplier" else None
     if name in _SIZES:
@@ -187,6 +194,12 @@ def _take_policy(name: str, value: str | None, imported: Imported) -> bool:
         return False
     policy[name] = found
     return True
+
+
+def _flag(name: str, value: str, imported: Imported) -> bool:
+    if value.lower() not in {"true", "false"}:
+        imported.note(None, f"{_JMS}{name}={value} means false: only true is true")
+    return java_boolean(value)
 
 
 def _setter(name: str) -> str:

@@ -45,13 +45,15 @@ class Note:
 class Imported:
     """Our configuration as plain data, and what else is to be said.
 
-    ``dialect`` is ``activemq`` or ``artemis``; ``section`` is what stands below that name.
+    ``dialect`` is ``activemq`` or ``artemis``; ``section`` is what stands below that name, ``handler`` what stands
+    below ``handler``: all but the function itself, which no broker knows.
     ``destinations`` are those the file itself names, as people write them.
     """
 
     name: str
     dialect: str
     section: dict[str, Any] = field(default_factory=dict)
+    handler: dict[str, Any] = field(default_factory=dict)
     destinations: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 

@@ -14,9 +14,12 @@ from topology.migration.result import Imported, MigrationError
 
 _HEAD = """\
 # Imported from {source}.
-# Set group and kafka, and list the topics you consume under sources; then run
+# Set {blanks}, and list the topics you consume under sources; then run
 #   redelivery config check, redelivery explain DESTINATION..., redelivery topology plan
 """
+_CALLABLE = "handlers:handle"
+"""Stands for the user's function."""
+
 _WILD = frozenset("*>#?")
 
 
@@ -61,10 +64,13 @@ def _text(imported: Imported, sources: list[dict[str, str]]) -> str:
         "group": "migrated",
         "kafka": {"bootstrap.servers": "localhost:9092"},
         "sources": sources,
-        imported.dialect: imported.section,
     }
+    if imported.handler:
+        document["handler"] = {"callable": _CALLABLE, **imported.handler}
+    document[imported.dialect] = imported.section
     body = yaml.safe_dump(_escaped(document), sort_keys=False, allow_unicode=True, width=110)
-    return _HEAD.format(source=" ".join(imported.name.split())[:200]) + body
+    blanks = "group, kafka and handler.callable" if imported.handler else "group and kafka"
+    return _HEAD.format(source=" ".join(imported.name.split())[:200], blanks=blanks) + body
 
 
 def _escaped(value: Any) -> Any:  # noqa: ANN401 - a YAML document
