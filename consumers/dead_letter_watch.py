@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
+from consumers.beside import beside
 from consumers.clock import Clock, monotonic_s, thread_s
 from consumers.dead_letter_count import DeadLetterCount
 from consumers.observer import DeadLettersKept, Observer
@@ -22,7 +23,6 @@ from topology.settings import Settings
 from topology.sweep_plan import sweep_plan
 from transport.admin import ClusterAdmin
 from transport.assigned_reader import AssignedReader
-from transport.errors import TransportError
 from transport.owners import Owners
 from transport.protocols import Partition
 
@@ -45,8 +45,6 @@ _AGAIN_S = 30.0
 
 _MANY = 50_000
 """So many dead letters yet to be counted are told about in the log."""
-
-_LEAVE_S = 5.0
 
 
 class Watch:
@@ -141,34 +139,24 @@ class Watch:
             _log.info("all dead letters are counted")
 
 
-@contextmanager
-def watching(settings: Settings, observer: Observer, share: Callable[[], Share], clock: Clock) -> Iterator[None]:
+def watching(
+    settings: Settings, observer: Observer, share: Callable[[], Share], clock: Clock
+) -> AbstractContextManager[None]:
     """Watch, in a thread, while the block runs, if there is an endpoint that would show it.
 
-    What goes wrong is logged and tried again from the start; until then there are no figures rather than old ones.
+    After an error it begins again from the start; until then there are no figures rather than old ones.
     """
     if settings.metrics.port is None:
-        yield
-        return
-    ended = threading.Event()
+        return nullcontext()
 
-    def work() -> None:
-        while not ended.is_set():
-            try:
-                Watch(settings, observer, share, clock).run(ended)
-            except TransportError as error:
-                _log.warning("dead letters are not counted now: %s", error)
-            except Exception:  # noqa: BLE001 - what only measures must not end what works
-                _log.exception("dead letters are not counted now")
-            if not ended.is_set():
-                observer.dead_letters_kept(DeadLettersKept())
-                observer.unowned({})
-                ended.wait(_AGAIN_S)
+    def forget() -> None:
+        observer.dead_letters_kept(DeadLettersKept())
+        observer.unowned({})
 
-    thread = threading.Thread(target=work, name="dead-letters", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(_LEAVE_S)
+    return beside(
+        "dead-letters",
+        lambda ended: Watch(settings, observer, share, clock).run(ended),
+        "dead letters are not counted",
+        again_s=_AGAIN_S,
+        failed=forget,
+    )
