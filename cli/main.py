@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli import config, exit_codes, topology
+from cli import config, exit_codes, pipeline, topology
 from cli.broker import broker
 from cli.errors import ReportingGroup
 from cli.explain import explain
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 app.add_typer(topology.app, name="topology")
 app.add_typer(config.app, name="config")
+app.add_typer(pipeline.app, name="pipeline")
 app.command()(worker)
 app.command()(scheduler)
 app.command()(explain)

@@ -13,7 +13,7 @@ from topology.serde_rules import serde_rules
 from topology.settings import Mode, Ordering, Settings
 from topology.violations import Violation
 
-OUR_PACKAGES = frozenset({"cli", "consumers", "serdes", "topology", "transport"})
+OUR_PACKAGES = frozenset({"cli", "consumers", "pipeline", "serdes", "topology", "transport"})
 """Top-level packages of this project: a module of the same name beside the configuration would never be found."""
 
 

@@ -96,8 +96,12 @@ def _parsed(line: str) -> Jar:
     return Jar(group, artifact, version, sha256)
 
 
-def kafka_jars(cache: Path | None = None, lock_file: Path = LOCK_FILE) -> tuple[Path, ...]:
+def kafka_jars(
+    cache: Path | None = None, lock_file: Path = LOCK_FILE, what: str = f"Apache Kafka {KAFKA_VERSION}"
+) -> tuple[Path, ...]:
     """Gives the class path of the embedded broker, every jar of it verified against its pinned SHA-256.
+
+    With another ``lock_file`` it gives the jars that are pinned there; ``what`` names them to people.
 
     What is missing is fetched into ``cache`` (default: ``cache_directory()``) with a progress line on standard error;
     when nothing is missing there is no network traffic. Several processes may do this at the same time.
@@ -110,7 +114,7 @@ def kafka_jars(cache: Path | None = None, lock_file: Path = LOCK_FILE) -> tuple[
     jars = locked_jars(lock_file)
     missing = [jar for jar in jars if not (directory / jar.name).exists()]
     if missing:
-        _fetch(missing, directory)
+        _fetch(missing, directory, what)
     for jar in jars:
         if jar not in missing:
             _verify(jar, directory / jar.name)
@@ -124,7 +128,7 @@ def _verify(jar: Jar, path: Path, *, wanted_at: Path | None = None) -> None:
         raise JarMismatchError(jar, path if wanted_at is None else wanted_at, found)
 
 
-def _fetch(jars: list[Jar], directory: Path) -> None:
+def _fetch(jars: list[Jar], directory: Path, what: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     # A jar appears in the cache complete and verified or not at all: it is renamed there from a directory beside it.
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=directory) as staging:
@@ -139,10 +143,10 @@ def _fetch(jars: list[Jar], directory: Path) -> None:
             _verify(jar, fetched, wanted_at=directory / jar.name)
             fetched.replace(directory / jar.name)
 
-        _in_parallel(fetch, jars)
+        _in_parallel(fetch, jars, what)
 
 
-def _in_parallel(fetch: Callable[[Jar], None], jars: Iterable[Jar]) -> None:
+def _in_parallel(fetch: Callable[[Jar], None], jars: Iterable[Jar], what: str) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with (
         Progress(*columns, console=Console(stderr=True)) as progress,
@@ -151,7 +155,7 @@ def _in_parallel(fetch: Callable[[Jar], None], jars: Iterable[Jar]) -> None:
         fetching = [pool.submit(fetch, jar) for jar in jars]
         try:
             for done in progress.track(
-                as_completed(fetching), total=len(fetching), description=f"fetching Apache Kafka {KAFKA_VERSION} (once)"
+                as_completed(fetching), total=len(fetching), description=f"fetching {what} (once)"
             ):
                 done.result()
         except BaseException:

@@ -17,7 +17,7 @@ CHOSEN_BASE: Final = "TEST_BASE_IMAGE"
 """The environment variable with the image to build on, as in ``python:3.13-slim``. Its pip fetches the packages."""
 
 _LOCKS: Final = (ROOT / "requirements" / "build.txt", ROOT / "requirements" / "runtime.txt")
-_PACKAGES: Final = ("cli", "consumers", "serdes", "topology", "transport")
+_PACKAGES: Final = ("cli", "consumers", "pipeline", "serdes", "topology", "transport")
 _BUILDER: Final = b"""
 ARG BASE
 FROM ${BASE}

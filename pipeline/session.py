@@ -1,0 +1,87 @@
+"""The Spark session that all jobs run in.
+
+With nothing set it is ``local[*]`` in this process, on the Java that is found and with the jars that are pinned. Under
+``spark-submit`` everything that was submitted stands: master, memory, jars.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pipeline.errors import SparkUnavailableError
+from pipeline.spark_java import find_spark_java
+from transport.jars import kafka_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JARS_LOCK: Final = Path(__file__).with_name("spark_jars.txt")
+
+_CONNECTOR: Final = "spark-sql-kafka"
+_LOOPBACK: Final = "127.0.0.1"
+
+_DEFAULTS: Final = {
+    # Epoch ms and days mean the same wherever a job runs.
+    "spark.sql.session.timeZone": "UTC",
+    # Of two tasks with one identity the older is fenced: to start a second one on purpose only disturbs the first.
+    "spark.speculation": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A shuffle of the default 200 partitions costs more than it sorts, where a topic has a few.
+    "spark.sql.shuffle.partitions": "8",
+}
+
+
+@contextmanager
+def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """Open a session and close it again.
+
+    Args:
+        name: of the application, as Spark shows it.
+        settings: Spark's own, by their own names; they win over our defaults, not over what was submitted.
+
+    Raises:
+        SparkUnavailableError: PySpark, its Java or its jars cannot be had.
+    """
+    try:
+        from pyspark import SparkConf  # noqa: PLC0415 - an optional dependency
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+    except ImportError as error:
+        raise SparkUnavailableError(
+            f"PySpark is not installed ({error}); install kafka-redelivery with its extra 'spark'"
+        ) from error
+    chosen = {**_DEFAULTS, **(settings or {})}
+    # Under spark-submit there is a JVM already, which knows what was submitted.
+    fixed = dict(SparkConf().getAll()) if "PYSPARK_GATEWAY_PORT" in os.environ else _alone(chosen)
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**chosen, **fixed}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _alone(chosen: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a session that nobody submitted: driver and executor are this process and a JVM it starts."""
+    os.environ["JAVA_HOME"] = str(find_spark_java())
+    os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    # The workers are this interpreter, whatever python3 on PATH is.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    alone = {
+        "spark.master": chosen.get("spark.master", "local[*]"),
+        "spark.driver.host": _LOOPBACK,
+        "spark.driver.bindAddress": _LOOPBACK,
+    }
+    given = chosen.get("spark.jars", "")
+    if _CONNECTOR not in given:
+        ours = ",".join(str(path) for path in kafka_jars(lock_file=JARS_LOCK, what="Spark's Kafka connector"))
+        alone["spark.jars"] = f"{given},{ours}" if given else ours
+    return alone

@@ -1,0 +1,41 @@
+"""Spark runs with nothing but what the README sets up."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.errors import SparkUnavailableError
+from pipeline.spark_java import find_spark_java
+from tests.scenarios.cluster import Cluster, Sent
+
+
+def test_spark_reads_kafka(spark: SparkSession, cluster: Cluster, unique: str) -> None:
+    """A session reads a topic with the jars that are pinned, and runs Python of this environment over it."""
+    cluster.create(unique)
+    cluster.produce(unique, [Sent(b"value", b"key")])
+    options = {
+        "kafka.bootstrap.servers": cluster.servers,
+        "kafka.isolation.level": "read_committed",
+        "subscribe": unique,
+    }
+
+    read = spark.read.format("kafka").options(**options).load().select("key", "value")
+
+    found = read.mapInArrow(_as_it_is, "key binary, value binary").collect()
+    assert [(bytes(row.key), bytes(row.value)) for row in found] == [(b"key", b"value")]
+
+
+def _as_it_is(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def test_no_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where no Java is found the error says which package brings one."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(SparkUnavailableError, match="openjdk-17-jre-headless"):
+        find_spark_java()
