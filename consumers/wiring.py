@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from queue import SimpleQueue
@@ -21,7 +20,8 @@ from typing import NamedTuple
 from consumers.assignment import Assignment
 from consumers.batch import Shared
 from consumers.children import Children
-from consumers.clock import failure_clock_ms, steady_s, wall_clock_ms
+from consumers.clients import Instance, reader_of, writer_of
+from consumers.clock import failure_clock_ms, wall_clock_ms
 from consumers.codecs import codecs
 from consumers.committer import Committer
 from consumers.dead_letter_watch import watching
@@ -38,44 +38,25 @@ from consumers.room import batch_bytes
 from consumers.routes import Route, Waiting
 from consumers.scheduler import Scheduler
 from consumers.slots import AsyncSlots, Slots, ThreadSlots
-from consumers.sweep_clock import SweepClock
-from consumers.sweeper import Parts as SweeperParts
-from consumers.sweeper import Sweeper
-from consumers.sweeping import sweeping
+from consumers.sweeping import sweepers, sweeping
 from consumers.unit import Unit
 from consumers.worker import Parts, Worker
 from serdes.codec import Codec
 from topology.decision import Failure
 from topology.durations import format_duration
-from topology.settings import HandlerSection, Isolation, Mode, Ordering, Settings
-from topology.sweep_plan import sweep_plan, sweeper_group
+from topology.settings import HandlerSection, Isolation, Ordering, Settings
 from topology.tiers import tier_set
-from transport.broker_time import BrokerTime
-from transport.client_config import (
-    LEISURELY,
-    Config,
-    admin_config,
-    consumer_config,
-    is_cooperative,
-    is_new_protocol,
-    producer_config,
-    source_start,
-)
-from transport.far_ends import FarEnds
-from transport.orphans import OrphanWatch
+from transport.client_config import source_start
 from transport.preflight import verify
-from transport.protocols import Group, Partition, Writer
+from transport.protocols import Partition
 from transport.reader import Reader
-from transport.removal import Remover
 from transport.topics import TopicDirectory
 from transport.trim import trimming
 from transport.write_thread import WriteThread
-from transport.writer import AutoWriter, TransactedWriter
 
 _log = logging.getLogger(__name__)
 
 _OBJECTS_BETWEEN_SEARCHES = 20_000
-_AS_IT_IS: Config = {}
 
 
 def run_worker(settings: Settings, base: Path) -> None:
@@ -102,10 +83,10 @@ def run_worker(settings: Settings, base: Path) -> None:
         routes = _routes(settings, base)
         outputs = {output.topic: codecs(output, base) for output in settings.outputs}
         verify(settings)
-        instance = _Instance.of(settings)
+        instance = Instance.of(settings)
         health = Health(settings.metrics.stalled_after)
         observer = stack.enter_context(serve_metrics(settings, "worker", instance.name, health))
-        reader = _reader(settings, settings.group, instance)
+        reader = reader_of(settings, settings.group, instance)
         worker = _worker(settings, section, handler, routes, outputs, reader, instance, _Told(observer, health))
         topics = ", ".join(name for route in routes for name in (route.source, route.ready))
         with (
@@ -133,14 +114,14 @@ def run_scheduler(settings: Settings) -> None:
         TransportError: it could not go on.
     """
     verify(settings)
-    instance = _Instance.of(settings)
+    instance = Instance.of(settings)
     health = Health(settings.metrics.stalled_after)
     with serve_metrics(settings, "scheduler", instance.name, health) as observer, trimming(settings, wall_clock_ms):
-        reader = _reader(settings, f"{settings.group}.scheduler", instance, of_tiers=True)
-        writer = WriteThread(_writer(settings, "scheduler", instance, reader))
+        reader = reader_of(settings, f"{settings.group}.scheduler", instance, of_tiers=True)
+        writer = WriteThread(writer_of(settings, "scheduler", instance, reader))
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=health)
         with (
-            sweeping(_sweeper(settings, instance, observer)),
+            sweeping(sweepers(settings, instance, observer)),
             watching(settings, observer, scheduler.share, wall_clock_ms),
             _collected_rarely(),
             _until_signalled(scheduler.stop, settings.limits.shutdown_timeout),
@@ -148,34 +129,6 @@ def run_scheduler(settings: Settings) -> None:
         ):
             _log.info("scheduler %s of group %s reads the group's tiers", instance.name, settings.group)
             scheduler.run()
-
-
-def _sweeper(settings: Settings, instance: _Instance, observer: Observer) -> Callable[[], Sweeper] | None:
-    """What makes a sweeper, ``None`` where no dead letter expires."""
-    plan = sweep_plan(settings)
-    if not plan.expiring:
-        return None
-
-    def make() -> Sweeper:
-        group = sweeper_group(settings.group)
-        reader = _reader(settings, group, instance, adjusted=LEISURELY)
-        try:
-            return Sweeper(
-                plan,
-                SweeperParts(
-                    reader=reader,
-                    writer=_writer(settings, "sweeper", instance, reader) if plan.moving else None,
-                    remover=Remover(settings.kafka),
-                    time=BrokerTime(settings.kafka, group, reader),
-                    clock=SweepClock(wall_clock_ms, steady_s),
-                    observer=observer,
-                ),
-            )
-        except BaseException:
-            reader.close()
-            raise
-
-    return make
 
 
 def _routes(settings: Settings, base: Path) -> list[Route]:
@@ -193,7 +146,7 @@ def _worker(
     routes: list[Route],
     outputs: Mapping[str, tuple[Codec, Codec]],
     reader: Reader,
-    instance: _Instance,
+    instance: Instance,
     told: _Told,
 ) -> Worker:
     naming = settings.naming()
@@ -217,7 +170,7 @@ def _worker(
         blocking=not section.non_blocking_redelivery,
     )
     slots: Slots = (AsyncSlots if handler.asynchronous else ThreadSlots)(section.slots, processor, done)
-    writer = WriteThread(_writer(settings, "worker", instance, reader), wake=lambda: done.put(None))
+    writer = WriteThread(writer_of(settings, "worker", instance, reader), wake=lambda: done.put(None))
     return Worker(
         Parts(
             reader=reader,
@@ -256,44 +209,6 @@ class _Told(NamedTuple):
 
     observer: Observer
     health: Health
-
-
-@dataclass(frozen=True, slots=True)
-class _Instance:
-    """This process's name, and whether it survives a restart."""
-
-    name: str
-    stable: bool
-
-    @classmethod
-    def of(cls, settings: Settings) -> _Instance:
-        if settings.instance is not None:
-            return cls(settings.instance, stable=True)
-        name = f"random-{secrets.token_hex(4)}"
-        _log.warning(
-            "no stable instance name is configured, this process calls itself %s: if it is killed, its partitions wait "
-            "until the broker gives it up (by default at most 45 s); set 'instance' (or REDELIVERY_INSTANCE) to a name "
-            "that is unique and survives a restart",
-            name,
-        )
-        return cls(name, stable=False)
-
-
-def _reader(
-    settings: Settings, group: str, instance: _Instance, *, of_tiers: bool = False, adjusted: Config = _AS_IT_IS
-) -> Reader:
-    static = f"{group}.{instance.name}" if instance.stable else None
-    config = consumer_config(settings.kafka, group=group, instance=static, of_tiers=of_tiers) | adjusted
-    in_steps = static is not None and is_cooperative(config) and not is_new_protocol(config)
-    orphans = OrphanWatch(admin_config(settings.kafka), group) if in_steps else None
-    return Reader(config, orphans, None if settings.metrics.port is None else FarEnds(settings.kafka))
-
-
-def _writer(settings: Settings, role: str, instance: _Instance, group: Group) -> Writer:
-    if settings.mode is Mode.AUTO:
-        return AutoWriter(producer_config(settings.kafka, transactional_id=None), group)
-    identity = f"{settings.group}.{role}.{instance.name}"
-    return TransactedWriter(producer_config(settings.kafka, transactional_id=identity), group)
 
 
 @contextmanager
