@@ -13,6 +13,7 @@ from cli.errors import ReportingGroup
 from cli.explain import explain
 from cli.importing import import_configuration
 from cli.run import scheduler, worker
+from cli.sweep import sweep
 
 _EPILOG = "\n".join(["Exit codes", *(f"{code:>3} {text}" for code, text in exit_codes.MEANINGS.items())])
 
@@ -30,6 +31,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(pipeline.app, name="pipeline")
 app.command()(worker)
 app.command()(scheduler)
+app.command()(sweep)
 app.command()(explain)
 app.command(name="import")(import_configuration)
 app.command()(broker)

@@ -29,6 +29,10 @@ class EndpointError(ConsumersError):
         self.port = port
 
 
+class SweepError(ConsumersError):
+    """A pass of the sweeper could not be made: others are at it, or Kafka does not let its topics be read."""
+
+
 class HaltedError(ConsumersError):
     """The worker stopped to protect data: going on would lose a record or handle none.
 

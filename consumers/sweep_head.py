@@ -60,6 +60,12 @@ class Head:
         self.wake_ms = 0
         """While it rests: when it is to be read on."""
 
+        self.expires_ms = 0
+        """While it rests: when its head expires, or has expired (epoch ms); 0 = never."""
+
+        self.problem = ""
+        """Why the broker refused something, the last time that it did."""
+
         self._newest_ms = 0
         self._refused: int | None = None
         """The offset of a record whose copy was refused: it stays for now."""
@@ -84,6 +90,7 @@ class Head:
             fate = fate_of(headers_of(message), self._group, appended_ms, self._newest_ms)
         except UnreadableHeadersError:
             fate = Fate(0, ours=False, source="")
+        self.expires_ms = fate.expires_ms
         if offset == self._refused:
             self._pause(Rest.REFUSED, now_ms + _AGAIN_MS)
         elif not fate.expires_ms:
@@ -115,12 +122,14 @@ class Head:
         """All below :attr:`clear_to` is gone."""
         self.start, self.expired = self.clear_to, 0
 
-    def refuse(self, offset: int) -> None:
+    def refuse(self, offset: int, problem: str) -> None:
         """The copy of this record was refused; until the next wake nothing is done about it."""
         self._refused = offset
+        self.problem = problem
 
-    def give_up(self, now_ms: int) -> None:
+    def give_up(self, now_ms: int, problem: str) -> None:
         """The broker refuses to remove: rest, and begin anew after a while."""
+        self.problem = problem
         self.rewind(self.start)
         self._pause(Rest.REFUSED, now_ms + _AGAIN_MS)
 

@@ -25,14 +25,9 @@ class Moves:
     """For each copy the dead letter that it stands for."""
 
     @property
-    def places(self) -> set[Partition]:
-        """The partitions of those."""
-        return {place for place, _ in self.owners}
-
-    @property
-    def numbers(self) -> Counter[str]:
-        """How many there are of each dead-letter topic."""
-        return Counter(place.topic for place, _ in self.owners)
+    def numbers(self) -> Counter[Partition]:
+        """How many there are of each partition."""
+        return Counter(place for place, _ in self.owners)
 
 
 class Mover:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event
 
 from consumers.clock import monotonic_s, thread_s
-from consumers.observer import Observer, SweepStanding, Swept
+from consumers.observer import Observer
 from consumers.sweep_clock import SweepClock
 from consumers.sweep_head import Head, Rest
 from consumers.sweep_moves import Mover, Moves
+from consumers.sweep_tally import Tally
 from topology.progress import Checkpoint
 from topology.sweep_plan import SweepPlan
 from transport.broker_time import BrokerTime, NoTimeError
-from transport.errors import MissingOffsetError, ReaderError, WriteUndoneError
+from transport.errors import MissingOffsetError, ReaderError, TopicForbiddenError, WriteUndoneError
 from transport.protocols import Message, Partition, Writer
-from transport.reader import Reader
+from transport.reader import PATIENCE_S, Reader
 from transport.removal import Remover
 
 _log = logging.getLogger(__name__)
@@ -38,8 +39,9 @@ _LONGEST_WAIT_S = 1.0
 _COMPARE_S = 60.0
 """So long what the brokers' clock said is good for."""
 
-_TELL_S = 1.0
-_LOG_S = 60.0
+_LOOK_S = 600.0
+"""After so long a topic that may not be read is tried again."""
+
 _UNDONE_S = 1.0
 
 
@@ -73,28 +75,68 @@ class Sweeper:
         self._clock = parts.clock
         self._heads: dict[Partition, Head] = {}
         self._mover = Mover(plan, parts.reader, parts.writer)
+        self.tally = Tally(parts.observer, parts.clock)
         self._compared_s: float | None = None
-        self._removed: Counter[str] = Counter()
-        self._told_s = self._logged_s = 0.0
+        self._topics: dict[str, int] = {}
+        """Those that there are, and how many partitions each has."""
+
+        self.forbidden: dict[str, str] = {}
+        """Topics that may not be read, and why."""
+
+        self._forbidden_s = 0.0
+        self._taken_over: set[Partition] = set()
         self._ended = Event()
 
     def run(self, ended: Event) -> None:
-        """Sweep until the event is set.
+        """Sweep until the event is set, again and again.
 
         Raises:
             TransportError: it cannot go on; a new sweeper may.
         """
+        with self._member(ended):
+            while not ended.is_set():
+                began_s = thread_s()
+                self._wake_due()
+                self._turn()
+                ended.wait((thread_s() - began_s) * _REST)
+
+    def once(self, ended: Event, turned: Callable[[Mapping[Partition, Head]], None]) -> Mapping[Partition, Head]:
+        """Sweep each partition once, as fast as it goes; less of it if the event is set.
+
+        Args:
+            ended: ends it before its time.
+            turned: told after each turn how far it is.
+
+        Returns:
+            how far each partition was swept; those that another member of the group has taken over are missing, and
+            those of :attr:`forbidden` topics.
+
+        Raises:
+            TransportError: it cannot go on, or Kafka has not answered for long.
+        """
+        with self._member(ended):
+            moved_s, before = monotonic_s(), -1
+            while not ended.is_set() and not self._through():
+                self._turn()
+                turned(self._heads)
+                now = sum(head.next + (head.rest is not None) for head in self._heads.values())
+                if now != before:
+                    moved_s, before = monotonic_s(), now
+                elif monotonic_s() - moved_s > PATIENCE_S:
+                    raise ReaderError(f"Kafka sent no dead letter for {PATIENCE_S:g} s; what was not read stays")
+            return dict(self._heads)
+
+    @contextmanager
+    def _member(self, ended: Event) -> Iterator[None]:
+        """A member of the group while the block runs; then everything is closed."""
         try:
             self._ended = ended
             existing = self._reader.partition_counts()
-            topics = [topic for topic in self._plan.topics if topic in existing]
-            if not topics:
+            self._topics = {topic: existing[topic] for topic in self._plan.topics if topic in existing}
+            if not self._topics:
                 raise ReaderError("there is no dead-letter topic; see `redelivery topology check`")
-            self._reader.subscribe(topics, self)
-            while not ended.is_set():
-                began_s = thread_s()
-                self._turn()
-                ended.wait((thread_s() - began_s) * _REST)
+            self._reader.subscribe(list(self._topics), self)
+            yield
         finally:
             try:
                 self._reader.close()
@@ -102,12 +144,14 @@ class Sweeper:
                 self._mover.close()
 
     def _turn(self) -> None:
-        self._wake_due()
         try:
             messages = self._reader.fetch(_BATCH, self._wait_s())
         except MissingOffsetError:
             _log.info("dead letters were removed by somebody else, looking again")
             self._begin_again(self._heads)
+            return
+        except TopicForbiddenError as error:
+            self._do_without(error)
             return
         moves = self._take(messages)
         if moves.copies and not self._move(moves):
@@ -118,7 +162,37 @@ class Sweeper:
             if end is not None:
                 head.at_end(end)
         self._remove()
-        self._tell()
+        self.tally.tell(self._heads, self.forbidden)
+
+    def _through(self) -> bool:
+        """Whether each partition rests, is read to its end, or is somebody else's by now."""
+        return all(
+            self._is_through(Partition(topic, number))
+            for topic, count in self._topics.items()
+            if topic not in self.forbidden
+            for number in range(count)
+        )
+
+    def _is_through(self, place: Partition) -> bool:
+        head = self._heads.get(place)
+        if head is None:
+            return place in self._taken_over
+        return head.rest is not None or (not head.expired and self._reader.end(place) is not None)
+
+    def _do_without(self, error: TopicForbiddenError) -> None:
+        """Leave a topic alone that may not be read; what else was fetched is read again.
+
+        Raises:
+            TopicForbiddenError: there is no other.
+        """
+        if error.topic not in self._topics or len(self.forbidden) + 1 == len(self._topics):
+            raise error
+        self.forbidden[error.topic] = str(error)
+        self._forbidden_s = monotonic_s()
+        self.tally.forbidden(error.topic, str(error))
+        self._heads = {place: head for place, head in self._heads.items() if place.topic != error.topic}
+        self._reader.subscribe([topic for topic in self._topics if topic not in self.forbidden], self)
+        self._begin_again(self._heads)
 
     def _wait_s(self) -> float:
         """Until the earliest head expires; what is new in a partition without a head wakes us sooner."""
@@ -132,6 +206,9 @@ class Sweeper:
         due = [place for place, head in self._heads.items() if head.rest is not None and head.wake_ms <= now]
         if due:
             self._begin_again(due)
+        if self.forbidden and monotonic_s() - self._forbidden_s > _LOOK_S:
+            self.forbidden.clear()
+            self._reader.subscribe(list(self._topics), self)
 
     def _begin_again(self, places: Iterable[Partition]) -> None:
         """Read these from their first record on."""
@@ -186,7 +263,8 @@ class Sweeper:
 
     def _move(self, moves: Moves) -> bool:
         """Write the copies; false if nothing of them may be taken as done."""
-        checkpoints = {place: Checkpoint(self._heads[place].clear_to, "") for place in moves.places}
+        numbers = moves.numbers
+        checkpoints = {place: Checkpoint(self._heads[place].clear_to, "") for place in numbers}
         try:
             refused = self._mover.write(moves, checkpoints)
         except WriteUndoneError as error:
@@ -197,19 +275,19 @@ class Sweeper:
             return False
         if refused:
             for place, (offset, reason) in refused.items():
-                _log.error(
-                    "the expired dead letter %s-%d@%d cannot be moved, it stays and so does what is behind it: %s",
-                    *place,
-                    offset,
-                    reason,
-                )
-                self._heads[place].refuse(offset)
-            self._parts.observer.swept(Swept(refused=Counter(place.topic for place in refused)))
-            self._rewind(moves.places)  # what stands before those is moved at the next turn
+                self._heads[place].refuse(offset, reason)
+            self.tally.refused(
+                {
+                    place: f"the expired dead letter {place.topic}-{place.number}@{offset} cannot be moved, it stays "
+                    f"and so does what is behind it: {reason}"
+                    for place, (offset, reason) in refused.items()
+                }
+            )
+            self._rewind(numbers)  # what stands before those is moved at the next turn
             return False
-        for place in checkpoints:
+        for place in numbers:
             self._heads[place].moved()
-        self._parts.observer.swept(Swept(moved=moves.numbers))
+        self.tally.moved(numbers)
         return True
 
     def _rewind(self, places: Iterable[Partition]) -> None:
@@ -232,42 +310,20 @@ class Sweeper:
         if not ripe:
             return
         failed = self._parts.remover.remove({place: head.clear_to for place, head in ripe.items()})
-        removed: Counter[str] = Counter()
+        self.tally.removed({place: head.expired for place, head in ripe.items() if place not in failed})
         for place, head in ripe.items():
             if place in failed:
-                _log.error(
-                    "expired dead letters of %s-%d cannot be removed, they stay and it is tried again: %s",
-                    *place,
-                    failed[place],
-                )
-                head.give_up(self._clock.now_ms())
+                head.give_up(self._clock.now_ms(), failed[place])
             else:
-                removed[place.topic] += head.expired
                 head.removed()
         self._reader.pause(failed)
-        self._removed.update(removed)
-        self._parts.observer.swept(Swept(removed=removed, refused=Counter(place.topic for place in failed)))
-
-    def _tell(self) -> None:
-        now_s = monotonic_s()
-        if now_s - self._told_s < _TELL_S:
-            return
-        self._told_s = now_s
-        faults, self._clock.faults = self._clock.faults, 0
-        if faults:
-            self._parts.observer.swept(Swept(clock_faults=faults))
-        resting = {place: head for place, head in self._heads.items() if head.rest is not None}
-        heads: dict[str, int] = {}
-        for place, head in resting.items():
-            if head.rest is Rest.NOT_YET:
-                heads[place.topic] = min(head.wake_ms, heads.get(place.topic, head.wake_ms))
-        reasons = Counter((place.topic, str(head.rest)) for place, head in resting.items())
-        self._parts.observer.sweep_stands(SweepStanding(heads, reasons))
-        if self._removed and now_s - self._logged_s >= _LOG_S:
-            self._logged_s = now_s
-            for topic, number in self._removed.items():
-                _log.info("removed %d expired dead letters from %s", number, topic)
-            self._removed.clear()
+        self.tally.refused(
+            {
+                place: f"expired dead letters of {place.topic}-{place.number} cannot be removed, they stay and it is "
+                f"tried again: {reason}"
+                for place, reason in failed.items()
+            }
+        )
 
     # The assignment changes: called from within fetch() and close() of the reader. Nothing is under way then.
 
@@ -278,6 +334,7 @@ class Sweeper:
             start, end = self._reader.bounds(place)
             moved_to = start if committed is None or committed.offset > end else committed.offset
             self._heads[place] = Head(self._plan.group, start, moved_to)
+            self._taken_over.discard(place)
             starts[place] = start
         return starts
 
@@ -285,6 +342,7 @@ class Sweeper:
         """See :class:`transport.protocols.Listener`."""
         for place in partitions:
             self._heads.pop(place, None)
+            self._taken_over.add(place)
 
     def lost(self, partitions: Iterable[Partition]) -> None:
         """See :class:`transport.protocols.Listener`."""

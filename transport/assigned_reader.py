@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from transport.client_config import Config, Value, consumer_config
 from transport.client_log import client_log
-from transport.errors import ReaderError
 from transport.protocols import Message, Partition
+from transport.read_refusals import read_refusal
 
 _LEISURELY: Config = {
     "fetch.wait.max.ms": 500,
@@ -44,6 +44,7 @@ class AssignedReader:
             group: named to the broker, which may want to allow it; it is neither joined nor committed to.
         """
         config = consumer_config(kafka, group=group, instance=None) | _LEISURELY
+        self._group = group
         self._consumer = Consumer(config, logger=client_log)
         self._positions: dict[Partition, int] = {}
         self._ends: dict[Partition, int] = {}
@@ -88,7 +89,7 @@ class AssignedReader:
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
                 self._ends[place] = offset
             elif error.code() not in _PASSING and not error.retriable():
-                raise ReaderError(f"the consumer cannot go on: {error.str()}")
+                raise read_refusal(error, place.topic, self._group)
         return cast("list[Message]", good)
 
     def unread(self, partition: Partition, end: int) -> int:

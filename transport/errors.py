@@ -47,6 +47,14 @@ class ReaderError(TransportError):
     """The consumer cannot go on: not authorised, topic gone, fatal client error. The caller stops."""
 
 
+class TopicForbiddenError(ReaderError):
+    """The user of the ``kafka`` settings may not read a topic. Other topics can be read on."""
+
+    def __init__(self, topic: str, detail: str) -> None:
+        super().__init__(f"topic {topic} may not be read ({detail}); grant the right Read on it")
+        self.topic = topic
+
+
 class MissingOffsetError(ReaderError):
     """An internal partition has no committed offset, or one that no longer exists.
 

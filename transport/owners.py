@@ -1,9 +1,11 @@
-"""How many partitions of each topic no member of a consumer group has, as Kafka tells."""
+"""Who is in a consumer group, and how many partitions of each topic none of them has, as Kafka tells."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+
+from confluent_kafka.admin import GroupMetadata
 
 from transport.admin_calls import AdminCalls
 from transport.client_config import Value, admin_config
@@ -20,6 +22,14 @@ class Owners:
     def __init__(self, kafka: Mapping[str, Value]) -> None:
         self._calls = AdminCalls(admin_config(kafka), timeout_s=_TIMEOUT_S)
 
+    def members(self, group: str) -> int:
+        """How many members a consumer group has.
+
+        Raises:
+            TransportError: the cluster does not answer, or does not allow it.
+        """
+        return sum(len(each.members) for each in self._described(group))
+
     def unowned(self, group: str, partitions: Mapping[str, int]) -> dict[str, int] | None:
         """How many partitions of each topic have no owner.
 
@@ -34,11 +44,7 @@ class Owners:
         Raises:
             TransportError: the cluster does not answer.
         """
-        # The newer request ends the process if Kafka goes away while it waits (librdkafka#4605).
-        groups = self._calls.repeated(
-            f"look at the members of group {group}", lambda: self._calls.client.list_groups(group, _TIMEOUT_S)
-        )
-        found = next((each for each in groups if each.error is None and each.state in _SETTLED), None)
+        found = next((each for each in self._described(group) if each.error is None and each.state in _SETTLED), None)
         if found is None:
             return None
         owned = {place for member in found.members for place in assigned(member.assignment or b"")}
@@ -46,3 +52,9 @@ class Owners:
             topic for topic, count in partitions.items() for n in range(count) if Partition(topic, n) not in owned
         )
         return {topic: missing[topic] for topic in partitions}
+
+    def _described(self, group: str) -> list[GroupMetadata]:
+        # The newer request ends the process if Kafka goes away while it waits (librdkafka#4605).
+        return self._calls.repeated(
+            f"look at the members of group {group}", lambda: self._calls.client.list_groups(group, _TIMEOUT_S)
+        )

@@ -25,6 +25,7 @@ from transport.errors import MissingOffsetError, ReaderError
 from transport.far_ends import FarEnds
 from transport.orphans import OrphanWatch
 from transport.protocols import Listener, Message, Partition
+from transport.read_refusals import read_refusal
 
 _log = logging.getLogger(__name__)
 
@@ -92,6 +93,7 @@ class Reader:
         self._paused: set[Partition] = set()
         self._topics: list[str] = []
         self._cooperative = is_cooperative(config)
+        self._group = str(config.get("group.id", ""))
         self._ends: dict[Partition, int] = {}
         self._failure: Exception | None = None
         self._started: dict[Partition, int] = {}
@@ -119,6 +121,7 @@ class Reader:
 
         Raises:
             ReaderError: the consumer cannot go on.
+            TopicForbiddenError: it can, but not with that topic.
             MissingOffsetError: an internal partition has no offset to start at.
         """
         if self._orphans is not None:
@@ -327,6 +330,6 @@ class Reader:
                 "records were deleted before they were processed; see `redelivery topology check`"
             )
         elif error.fatal() or (code not in _PASSING and not error.retriable()):
-            raise ReaderError(f"the consumer cannot go on: {error.str()}")
+            raise read_refusal(error, partition.topic, self._group)
         else:
             _log.warning("consumer: %s", error.str())

@@ -85,7 +85,7 @@ def test_a_refused_copy_stays_and_holds_up_what_is_behind_it() -> None:
     """Until the next wake, when it is tried again."""
     head = Head(GROUP, 0, 0)
     taken(head, letter(0), letter(1), letter(2))
-    head.refuse(1)
+    head.refuse(1, "too large")
     head.rewind(0)
     assert taken(head, letter(0), letter(1), letter(2)) == [0]
     assert (head.clear_to, head.rest) == (1, Rest.REFUSED)
@@ -97,7 +97,7 @@ def test_what_cannot_be_removed_is_tried_again_later() -> None:
     """Nothing is taken for removed meanwhile."""
     head = Head(GROUP, 3, 0)
     taken(head, letter(3), letter(4))
-    head.give_up(NOW)
+    head.give_up(NOW, "no right")
     assert (head.rest, head.removable, head.clear_to, head.start) == (Rest.REFUSED, False, 3, 3)
     assert taken(head, letter(5)) == []
 
