@@ -12,12 +12,14 @@ from consumers.clock import Clock, wall_clock_ms
 from consumers.errors import SweepError
 from consumers.observer import Silent
 from consumers.sweep_head import Head, Rest
-from consumers.sweeping import sweeper
+from consumers.sweeper import Sweeper
+from consumers.sweeping import sweeper_parts
 from topology.facts import Bounds, ClusterFacts
 from topology.settings import Settings
 from topology.sweep_plan import SweepPlan, sweep_plan, sweeper_group
 from transport.admin import ClusterAdmin
 from transport.assigned_reader import AssignedReader
+from transport.client_config import LITTLE
 from transport.errors import ReaderError
 from transport.owners import Owners
 from transport.protocols import Partition
@@ -100,7 +102,7 @@ def sweep(settings: Settings, ended: Event, looked: Looked) -> list[TopicSwept]:
         )
     sums = _Sums(facts, looked)
     try:
-        works = sweeper(settings, plan, Instance.passing(), Silent(), {})
+        works = Sweeper(plan, sweeper_parts(settings, plan, Instance.passing(), Silent(), LITTLE), _BATCH)
         heads = works.once(ended, sums.tell)
     except ReaderError as error:
         raise SweepError(str(error)) from error

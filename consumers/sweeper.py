@@ -68,8 +68,16 @@ class Sweeper:
     commits first. Whoever comes after a crash finds them before the committed offset, and removes them without a copy.
     """
 
-    def __init__(self, plan: SweepPlan, parts: Parts) -> None:
+    def __init__(self, plan: SweepPlan, parts: Parts, batch: int = _BATCH) -> None:
+        """Prepare.
+
+        Args:
+            plan: what is to be swept.
+            parts: what with.
+            batch: so many records are looked at in a turn, and moved in a transaction.
+        """
         self._plan = plan
+        self._batch = batch
         self._parts = parts
         self._reader = parts.reader
         self._clock = parts.clock
@@ -145,7 +153,7 @@ class Sweeper:
 
     def _turn(self) -> None:
         try:
-            messages = self._reader.fetch(_BATCH, self._wait_s())
+            messages = self._reader.fetch(self._batch, self._wait_s())
         except MissingOffsetError:
             _log.info("dead letters were removed by somebody else, looking again")
             self._begin_again(self._heads)

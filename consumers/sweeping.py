@@ -24,11 +24,15 @@ _AGAIN_S = 10.0
 def sweepers(settings: Settings, instance: Instance, observer: Observer) -> Callable[[], Sweeper] | None:
     """What makes a sweeper that is in no hurry, ``None`` where no dead letter expires."""
     plan = sweep_plan(settings)
-    return (lambda: sweeper(settings, plan, instance, observer, LEISURELY)) if plan.expiring else None
+    return (
+        (lambda: Sweeper(plan, sweeper_parts(settings, plan, instance, observer, LEISURELY))) if plan.expiring else None
+    )
 
 
-def sweeper(settings: Settings, plan: SweepPlan, instance: Instance, observer: Observer, adjusted: Config) -> Sweeper:
-    """A sweeper with clients of its own.
+def sweeper_parts(
+    settings: Settings, plan: SweepPlan, instance: Instance, observer: Observer, adjusted: Config
+) -> Parts:
+    """What a sweeper works with: clients of its own.
 
     Args:
         settings: the configuration.
@@ -43,16 +47,13 @@ def sweeper(settings: Settings, plan: SweepPlan, instance: Instance, observer: O
     group = sweeper_group(settings.group)
     reader = reader_of(settings, group, instance, adjusted=adjusted)
     try:
-        return Sweeper(
-            plan,
-            Parts(
-                reader=reader,
-                writer=writer_of(settings, "sweeper", instance, reader) if plan.moving else None,
-                remover=Remover(settings.kafka),
-                time=BrokerTime(settings.kafka, group, reader),
-                clock=SweepClock(wall_clock_ms, steady_s),
-                observer=observer,
-            ),
+        return Parts(
+            reader=reader,
+            writer=writer_of(settings, "sweeper", instance, reader) if plan.moving else None,
+            remover=Remover(settings.kafka),
+            time=BrokerTime(settings.kafka, group, reader),
+            clock=SweepClock(wall_clock_ms, steady_s),
+            observer=observer,
         )
     except BaseException:
         reader.close()

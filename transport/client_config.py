@@ -24,16 +24,18 @@ _CONSUMER_DEFAULTS: Config = {
     # When that much is queued the client looks again after so long (a second by default).
     "fetch.queue.backoff.ms": 10,
 }
-_TIERS_DEFAULTS: Config = {
+LITTLE: Config = {
     # What waits need not be fetched long before it leaves.
     "queued.max.messages.kbytes": 4_096,
     "fetch.message.max.bytes": 262_144,
 }
+"""For a reader that holds little in memory."""
+
 LEISURELY: Config = {
     # An idle fetch stays with the broker for so long; what arrives there ends it.
     "fetch.wait.max.ms": 500,
     "queued.min.messages": 1,
-    **_TIERS_DEFAULTS,
+    **LITTLE,
 }
 """For a reader that is in no hurry, and mostly idle."""
 
@@ -71,7 +73,7 @@ def consumer_config(kafka: Mapping[str, Value], *, group: str, instance: str | N
 
     One ``of_tiers`` fetches less ahead, since its records wait in Kafka.
     """
-    defaults = _CONSUMER_DEFAULTS | _TIERS_DEFAULTS if of_tiers else _CONSUMER_DEFAULTS
+    defaults = _CONSUMER_DEFAULTS | LITTLE if of_tiers else _CONSUMER_DEFAULTS
     config = _for_client("consumer.", kafka, defaults) | _CONSUMER_OURS
     if is_new_protocol(config):
         config.pop("partition.assignment.strategy", None)
