@@ -54,10 +54,16 @@ class World:
     refused: frozenset[int] = frozenset()
     """Offsets of every partition whose first delivery emits what the broker refuses."""
 
+    critical: frozenset[int] = frozenset()
+    """Offsets of partition 0 that no worker goes on after."""
+
     ordering: Ordering = Ordering.PARTITION
     slots: int = 1
     blocking: bool = False
     noting: bool = True
+    slow: bool = False
+    """While it is true, no write ends."""
+
     undone: float = 0.0
     """How probable it is that a write is undone."""
 
@@ -133,7 +139,7 @@ class _Commits(ScriptedWriter):
 
     def ended(self, within_s: float | None = 0.0) -> Written | None:
         around = self._world
-        if within_s is not None and around.random.random() < 0.5:
+        if within_s is not None and (around.slow or around.random.random() < 0.5):
             return None
         large = [n for n, copy in enumerate(self.tried[-1][0]) if copy.value == TOO_LARGE]
         if large:
@@ -159,8 +165,11 @@ class _Slots:
         self._processor = processor
         self._done = done
         self._todo: list[Unit] = []
+        self.submitted: list[list[tuple[int, int]]] = []
+        """Partition and offset of the records of each unit that was handed out."""
 
     def submit(self, unit: Unit) -> None:
+        self.submitted.append([(message.partition(), message.offset()) for message in unit.messages])
         self._todo.append(unit)
 
     @property
@@ -217,6 +226,11 @@ class Life:
         )
         self.take(around.records if places is None else places)
 
+    @property
+    def handed_out(self) -> list[list[tuple[int, int]]]:
+        """Partition and offset of the records of each unit that was handed out so far."""
+        return list(self._slots.submitted)
+
     def take(self, places: Iterable[Partition]) -> None:
         """These are assigned."""
         self.reader.start(dict(self.worker.assigned(list(places))))
@@ -253,6 +267,8 @@ class Life:
         self._world.handled.append((place, record.offset, context.attempt, self._world.now_ms))
         if place.number == 0 and record.offset in self._world.killers:
             self._dead = True
+        elif place.number == 0 and record.offset in self._world.critical:
+            raise MemoryError("no room")
         elif record.offset in self._world.poison or (record.offset in self._world.failing and context.attempt < 3):
             raise ValueError("not yet")
         elif record.offset in self._world.refused and context.attempt == 1:
