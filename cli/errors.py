@@ -71,6 +71,13 @@ def _print_error(code: int, message: str, faults: Sequence[Fault | TopologyFault
 def exit_code(error: Exception) -> int:
     """The exit code of an error, by its class."""
     from consumers.errors import ConsumersError, EndpointError, HaltedError, HandlerLoadError
+    from pipeline.errors import (
+        KafkaOptionError,
+        PipelineError,
+        SparkUnavailableError,
+        StreamHaltedError,
+        StreamRefusedError,
+    )
     from serdes.errors import SerdeError
     from topology.errors import TopologyError
     from topology.faults import ConfigurationError
@@ -81,9 +88,10 @@ def exit_code(error: Exception) -> int:
     known: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
         ((ConfigurationError, ClientSettingsError, MigrationError, SerdeError), exit_codes.CONFIGURATION),
         ((HandlerLoadError, EndpointError), exit_codes.CONFIGURATION),
+        ((KafkaOptionError, SparkUnavailableError, StreamRefusedError), exit_codes.CONFIGURATION),
         ((BrokerUnavailableError,), exit_codes.BROKER_UNAVAILABLE),
         ((TopologyRefusedError,), exit_codes.TOPOLOGY_REFUSED),
-        ((HaltedError, ReaderError, WriterFencedError), exit_codes.HALTED),
-        ((TopologyError, TransportError, ConsumersError), exit_codes.FAILED),
+        ((HaltedError, ReaderError, WriterFencedError, StreamHaltedError), exit_codes.HALTED),
+        ((TopologyError, TransportError, ConsumersError, PipelineError), exit_codes.FAILED),
     )
     return next((code for classes, code in known if isinstance(error, classes)), exit_codes.INTERNAL)

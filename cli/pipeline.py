@@ -2,6 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from cli.options import DEFAULT_CONFIG, ConfigFile, LogLevel, LogLevelOption, Overrides, load
+
 app = typer.Typer(help="Jobs that run on Spark.", no_args_is_help=True)
+
+
+@app.command()
+def stream(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="End when all that is there now has been handled once.")
+    ] = False,
+    log_level: LogLevelOption = LogLevel.INFO,
+) -> None:
+    """Handle the records of the sources in a Spark streaming query until SIGTERM or Ctrl-C."""
+    from cli.run import log_to_stderr
+    from pipeline.stream import run_stream
+
+    log_to_stderr(log_level)
+    run_stream(load(config, overrides), config.absolute().parent, available_now=available_now)

@@ -18,7 +18,7 @@ def worker(
     heed_signals()
     from consumers.wiring import run_worker
 
-    _log_to_stderr(log_level)
+    log_to_stderr(log_level)
     run_worker(load(config, overrides), config.absolute().parent)
 
 
@@ -29,9 +29,10 @@ def scheduler(
     heed_signals()
     from consumers.wiring import run_scheduler
 
-    _log_to_stderr(log_level)
+    log_to_stderr(log_level)
     run_scheduler(load(config, overrides))
 
 
-def _log_to_stderr(level: LogLevel) -> None:
+def log_to_stderr(level: LogLevel) -> None:
+    """Set up the log of a process."""
     logging.basicConfig(level=level.name, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

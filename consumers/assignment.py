@@ -150,13 +150,7 @@ class Assignment:
 
     def lineage(self, assigned: Assigned, message: Message) -> Lineage:
         """The lineage of a record outside any unit."""
-        try:
-            headers = headers_of(message)
-            own = read_lineage(headers) if assigned.redelivered else fresh_lineage(message, headers, assigned.route)
-        except (UnreadableHeadersError, HeaderError):
-            own = fresh_lineage(message, (), assigned.route)
-        in_place = assigned.progress.waiting.get(message.offset())
-        return own if in_place is None else own.delivered(in_place.deliveries)
+        return lineage_of(assigned, message)
 
     def _open(self, partition: Partition, committed: Checkpoint | None) -> Assigned:
         route, redelivered = self._routes[partition.topic]
@@ -174,3 +168,14 @@ class Assignment:
         _log.info("%s-%d is read for the first time, from offset %d", partition.topic, partition.number, start)
         progress = Progress(start, author=self._author, most_waiting=self._most_in_place)
         return Assigned(partition, route, redelivered, progress, dirty=True)
+
+
+def lineage_of(assigned: Assigned, message: Message) -> Lineage:
+    """The lineage of a record outside any unit."""
+    try:
+        headers = headers_of(message)
+        own = read_lineage(headers) if assigned.redelivered else fresh_lineage(message, headers, assigned.route)
+    except (UnreadableHeadersError, HeaderError):
+        own = fresh_lineage(message, (), assigned.route)
+    in_place = assigned.progress.waiting.get(message.offset())
+    return own if in_place is None else own.delivered(in_place.deliveries)

@@ -95,29 +95,27 @@ class Batch:
     def add(self, unit: Unit) -> None:
         """Take over everything a unit has an outcome for."""
         assigned = unit.lane.assigned
-        done = unit.messages[: unit.position]
         unsuccessful = self._settle_failures(unit)
         for index, outputs in unit.outputs:
             self.copies += outputs
             self.owners += [Owner(assigned, unit.messages[index].offset(), "output")] * len(outputs)
             self.bytes += sum(len(output.value or b"") for output in outputs)
         kept = {index for index, decision in unsuccessful.items() if self._keeps(decision)}
-        offsets = [message.offset() for message in done]
-        if kept:
-            offsets = [offset for index, offset in enumerate(offsets) if index not in kept]
-        assigned.progress.finish(offsets)
+        offsets = unit.offsets()
+        finished = [offset for index, offset in enumerate(offsets) if index not in kept] if kept else offsets
+        assigned.progress.finish(finished)
         self._touch(assigned)
-        self.size += len(done)
+        self.size += unit.position
         self.bytes += unit.bytes
         self._seconds += unit.seconds
-        successes = len(done) - len(unsuccessful)
+        successes = unit.position - len(unsuccessful)
         if successes:
             self._outcomes[OutcomeLabel(assigned.route.source, _success(unit), AckType.STANDARD)] += successes
         if unit.counted:
             self._note_redelivered(unit, unsuccessful)
         elif self._journal is not None:
             place = assigned.partition
-            acked = [m.offset() for index, m in enumerate(done) if index not in unsuccessful]
+            acked = [offset for index, offset in enumerate(offsets) if index not in unsuccessful]
             if acked:
                 self._journal.note(place.topic, place.number, "acked", acked)
 

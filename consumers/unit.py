@@ -83,6 +83,10 @@ class Unit:
         """Whether its records have a lineage of their own: deliveries were made of them."""
         return self.lane.assigned.redelivered or self.in_place is not None
 
+    def offsets(self) -> list[int]:
+        """Of the records with an outcome."""
+        return [message.offset() for message in self.messages[: self.position]]
+
     def abandon(self, limit_s: float) -> Unit | None:
         """Give up the record at ``position`` if it was begun before ``limit_s`` (monotonic).
 

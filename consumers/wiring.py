@@ -76,6 +76,9 @@ def run_worker(settings: Settings, base: Path) -> None:
         raise HandlerLoadError(
             "needed", "the configuration has no 'handler' section", "add 'handler: {callable: package.module:function}'"
         )
+    if section.vectorized:
+        problem = "is vectorized, which only redelivery pipeline stream can call"
+        raise HandlerLoadError(section.callable, problem, "name another handler for workers, without 'vectorized'")
     with ExitStack() as stack:
         # At the end of the path: a package of the user's must not hide one of ours or of the installation.
         sys.path.append(str(base))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from topology.settings import Settings
 from topology.violations import Violation
 
-CLIENT_PREFIXES = ("producer.", "consumer.", "admin.")
+CLIENT_PREFIXES = ("producer.", "consumer.", "admin.", "spark.")
 """Put before a client setting, they give it to that client alone."""
 
 DEFAULT_MAX_POLL_INTERVAL_MS = 300_000

@@ -24,6 +24,7 @@ from topology.classic.settings import ClassicSection
 from topology.durations import format_duration
 from topology.kafka_names import kafka_topic
 from topology.naming import Naming
+from topology.pipeline_settings import PipelineSection
 from topology.policy import PolicyEntry
 from topology.policy_settings import PolicyEntrySection
 from topology.section import Duration, Section
@@ -103,6 +104,9 @@ class HandlerSection(Section):
         Isolation.NONE, description="process: each slot is a child process, which alone dies of a record"
     )
     ordering: Ordering = Ordering.PARTITION
+    vectorized: bool = Field(
+        default=False, description="the function takes an Arrow record batch; for redelivery pipeline stream alone"
+    )
     deadline: Duration | None = Field(None, description="longest time for one record; absent = none")
     not_retryable: tuple[str, ...] = Field((), description="exception classes, package.module:Class")
     non_blocking_redelivery: bool = Field(
@@ -169,6 +173,7 @@ class Settings(Section):
     topics: TopicsSection = TopicsSection()
     limits: LimitsSection = LimitsSection()
     metrics: MetricsSection = MetricsSection()
+    pipeline: PipelineSection | None = Field(None, description="absent = no streaming query")
 
     def entry(self, topic: str) -> PolicyEntry:
         """What is configured for a source topic.

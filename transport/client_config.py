@@ -11,7 +11,10 @@ from collections.abc import Mapping
 Value = str | int | float | bool
 Config = dict[str, Value]
 
-_CLIENTS = ("producer.", "consumer.", "admin.")
+JAVA_PREFIX = "spark."
+"""In front of a name: it is the Java client's, and for Spark alone."""
+
+_CLIENTS = ("producer.", "consumer.", "admin.", JAVA_PREFIX)
 
 _CONSUMER_DEFAULTS: Config = {
     "partition.assignment.strategy": "cooperative-sticky",

@@ -36,11 +36,20 @@ class WriteUndoneError(TransportError):
     """
 
 
+class MembershipOutdatedError(WriteUndoneError):
+    """The group has changed since the membership that the write was made with was taken."""
+
+
 class WriterFencedError(TransportError):
     """Another producer with this ``transactional.id`` has taken over.
 
     Two processes share an instance name: give each its own. The caller stops without committing.
     """
+
+    def __init__(self, message: str, *, as_member: bool = False) -> None:
+        super().__init__(message)
+        self.as_member = as_member
+        """Whether it is the place in the group that was taken, under the same ``group.instance.id``."""
 
 
 class ReaderError(TransportError):

@@ -29,7 +29,13 @@ from transport.bounded_calls import BoundedCalls
 from transport.client_config import Config
 from transport.client_error import client_error
 from transport.client_log import client_log
-from transport.errors import TransportError, WriteRefusedError, WriterFencedError, WriteUndoneError
+from transport.errors import (
+    MembershipOutdatedError,
+    TransportError,
+    WriteRefusedError,
+    WriterFencedError,
+    WriteUndoneError,
+)
 from transport.protocols import Copy, Due, Group, Partition, Written
 from transport.refusals import Failed, SizeUnclearError, find_too_large, produce, raise_refused
 
@@ -48,6 +54,8 @@ _FENCED = frozenset(
         KafkaError.FENCED_INSTANCE_ID,
     }
 )
+
+_OUTDATED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS})
 
 _SINGLY: Config = {"batch.num.messages": 1, "max.in.flight.requests.per.connection": 1, "linger.ms": 0}
 """Each record in a batch of its own, none sent before the one ahead of it is answered."""
@@ -240,7 +248,8 @@ class TransactedWriter:
                 _log.warning("abort failed, starting a new producer: %s", cause)
                 self._replace(singly=self._singly)
             raise_refused(failed, singly=self._singly)
-            raise WriteUndoneError(f"transaction aborted: {error.str()}")
+            kind = MembershipOutdatedError if error.code() in _OUTDATED else WriteUndoneError
+            raise kind(f"transaction aborted: {error.str()}")
         _log.warning("outcome of a transaction unknown, starting a new producer: %s", error)
         self._replace(singly=self._singly)
         raise_refused(failed, singly=self._singly)
@@ -250,7 +259,8 @@ class TransactedWriter:
         if error.code() in _FENCED:
             raise WriterFencedError(
                 f"another process took over transactional.id {self._config['transactional.id']}, or this one stood "
-                f"still for longer than its transaction.timeout.ms: {error.str()}"
+                f"still for longer than its transaction.timeout.ms: {error.str()}",
+                as_member=error.code() == KafkaError.FENCED_INSTANCE_ID,
             )
 
     def _replace(self, *, singly: bool = False) -> None:

@@ -1,0 +1,267 @@
+"""The records of one partition in one task: handled, decided about, and written in transactions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Event
+from typing import Final, cast
+
+from consumers.assignment import lineage_of
+from consumers.batch import Batch, Owner
+from consumers.clock import monotonic_s
+from consumers.errors import HaltedError
+from consumers.lane import Lane
+from consumers.observer import Committed
+from consumers.patience import Patience
+from consumers.unit import Assigned, Unit
+from pipeline.handler_child import Done
+from pipeline.rows import Rows
+from pipeline.runner import Runner
+from pipeline.task_plan import TaskPlan
+from topology.decision import Failure, FailureKind
+from topology.progress import Checkpoint, Progress
+from transport.errors import (
+    MembershipOutdatedError,
+    MissingOffsetError,
+    TransportError,
+    WriteRefusedError,
+    WriterFencedError,
+    WriteUndoneError,
+)
+from transport.message_headers import UnreadableHeadersError, headers_of
+from transport.protocols import Message, Partition
+
+_log = logging.getLogger(__name__)
+
+RUN: Final = 1_000
+"""So many records are sent to the handler's process at once."""
+
+_WRITE_AFTER_S: Final = 1.0
+"""What a slow handler has done is written so often."""
+
+_AGAIN_S: Final = 0.2
+
+
+class SupersededError(TransportError):
+    """Another task has this partition, or has had it meanwhile. The micro-batch is to be run once more."""
+
+
+@dataclass(slots=True, eq=False)
+class RowsUnit(Unit):
+    """Records with their outcomes, still as Arrow columns."""
+
+    def offsets(self) -> list[int]:
+        """Of all records: a unit is told of when each has its outcome."""
+        return cast("Rows", self.messages).offsets()
+
+
+class PartitionRun:
+    """From the first record of a task to its last write."""
+
+    def __init__(self, runner: Runner, plan: TaskPlan, place: Partition, first: int) -> None:
+        """Take the partition over, and see how far it is.
+
+        Args:
+            runner: of this process.
+            plan: of the micro-batch.
+            place: the partition.
+            first: the first offset that the task was given.
+
+        Raises:
+            MissingOffsetError: a ready topic has no offset.
+            TransportError: the broker does not answer.
+            ProgressError: the commit carries metadata that is not ours.
+        """
+        self.writes: list[Committed] = []
+        """What was written so far."""
+
+        self._runner = runner
+        self._plan = plan
+        self._place = place
+        self._first = first
+        self._route, self._redelivered = runner.routes[place.topic]
+        self._limit = plan.setup.settings.limits.batch_records
+        self._writer, self._fresh = runner.writer(place, plan)
+        self._units: list[RowsUnit] = []
+        """What the next write consists of, to make it anew if it is undone."""
+
+        self._patience = Patience()
+        self._begun_s = monotonic_s()
+        self._open(runner.committed(place))
+
+    def add(self, rows: Rows) -> None:
+        """Handle records, and write as they are done.
+
+        Raises:
+            HaltedError: a decision says so.
+            TransportError: see :meth:`finish`.
+        """
+        for first in range(0, len(rows), RUN):
+            for fresh in self._unfinished(rows[first : first + RUN]):
+                self._handle(fresh)
+
+    def finish(self) -> None:
+        """Write what is left.
+
+        Raises:
+            HaltedError: a decision says so, a copy that may not be lost is refused, or no write goes through.
+            SupersededError: another task has this partition.
+            MembershipOutdatedError, WriterFencedError: of the driver's membership.
+        """
+        if self._batch.size:
+            self._write()
+
+    def _open(self, committed: Checkpoint | None) -> None:
+        """Begin at a commit, with nothing to be written."""
+        if committed is None and self._redelivered:
+            topic, number = self._place
+            raise MissingOffsetError(
+                f"{topic}-{number} has no committed offset for this group, so what waits there could be lost or "
+                "repeated; see `redelivery topology check`, mend with `topology apply`"
+            )
+        self._committed = committed
+        progress = (
+            Progress(self._first) if committed is None else Progress.restore(committed.offset, committed.metadata)
+        )
+        self._assigned = Assigned(self._place, self._route, self._redelivered, progress)
+        self._lane = Lane(self._assigned, exclusive=True)
+        self._batch = Batch(self._runner.shared)
+
+    def _unfinished(self, rows: Rows) -> Iterator[Rows]:
+        """Runs of those that are not finished yet; from here on they are seen."""
+        progress, offsets = self._assigned.progress, rows.offsets()
+        if offsets[-1] - offsets[0] + 1 == len(offsets) and progress.see_run(offsets[0], len(offsets)):
+            yield rows
+            return
+        first = None
+        for index, offset in enumerate(offsets):
+            if offset >= progress.next_offset and progress.see(offset):
+                first = index if first is None else first
+            elif first is not None:
+                yield rows[first:index]
+                first = None
+        if first is not None:
+            yield rows[first:]
+
+    def _handle(self, rows: Rows) -> None:
+        position = 0
+        for done in self._runner.handler.run(rows):
+            unit = self._unit(rows[position : position + done.number], done)
+            position += done.number
+            if not self._units:
+                self._begun_s = monotonic_s()
+            self._units.append(unit)
+            self._batch.add(unit)
+            full = self._batch.size >= self._limit or monotonic_s() - self._begun_s > _WRITE_AFTER_S
+            if full or self._batch.halts:
+                self._write()
+
+    def _unit(self, rows: Rows, done: Done) -> RowsUnit:
+        lineages = list(done.lineages)
+        for index, failure in done.failures:
+            if failure.kind is FailureKind.BAD_HEADERS:
+                with suppress(UnreadableHeadersError):
+                    headers_of(rows[index])  # from now on it has none; see there
+            if self._redelivered and index >= len(lineages):
+                lineages.append(lineage_of(self._assigned, rows[index]))  # its process did not live to tell it
+        return RowsUnit(
+            self._lane,
+            cast("list[Message]", rows),
+            done.number,
+            list(done.failures),
+            list(done.outputs),
+            lineages,
+            list(done.lateness),
+            list(done.seconds),
+            rows.bytes,
+        )
+
+    def _write(self) -> None:
+        """Write the batch, until it is written."""
+        while True:
+            batch = self._batch
+            points = batch.checkpoints()
+            batch.close()
+            try:
+                written = self._writer.write(batch.copies, points, member=self._plan.member)
+            except WriteRefusedError as error:
+                for refusal in error.refusals:
+                    self._judge(batch.owners[refusal.index], refusal.reason)
+                self._note_undone(str(error))
+            except MembershipOutdatedError:
+                raise
+            except WriteUndoneError as error:
+                self._note_undone(str(error))
+                Event().wait(_AGAIN_S)
+            except WriterFencedError as error:
+                if error.as_member or self._fresh:
+                    raise
+                self._writer, self._fresh = self._runner.take_over(self._place, self._writer), True
+            else:
+                self._end(batch, points[self._place], written.seconds)
+                return
+            if self._done_after_all(points[self._place]):
+                self._end(batch, points[self._place], 0.0)
+                return
+
+    def _done_after_all(self, point: Checkpoint) -> bool:
+        """Go back to what is committed, and make the batch anew, unless it is just that."""
+        before, committed = self._committed, self._runner.committed(self._place)
+        if committed == point:
+            return True
+        if committed != before:
+            raise SupersededError(
+                f"{self._place.topic}-{self._place.number} was at {before}, is at {committed}, and not by this task"
+            )
+        units = self._units
+        self._open(committed)
+        for unit in units:
+            for offset in unit.offsets():
+                self._assigned.progress.see(offset)
+            unit.lane = self._lane
+            self._batch.add(unit)
+        return False
+
+    def _end(self, batch: Batch, point: Checkpoint, seconds: float) -> None:
+        self._patience.succeeded()
+        self._fresh = True  # it is ours now: whoever fences it from here on has the partition
+        self._committed = point
+        self.writes.append(batch.committed(seconds))
+        self._units = []
+        self._batch = Batch(self._runner.shared)
+        if batch.halts:
+            assigned, offset, failure = batch.halts[0]
+            place = assigned.partition
+            raise HaltedError(
+                f"{failure.exception}: {failure.message}; nothing is committed past "
+                f"{place.topic}-{place.number}@{offset}"
+            )
+
+    def _note_undone(self, cause: str) -> None:
+        self._patience.undone(cause)
+        _log.warning("going back to the committed offset of %s-%d: %s", *self._place, cause)
+
+    def _judge(self, owner: Owner | None, reason: str) -> None:
+        """Let a record whose copy is refused have the outcome that this means.
+
+        Raises:
+            HaltedError: it is the journal, or a dead letter, which may not be lost.
+        """
+        if owner is None:
+            raise HaltedError(f"the broker refuses the journal: {reason}")
+        where = f"{self._place.topic}-{self._place.number}@{owner.offset}"
+        _log.warning("the %s of %s is refused: %s", owner.role, where, reason)
+        if owner.role == "dead letter":
+            raise HaltedError(f"the dead letter of {where} is refused: {reason}")
+        kind = FailureKind.RAISED if owner.role == "output" else FailureKind.UNDELIVERABLE
+        failure = Failure(kind, "WriteRefused", reason)
+        for unit in self._units:
+            offsets = unit.offsets()
+            if offsets[0] <= owner.offset <= offsets[-1]:
+                index = offsets.index(owner.offset)
+                unit.outputs = [entry for entry in unit.outputs if entry[0] != index]
+                others = [entry for entry in unit.failures if entry[0] != index]
+                unit.failures = sorted([*others, (index, failure)], key=lambda entry: entry[0])

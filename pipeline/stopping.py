@@ -1,0 +1,91 @@
+"""An end in order: the micro-batch under way is finished, no other begins."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from types import FrameType
+from typing import Final
+
+_log = logging.getLogger(__name__)
+
+_LEAVING_S: Final = 3.0
+"""Of the time for stopping, so much is for what comes after the micro-batch."""
+
+
+class Stop:
+    """Asked for by one thread, heeded by others."""
+
+    def __init__(self, timeout: timedelta) -> None:
+        """Nobody has asked yet.
+
+        Args:
+            timeout: how long stopping may take.
+        """
+        self._timeout_s = max(0.0, timeout.total_seconds() - _LEAVING_S)
+        self._wanted = threading.Event()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._over = threading.Event()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether to end."""
+        return self._wanted.is_set()
+
+    def ask(self) -> None:
+        """End soon."""
+        self._wanted.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, unless the end is asked for; whether it is."""
+        return self._wanted.wait(seconds)
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """A micro-batch is under way. Once the end is asked for none begins: its thread waits to be interrupted."""
+        if self._wanted.is_set():
+            self._over.wait(self._timeout_s + _LEAVING_S)
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._idle.set()
+
+    def let_finish(self) -> bool:
+        """Wait for the micro-batch under way, at most for the given time; whether it has ended."""
+        ended = self._idle.wait(self._timeout_s)
+        if not ended:
+            _log.warning("the micro-batch is not done in time and is given up; what it did not commit is handled again")
+        return ended
+
+
+@contextmanager
+def stopped_by_signals(timeout: timedelta, given: Stop | None) -> Iterator[Stop]:
+    """A stop that SIGTERM and SIGINT ask for; a second signal ends the process at once.
+
+    Args:
+        timeout: how long stopping may take.
+        given: one that somebody else asks, which signals have nothing to do with.
+    """
+    if given is not None:
+        yield given
+        return
+    stop = Stop(timeout)
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        _log.info("%s: stopping, for at most %s", signal.Signals(number).name, timeout)
+        signal.signal(number, signal.SIG_DFL)
+        stop.ask()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+        _log.info("stopped")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

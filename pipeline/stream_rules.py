@@ -1,0 +1,58 @@
+"""Settings that mean something to a worker and nothing to a query: refused at start, so that none is ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipeline.errors import StreamRefusedError
+from topology.pipeline_settings import PipelineSection
+from topology.settings import HandlerSection, Mode, Settings
+
+
+def refuse_what_means_nothing(settings: Settings) -> PipelineSection:
+    """The section of the query.
+
+    Raises:
+        StreamRefusedError: something is missing or cannot be heeded; names all of it, each with its mend.
+    """
+    section = settings.pipeline
+    faults = list(_faults(settings))
+    if section is None:
+        faults.insert(0, "there is no section pipeline: add 'pipeline: {checkpoint: FOLDER}'")
+    if section is None or faults:
+        raise StreamRefusedError("redelivery pipeline stream cannot run this configuration:\n" + "\n".join(faults))
+    return section
+
+
+def _faults(settings: Settings) -> Iterator[str]:
+    if settings.mode is not Mode.TRANSACTED:
+        yield "mode is auto: a query always writes in transactions; remove it, or write transacted"
+    if settings.pipeline is not None and settings.pipeline.sink is not None:
+        yield "pipeline.sink: this is not there yet; remove it"
+    handler = settings.handler
+    if handler is None:
+        yield "there is no section handler: add 'handler: {callable: package.module:function}'"
+        return
+    yield from _handler_faults(handler)
+
+
+def _handler_faults(handler: HandlerSection) -> Iterator[str]:
+    if handler.vectorized:
+        yield "handler.vectorized is true: this is not there yet; remove it"
+    if not handler.non_blocking_redelivery:
+        yield (
+            "handler.nonBlockingRedelivery is false: a micro-batch cannot wait for a record; remove it, or use "
+            "redelivery worker"
+        )
+    if handler.persist_delivery_count_before_delivery:
+        yield (
+            "handler.persistDeliveryCountBeforeDelivery is true: handlers run in processes of their own here, so a "
+            "record that kills one is counted anyway; remove it"
+        )
+    if "slots" in handler.model_fields_set:
+        yield (
+            "handler.slots: as many records are handled at once as Spark has cores; remove it, and give Spark's master "
+            "or its executors as many as you want"
+        )
+    if "ordering" in handler.model_fields_set and handler.ordering != "partition":
+        yield f"handler.ordering is {handler.ordering}: here the order is always that of the partition; remove it"
