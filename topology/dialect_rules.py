@@ -43,6 +43,29 @@ def dialect_rules(settings: Settings) -> Iterator[Violation]:
             yield from _named(("sources", index, "destination"), source.destination)
 
 
+def slow_patterns(settings: Settings) -> Iterator[Violation]:
+    """The first pattern of maps that are right otherwise for which a source's name takes too long."""
+    try:
+        settings.resolutions()
+    except MatchError as error:
+        mend = "write it without a repetition inside a repetition"
+        yield Violation(_path_of(error.match, settings), f"{error.match!r} {error.problem}", mend)
+
+
+def _path_of(pattern: str, settings: Settings) -> Path:
+    """Where a pattern of a map stands, as far as that can be told."""
+    if settings.artemis is not None:
+        for index, setting in enumerate(settings.artemis.address_settings):
+            if pattern in setting.match:
+                return "artemis", "address-settings", index, "match"
+        return "artemis", "address-settings"
+    plugins = () if settings.activemq is None else settings.activemq.plugins
+    for index, plugin in enumerate(plugins):
+        if plugin.discarding_plugin is not None and pattern in (plugin.discarding_plugin.drop_only or ""):
+            return "activemq", "plugins", index, "discardingDLQBrokerPlugin", "dropOnly"
+    return "activemq", "plugins"
+
+
 def redelivery_rules(path: Path, policy: RedeliveryPolicySection) -> Iterator[Violation]:
     """Which properties of one policy contradict each other or cannot be counted with."""
     if policy.collision_avoidance_factor is not None and policy.collision_avoidance_percent is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from topology.client_rules import client_rules, timing_rules
-from topology.dialect_rules import dialect_rules, redelivery_rules
+from topology.dialect_rules import dialect_rules, redelivery_rules, slow_patterns
 from topology.made_names import policy_entries
 from topology.name_rules import name_rules
 from topology.serde_rules import serde_rules
@@ -24,7 +24,9 @@ def violations(settings: Settings) -> Iterator[Violation]:
         yield from redelivery_rules((*path, "redeliveryPolicy"), entry.redelivery_policy)
     wrong_maps = list(dialect_rules(settings))
     yield from wrong_maps
-    if not wrong_maps:
+    slow = [] if wrong_maps else list(slow_patterns(settings))
+    yield from slow
+    if not (wrong_maps or slow):
         yield from name_rules(settings)
     yield from serde_rules(settings)
     yield from _handler(settings)

@@ -58,4 +58,4 @@ def test_a_pattern_of_the_discarding_plugin_means_the_same_names(case: Case) -> 
         assert case["matches"] is None or JAVAS_ALONE.search(case["pattern"])
         return
     if not JAVAS_ALONE.search(case["pattern"]):
-        assert [name for name in recording(FILE)["names"] if pattern.fullmatch(name)] == case["matches"]
+        assert [name for name in recording(FILE)["names"] if pattern.matches(name)] == case["matches"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from topology.errors import MatchError
+from topology.foreign_pattern import ForeignPattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +43,13 @@ def matches(match: str, address: str, wildcards: Wildcards = DEFAULT_WILDCARDS) 
     """Whether a match with wildcards means an address.
 
     Raises:
-        MatchError: the match cannot be used.
+        MatchError: the match cannot be used, or takes too long.
     """
-    return compiled(match, wildcards).fullmatch(address) is not None
+    return compiled(match, wildcards).matches(address)
 
 
 @lru_cache(maxsize=4096)
-def compiled(match: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> re.Pattern[str]:
+def compiled(match: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> ForeignPattern:
     """The regular expression that the broker makes of a match.
 
     It escapes the dot and the dollar sign alone: any other special character of the match keeps its
@@ -72,6 +73,6 @@ def compiled(match: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> re.Pattern
     if _BRACE.search(text):
         raise MatchError(match, "is no pattern: { begins a repetition")
     try:
-        return re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
+        return ForeignPattern(text, match)
+    except re.error as error:
         raise MatchError(match, f"is no pattern: {error}") from None

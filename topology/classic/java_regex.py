@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from topology.foreign_pattern import ForeignPattern
+
 _CLASSES = {
     "Lower": "a-z",
     "Upper": "A-Z",
@@ -37,14 +39,14 @@ _TOKEN = re.compile(
 )
 
 
-def java_pattern(text: str) -> re.Pattern[str]:
+def java_pattern(text: str) -> ForeignPattern:
     """Compile what Java's ``Pattern`` means by a text: for whole names, with ASCII's digits and letters.
 
     Raises:
         re.error: Java does not know it, or only Java does.
     """
     try:
-        return re.compile("".join(_translated(text)), re.ASCII)
+        return ForeignPattern("".join(_translated(text)), text, re.ASCII)
     except (ValueError, OverflowError, RecursionError) as error:
         raise re.error(str(error), text) from None
 

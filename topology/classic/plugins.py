@@ -13,6 +13,7 @@ from topology.classic.destination import Destination
 from topology.classic.java_regex import java_pattern
 from topology.classic.policy import RedeliveryPolicy
 from topology.errors import MatchError
+from topology.foreign_pattern import ForeignPattern
 
 SHORTEST_BROKER_DELAY_MS = 1000
 """Below it the broker refuses to start."""
@@ -58,7 +59,7 @@ class DiscardingPlugin:
         """The property that drops a destination's dead letters, ``None`` if they are kept.
 
         Raises:
-            MatchError: a pattern of ``drop_only`` is no regular expression.
+            MatchError: a pattern of ``drop_only`` is no regular expression, or takes too long.
         """
         patterns = self.patterns()
         if self.drop_all:
@@ -68,9 +69,9 @@ class DiscardingPlugin:
                 return "dropTemporaryTopics"
             if self.drop_temporary_queues and destination.kind.is_queue:
                 return "dropTemporaryQueues"
-        return "dropOnly" if any(pattern.fullmatch(destination.name) for pattern in patterns) else None
+        return "dropOnly" if any(pattern.matches(destination.name) for pattern in patterns) else None
 
-    def patterns(self) -> tuple[re.Pattern[str], ...]:
+    def patterns(self) -> tuple[ForeignPattern, ...]:
         """The patterns of ``drop_only``.
 
         Raises:
