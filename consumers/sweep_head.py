@@ -67,6 +67,9 @@ class Head:
         """Why the broker refused something, the last time that it did."""
 
         self._newest_ms = 0
+        """The latest append time of what was taken, as :func:`topology.expiry.fate_of` wants it."""
+
+        self._newest_removed_ms = 0
         self._refused: int | None = None
         """The offset of a record whose copy was refused: it stays for now."""
 
@@ -121,6 +124,7 @@ class Head:
     def removed(self) -> None:
         """All below :attr:`clear_to` is gone."""
         self.start, self.expired = self.clear_to, 0
+        self._newest_removed_ms = self._newest_ms
 
     def refuse(self, offset: int, problem: str) -> None:
         """The copy of this record was refused; until the next wake nothing is done about it."""
@@ -142,6 +146,7 @@ class Head:
     def rewind(self, start: int) -> None:
         """Forget what was read and not removed: it is read again from ``start``, the partition's first offset now."""
         self.start = self.next = self.clear_to = start
+        self._newest_ms = self._newest_removed_ms  # what comes again is not behind itself
         self.moved_to = max(self.moved_to, start)
         self.expired = 0
 

@@ -123,3 +123,21 @@ def test_a_time_that_is_still_to_come_proves_no_slow_clock() -> None:
     """Else one worker with a fast clock would keep everything."""
     head = Head(GROUP, 0, 0)
     assert taken(head, letter(0, stamp_ms=NOW + 3_600_000), letter(1)) == [0, 1]
+
+
+def test_what_is_read_again_proves_no_slow_clock_of_what_stands_before_it() -> None:
+    """A pile of days of which one copy was refused, or that could not be removed, is removed when it is tried again."""
+    head = Head(GROUP, 0, 0)
+    pile = [letter(0, stamp_ms=NOW - 200_000_000), letter(1, stamp_ms=NOW - 100_000_000), letter(2)]
+    assert taken(head, *pile) == [0, 1, 2]
+    head.rewind(0)
+    assert taken(head, *pile) == [0, 1, 2]
+
+
+def test_what_was_removed_still_proves_a_slow_clock() -> None:
+    """It stood before the rest."""
+    head = Head(GROUP, 0, 0)
+    taken(head, letter(0, stamp_ms=NOW - 10))
+    head.removed()
+    head.rewind(1)
+    assert taken(head, letter(1, NOW - 1, stamp_ms=NOW - 60_010)) == []
