@@ -9,6 +9,7 @@ from queue import Empty, SimpleQueue
 
 from topology.progress import Checkpoint
 from transport.protocols import Copy, Due, Partition, Writer, Written
+from transport.queue_wait import next_of
 
 _Job = Callable[[], Written]
 
@@ -58,7 +59,7 @@ class WriteThread:
             Exception: whatever the write raised.
         """
         try:
-            end = self._ends.get(within_s is None or within_s > 0, within_s)
+            end = next_of(self._ends, within_s)
         except Empty:
             return None
         self.busy = False
