@@ -46,6 +46,27 @@ class KeyedLane(Lane):
         """See :class:`Lane`."""
         return self._later[0][0] if self._later else None
 
+    @property
+    def blocked(self) -> int:
+        """See :class:`Lane`."""
+        return sum(len(self._followers[key] or ()) for _, _, key in self._later)
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """See :class:`Lane`; what waits in place since before it was fetched may be due before all that is here."""
+        self.queue.extend(messages)
+        self.waiting += len(messages)
+        waits = self.assigned.progress.waiting
+        if waits and messages and messages[0].offset() <= max(waits):
+            queue, self.queue = self.queue, deque()
+            keys: set[bytes | None] = set()
+            for message in queue:
+                key = message.key()
+                if message.offset() in waits and key not in keys:
+                    self._meet(message, key, waits)
+                else:
+                    keys.add(key)
+                    self.queue.append(message)
+
     def take(self, most: int, now_ms: int = 0) -> list[Message]:
         """See :class:`Lane`; empty if all that waits has to wait for its keys."""
         waits = self.assigned.progress.waiting
@@ -64,7 +85,7 @@ class KeyedLane(Lane):
     def _take_due(self, waits: Mapping[int, InPlace], now_ms: int) -> list[Message]:
         """One record that waits in place and is due; the keys of those that are not are free no more."""
         while self._later and self._later[0][0] <= now_ms:
-            self._free.appendleft(heappop(self._later)[2])
+            self._free.append(heappop(self._later)[2])  # who has been due for longer is before it
         for _ in range(len(self._free)):
             key = self._free.popleft()
             waiting = self._followers[key] or deque()

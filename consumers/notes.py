@@ -87,7 +87,7 @@ class Notes:
             return []  # nothing more is handed out until it is its turn
         ahead = min(self._most, self._lanes.doable(AHEAD_S))
         for lane in self._unsuspected():
-            number = min(ahead - lane.waiting, len(lane.unnoted))
+            number = min(ahead - (lane.waiting - lane.blocked), len(lane.unnoted))
             if number > 0:
                 end = lane.unnoted[number - 1].offset() + 1
                 lane.assigned.progress.handed_end = end

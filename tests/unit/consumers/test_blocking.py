@@ -6,10 +6,14 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from consumers.keyed_lane import MOST_IN_PLACE
+from consumers.lanes import Lanes
 from tests.unit.consumers.batches import DEAD
+from tests.unit.consumers.lining import all_units, offsets, opened
 from tests.unit.consumers.lives import DiedError, Life, World, world
+from tests.unit.consumers.records import NOW, record
 from topology.policy import RedeliveryPolicy
-from topology.progress import METADATA_LIMIT
+from topology.progress import METADATA_LIMIT, InPlace
 from topology.settings import Ordering
 from transport.protocols import Partition
 
@@ -75,6 +79,36 @@ def test_nothing_overtakes_a_record_that_waits(ordering: Ordering, slots: int, *
     check(around)
 
 
+def test_other_keys_go_on_however_many_wait_behind_one() -> None:
+    """What waits for a record that is not due is no work that is noted ahead."""
+    around = world((60,), 1, failing=frozenset({0}), ordering=Ordering.KEY, slots=2, blocking=True)
+    place = Partition("orders", 0)
+    around.records[place] = [record(n, key=b"waits" if n < 40 else b"goes on") for n in range(60)]
+    life = Life(around)
+    lanes = life.worker._lanes
+    while lanes._call_s is None:
+        life.live(1)
+    lanes._call_s = 0.3  # hardly anything can be done in the time that is noted ahead
+    lanes._learn = lambda seconds: None  # type: ignore[method-assign]  # noqa: ARG005
+    life.live()
+    calls = [(offset, attempt) for _, offset, attempt, _ in around.handled]
+    assert max(calls.index((offset, 1)) for offset in range(40, 60)) < calls.index((0, 2))
+
+
+def test_one_that_is_due_is_not_kept_by_others_that_are_not() -> None:
+    """A new owner reads the partition piece by piece; as many as may wait in place do, the first for an hour."""
+    now_ms = NOW
+    lanes = Lanes(Ordering.KEY, 2, clock=lambda: now_ms)
+    assigned = opened(lanes)
+    assigned.progress.waiting |= {n: InPlace(1, NOW + 1000) for n in range(1, MOST_IN_PLACE)}
+    assigned.progress.waiting[0] = InPlace(2, NOW + 3_600_000)
+    for piece in (range(1), range(1, MOST_IN_PLACE), range(MOST_IN_PLACE, 60)):
+        lanes.add(assigned, [record(n, key=b"%d" % n) for n in piece])
+        assert all_units(lanes) == []
+    now_ms += 1000
+    assert [offsets(unit) for unit in all_units(lanes)] == [[n] for n in range(1, MOST_IN_PLACE)]
+
+
 def test_other_partitions_go_on() -> None:
     """While one waits, those without a failure are done; and by key, so are all other keys."""
     around = world((60, 10), 1, failing=frozenset({15}), ordering=Ordering.KEY, slots=4, blocking=True)
@@ -109,7 +143,7 @@ def test_attempt_and_due_time_survive_kills_and_rebalances(ordering: Ordering, *
         middle.live(25 + seed * 3)
         middle.give(around.records)
         with pytest.raises(DiedError):
-            Life(around).live(dying_after=30)
+            Life(around).live(dying_after=12)
         Life(around).live()
         if not noting:
             check(around, repeated=2)

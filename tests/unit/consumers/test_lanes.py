@@ -7,7 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
-from consumers.lanes import LONGEST_UNIT, UNIT_S
+from consumers.lane import Held
+from consumers.lanes import LONGEST_UNIT, UNIT_S, Lanes
 from consumers.unit import Assigned, Unit
 from tests.unit.consumers.lining import all_units, cheap, finish, keyed, offsets, opened
 from tests.unit.consumers.records import ready, record, source
@@ -173,6 +174,19 @@ class TestClose:
         assert new.lane.assigned is again
         finish(lanes, old, position=0)
         assert lanes.waiting == 0
+
+
+@pytest.mark.parametrize("ordering", list(Ordering))
+def test_a_closed_partition_leaves_nothing_in_the_books(ordering: Ordering) -> None:
+    """Neither of what waited for a slot nor of what waited for a note."""
+    lanes = Lanes(ordering, 2, noting=True)
+    assigned = opened(lanes)
+    keyed(lanes, assigned, "abcd")
+    lanes.release(assigned, 2)
+    assert lanes.waiting == 2
+    lanes.close(assigned)
+    assert lanes.waiting == 0
+    assert lanes.held(redelivered=False) == Held()
 
 
 def test_an_abandoned_unit_frees_its_lane_through_its_fork() -> None:
