@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -23,6 +23,7 @@ from consumers.unit import Assigned, Unit
 from topology.decision import Failure, FailureKind
 from topology.settings import HandlerSection, LimitsSection
 from transport.protocols import Message, Partition, Source
+from transport.queue_wait import next_of
 
 _IDLE_S = 0.2
 _BUSY_S = 0.002
@@ -188,7 +189,7 @@ class Worker:
             return
         done = self._parts.done
         try:
-            unit = done.get(timeout=timeout_s) if timeout_s else done.get_nowait()
+            unit = next_of(done, timeout_s)
             while True:
                 if unit is not None:
                     self._take_back(unit)
@@ -243,7 +244,10 @@ class Worker:
 
     def _begin(self) -> None:
         with self._nothing_after_an_error():
-            noted = self._notes.prepare(idle=self._idle)
+            last = bool(self._committer.batch.halts)  # nothing more is handed out
+            if last:
+                self._notes.leave(self._assignment.all())
+            noted = [] if last else self._notes.prepare(idle=self._idle)
             self._committer.begin([*self._assignment.dirty(), *noted])
 
     @contextmanager
@@ -320,10 +324,8 @@ class Worker:
         self._leaving = frozenset(partitions)
         try:
             self._settle(None)
-            leaving = self._assignment.find(self._leaving)
-            self._finish(leaving, self._limits.rebalance_timeout.total_seconds())
-            self._notes.leave(leaving)
-            self._write()
+            self._finish(self._assignment.find(self._leaving), self._limits.rebalance_timeout.total_seconds())
+            self._write_last(self._leaving)
         finally:
             self._forget(self._leaving)
             self._leaving = frozenset()
@@ -360,6 +362,15 @@ class Worker:
                 self._write()
             self._watch_deadlines()
 
+    def _write_last(self, leaving: Collection[Partition]) -> None:
+        """Write what is left, and that nothing of these is in a handler any more: that once more if it is undone."""
+        owned = self._assignment.find(leaving)
+        self._notes.leave(owned)
+        self._write()
+        if self._lanes.noting and (len(owned) < len(leaving) or any(assigned.closed for assigned in owned)):
+            self._notes.leave(self._assignment.open(leaving))
+            self._write()
+
     def _forget(self, leaving: Iterable[Partition]) -> None:
         leaving = list(leaving)
         for assigned in self._assignment.find(leaving):
@@ -385,6 +396,5 @@ class Worker:
         self._settle(None)
         owned = self._assignment.all()
         self._finish(owned, timeout_s)
-        self._notes.leave(owned)
-        self._write()
+        self._write_last([assigned.partition for assigned in owned])
         self._forget([assigned.partition for assigned in owned])

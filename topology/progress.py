@@ -80,6 +80,9 @@ class Progress:
     alone: int | None = None
     """What :attr:`HandedOut.alone` says in the next checkpoint."""
 
+    _note_stands: bool = False
+    """Whether a note of this process is committed that the books do not know of: a write was undone."""
+
     died: int | None = None
     """The record that was alone in a handler when its worker died; its count in :attr:`waiting` says so already."""
 
@@ -188,8 +191,8 @@ class Progress:
 
     def take_note_back(self) -> bool:
         """Nothing is in a handler any more that this process answers for. True: a checkpoint has to say so."""
-        noted = self.handed_end > self.watermark or self.alone is not None
-        self.handed_end, self.alone = 0, None
+        noted = self._note_stands or self.handed_end > self.watermark or self.alone is not None
+        self.handed_end, self.alone, self._note_stands = 0, None, False
         return noted
 
     def checkpoint(self) -> Checkpoint:
@@ -239,6 +242,7 @@ class Progress:
         self.suspect_end = handed_out.suspect_end
         alone = handed_out.alone
         if handed_out.author == self.author:
+            self._note_stands = handed_out.end > 0 or alone is not None
             return
         self.suspect_end = max(self.suspect_end, handed_out.end)
         if alone is not None and alone in self.waiting:

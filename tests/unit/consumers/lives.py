@@ -201,11 +201,12 @@ class Life:
         processor = Processor(as_handler(self._handle), {}, lambda: around.now_ms, None, blocking=around.blocking)
         self._slots = _Slots(around, processor, done)
         self.reader = _Log(around, self._on_fetch)
+        self.writer = _Commits(around)
         way: Route = route(entry(around.policy))
         self.worker = Worker(
             Parts(
                 reader=self.reader,
-                committer=Committer(common, _Commits(around), Silent(), 50),
+                committer=Committer(common, self.writer, Silent(), 50),
                 assignment=Assignment(
                     [way],
                     "earliest",

@@ -7,11 +7,15 @@ from contextlib import suppress
 
 import pytest
 
+from consumers.errors import HaltedError
 from tests.unit.consumers.batches import DEAD, TIER
 from tests.unit.consumers.lives import DiedError, Life, World, world
-from topology.headers import DELIVERY_COUNT
+from topology.headers import DELIVERY_COUNT, ORIG_MESSAGE_ID
+from topology.lineage import parse_message_id
+from topology.policy import RedeliveryPolicy
 from topology.progress import METADATA_LIMIT
 from topology.settings import Ordering
+from transport.errors import WriteUndoneError
 from transport.protocols import Partition
 
 pytestmark = pytest.mark.usefixtures("hasty")
@@ -96,6 +100,64 @@ def test_whoever_leaves_in_order_takes_its_note_back() -> None:
     assert not around.done
     life.give(around.records)
     assert {point.metadata for point in around.commits.values()} == {""}
+
+
+def dead(around: World) -> list[int]:
+    """The source offsets of the dead letters."""
+    letters = [dict(copy.headers or ()) for copy in around.written if copy.topic == DEAD]
+    return [parse_message_id((letter[ORIG_MESSAGE_ID] or b"").decode())[2] for letter in letters]
+
+
+def alone(around: World) -> tuple[Life, int]:
+    """Somebody has died; the next worker has a record alone in its handler, the offset of which is told."""
+    with pytest.raises(DiedError):
+        Life(around).live()
+    life = Life(around)
+    while not (life.worker._notes.exclusive and life.worker._under_way):
+        life.live(1)
+    [unit] = life.worker._under_way
+    return life, unit.messages[0].offset()
+
+
+def test_a_note_whose_outcome_was_undone_is_taken_back_too() -> None:
+    """The record that was alone then is not counted when another worker gets it: nobody died."""
+    for seed in range(4):
+        around = world((60,), seed, killers=frozenset({20}), policy=RedeliveryPolicy(maximum_redeliveries=0))
+        life, offset = alone(around)
+        before = life.worker._assignment.all()
+        around.undone = 1.0
+        while life.worker._assignment.all() == before:
+            life.live(1)
+        around.undone = 0.0
+        life.give(around.records)
+        lives(around)
+        assert offset not in dead(around)
+
+
+def test_a_note_is_taken_back_though_the_last_write_is_undone() -> None:
+    """What is written last when a partition is given back is written once more."""
+    for seed in range(4):
+        around = world((60,), seed, killers=frozenset({20}), policy=RedeliveryPolicy(maximum_redeliveries=0))
+        life, offset = alone(around)
+        life.writer.script.append(WriteUndoneError("so it goes"))
+        life.give(around.records)
+        assert life.writer.script == []
+        lives(around)
+        assert offset not in dead(around)
+
+
+def test_a_worker_that_halts_takes_its_note_back() -> None:
+    """Neither the record that it halts at nor the one that would have been next has had a delivery that counts."""
+    around = world((60,), 3, killers=frozenset({20}))
+    with pytest.raises(DiedError):
+        Life(around).live()
+    around.critical = frozenset({10})
+    with pytest.raises(HaltedError):
+        Life(around).live()
+    around.critical = frozenset()
+    lives(around)
+    counted = {offset for (_, offset), attempts in around.attempts().items() if max(attempts) > 1}
+    assert counted == {20}
 
 
 def test_suspects_stay_suspects_across_a_rebalance() -> None:
