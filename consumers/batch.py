@@ -77,6 +77,9 @@ class Batch:
         self.bytes = 0
         """Of these records and of their outputs; copies share the bytes of their record."""
 
+        self.pressing = False
+        """Whether it holds anything but successes without outputs, which may wait to be acknowledged together."""
+
         self.judged: list[tuple[Partition, int]] = []
         """Records that were decided about outside any unit: when the write is confirmed, no verdict on them stands."""
 
@@ -96,6 +99,7 @@ class Batch:
         """Take over everything a unit has an outcome for."""
         assigned = unit.lane.assigned
         unsuccessful = self._settle_failures(unit)
+        self.pressing = self.pressing or bool(unit.failures or unit.outputs)
         for index, outputs in unit.outputs:
             self.copies += outputs
             self.owners += [Owner(assigned, unit.messages[index].offset(), "output")] * len(outputs)
@@ -121,6 +125,7 @@ class Batch:
 
     def settle(self, assigned: Assigned, message: Message, lineage: Lineage, failure: Failure) -> None:
         """Decide about one record outside any unit."""
+        self.pressing = True
         decision = self._decide(assigned, message, headers_of(message), lineage, failure, self._shared.clock())
         if not self._keeps(decision, failure):
             assigned.progress.finish((message.offset(),))

@@ -6,7 +6,8 @@ import logging
 import secrets
 from dataclasses import dataclass
 
-from topology.settings import Mode, Settings
+from topology.acknowledgement import AcknowledgementMode
+from topology.settings import Settings
 from transport.client_config import (
     Config,
     admin_config,
@@ -66,7 +67,7 @@ def reader_of(
 
 def writer_of(settings: Settings, role: str, instance: Instance, group: Group) -> Writer:
     """What writes as the configured mode says, and commits for a group."""
-    if settings.mode is Mode.AUTO:
+    if settings.mode is not AcknowledgementMode.TRANSACTED:
         return AutoWriter(producer_config(settings.kafka, transactional_id=None), group)
     identity = f"{settings.group}.{role}.{instance.name}"
     return TransactedWriter(producer_config(settings.kafka, transactional_id=identity), group)

@@ -11,6 +11,7 @@ from consumers.errors import HaltedError
 from consumers.observer import Observer
 from consumers.patience import Patience
 from consumers.unit import Assigned
+from topology.acknowledgement import LazyAcknowledgement
 from topology.decision import Failure, FailureKind
 from topology.progress import Checkpoint
 from transport.errors import WriteRefusedError, WriteUndoneError
@@ -29,7 +30,13 @@ class Committer:
     """Collects outcomes into a batch and writes it. Owned by the polling thread."""
 
     def __init__(
-        self, shared: Shared, writer: BackgroundWriter, observer: Observer, most: int, most_bytes: int = 2**24
+        self,
+        shared: Shared,
+        writer: BackgroundWriter,
+        observer: Observer,
+        most: int,
+        most_bytes: int = 2**24,
+        lazy: LazyAcknowledgement | None = None,
     ) -> None:
         """Prepare.
 
@@ -39,7 +46,10 @@ class Committer:
             observer: told of every write.
             most: so many outcomes make a batch full.
             most_bytes: the same in bytes of records and outputs.
+            lazy: how long successes wait to be acknowledged together; ``None`` = they do not.
         """
+        self._lazy = lazy
+        self._acknowledged_s = monotonic_s()
         self._shared = shared
         self._writer = writer
         self._observer = observer
@@ -84,7 +94,21 @@ class Committer:
             return False
         if self.full or self.batch.halts:
             return True
+        if self._lazy is not None and not self.batch.pressing:
+            return self._lazy.now(self.batch.size, self._unacknowledged_ms())
         return now >= self._rested_s and (not more_to_come or now - self._since_s >= LINGER_S)
+
+    def due_in_s(self, most_s: float) -> float:
+        """How long what there is to write may wait, if nothing else happens; at most ``most_s``."""
+        if not self.batch.size:
+            return most_s
+        if self._lazy is None or self.batch.pressing or self.full or self.batch.halts:
+            return 0.0
+        left_ms = self._lazy.left_ms(self._unacknowledged_ms())
+        return most_s if left_ms is None else min(most_s, left_ms / 1000)
+
+    def _unacknowledged_ms(self) -> int:
+        return round((monotonic_s() - self._acknowledged_s) * 1000)
 
     @property
     def halting(self) -> bool:
@@ -143,6 +167,7 @@ class Committer:
         if written is None:
             return None
         self._patience.succeeded()
+        self._acknowledged_s = monotonic_s()
         self._rested_s = monotonic_s() + min(written.seconds, MOST_REST_S)
         self._drop_verdicts(batch.judged, self._checkpoints)
         self._observer.committed(batch.committed(written.seconds))

@@ -42,6 +42,7 @@ from consumers.sweeping import sweepers, sweeping
 from consumers.unit import Unit
 from consumers.worker import Parts, Worker
 from serdes.codec import Codec
+from topology.acknowledgement import AcknowledgementMode
 from topology.decision import Failure
 from topology.durations import format_duration
 from topology.settings import HandlerSection, Isolation, Ordering, Settings
@@ -178,7 +179,12 @@ def _worker(
         Parts(
             reader=reader,
             committer=Committer(
-                shared, writer, told.observer, settings.limits.batch_records, batch_bytes(settings.limits)
+                shared,
+                writer,
+                told.observer,
+                settings.limits.batch_records,
+                batch_bytes(settings.limits),
+                settings.lazy_acknowledgement(),
             ),
             assignment=Assignment(
                 routes,

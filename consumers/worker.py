@@ -114,8 +114,8 @@ class Worker:
 
     def _fetch(self) -> list[Message]:
         """Fetch what there is room for. Waits for records only when nothing else could happen."""
-        busy = self._under_way or self._lanes.ready or self._committer.batch.size or self._committer.writing
-        idle_s = 0.0 if busy else self._notes.due_in_s(self._lanes.due_in_s(_IDLE_S))
+        busy = self._under_way or self._lanes.ready or self._committer.writing
+        idle_s = 0.0 if busy else self._notes.due_in_s(self._lanes.due_in_s(self._committer.due_in_s(_IDLE_S)))
         return self._intake.fetch(self._committer.bytes, idle_s)
 
     def _take(self, messages: list[Message]) -> None:

@@ -24,7 +24,7 @@ class AcknowledgementMode(StrEnum):
     """As the handler returns, one by one; with ``optimizeAcknowledge`` several at a time."""
 
     DUPS_OK = "dups_ok"
-    """Lazily, in batches."""
+    """Lazily, several at a time."""
 
     CLIENT = "client"
     """When the handler says so, with everything delivered before."""
@@ -145,17 +145,38 @@ def acknowledge_now(
         optimize: ``optimizeAcknowledge``, of mode ``auto``.
         optimize_timeout_ms: ``optimizeAcknowledgeTimeOut``; 0 = no limit.
 
-    Source: ``ActiveMQMessageConsumer.afterMessageIsConsumed`` and ``ackLater``.
+    Source: ``ActiveMQMessageConsumer.afterMessageIsConsumed`` and ``ackLater``. There the time limit is of
+    ``optimizeAcknowledge`` alone; here it holds for ``dups_ok``, too, so that a quiet topic comes to its end.
     """
+    late = 0 < optimize_timeout_ms <= elapsed_ms
     match mode:
         case AcknowledgementMode.AUTO:
-            if not optimize:
-                return True
-            late = 0 < optimize_timeout_ms <= elapsed_ms
-            return late or finished >= prefetch * OPTIMIZED_SHARE
+            return not optimize or late or finished >= prefetch * OPTIMIZED_SHARE
         case AcknowledgementMode.DUPS_OK:
-            return finished >= prefetch * LAZY_SHARE
+            return late or finished >= prefetch * LAZY_SHARE
         case AcknowledgementMode.TRANSACTED | AcknowledgementMode.CLIENT | AcknowledgementMode.INDIVIDUAL:
             return False
         case _:
             assert_never(mode)
+
+
+@dataclass(frozen=True, slots=True)
+class LazyAcknowledgement:
+    """Successes wait to be acknowledged together: ``dups_ok``, or ``auto`` with ``optimizeAcknowledge``.
+
+    ``timeout_ms`` is how long they wait at most; 0 = no limit.
+    """
+
+    mode: AcknowledgementMode
+    prefetch: int
+    timeout_ms: int
+
+    def now(self, finished: int, elapsed_ms: int) -> bool:
+        """See :func:`acknowledge_now`."""
+        return acknowledge_now(
+            self.mode, finished, self.prefetch, elapsed_ms, optimize=True, optimize_timeout_ms=self.timeout_ms
+        )
+
+    def left_ms(self, elapsed_ms: int) -> int | None:
+        """After how long the time limit is reached, 0 if it is; ``None`` if there is none."""
+        return max(0, self.timeout_ms - elapsed_ms) if self.timeout_ms > 0 else None

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from topology.acknowledgement import AcknowledgementMode
+from topology.acknowledgement_rules import acknowledgement_rules
 from topology.client_rules import client_rules, timing_rules
 from topology.dialect_rules import dialect_rules, redelivery_rules, slow_patterns
 from topology.made_names import policy_entries
 from topology.name_rules import name_rules
 from topology.serde_rules import serde_rules
-from topology.settings import Mode, Ordering, Settings
+from topology.settings import Ordering, Settings
 from topology.violations import Violation
 
 OUR_PACKAGES = frozenset({"cli", "consumers", "pipeline", "serdes", "topology", "transport"})
@@ -31,6 +33,7 @@ def violations(settings: Settings) -> Iterator[Violation]:
     yield from serde_rules(settings)
     yield from _handler(settings)
     yield from _limits(settings)
+    yield from acknowledgement_rules(settings)
     yield from timing_rules(settings)
 
 
@@ -73,6 +76,6 @@ def _limits(settings: Settings) -> Iterator[Violation]:
             "make it at least as large, or lower limits.batch",
             (("limits", "batch"),),
         )
-    if settings.journal and settings.mode is Mode.AUTO:
-        problem = "is on, but in mode: auto there is no transaction to write it in"
+    if settings.journal and settings.mode is not AcknowledgementMode.TRANSACTED:
+        problem = f"is on, but in mode: {settings.mode} there is no transaction to write it in"
         yield Violation(("journal",), problem, "use mode: transacted, or turn it off", (("mode",),))

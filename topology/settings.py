@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema
 
+from topology.acknowledgement import AcknowledgementMode, LazyAcknowledgement
 from topology.artemis.repository import SettingsRepository, address_of
 from topology.artemis.resolution import ArtemisResolution, resolve_artemis
 from topology.artemis.settings import ArtemisSection
@@ -31,16 +32,6 @@ from topology.section import Duration, Section
 
 Resolution = ClassicResolution | ArtemisResolution
 """What the maps of either dialect say of one destination."""
-
-
-class Mode(StrEnum):
-    """How results are acknowledged."""
-
-    TRANSACTED = "transacted"
-    """Outputs, copies and offsets in one Kafka transaction: exactly once."""
-
-    AUTO = "auto"
-    """Copies confirmed, then offsets committed: at least once."""
 
 
 class Ordering(StrEnum):
@@ -118,6 +109,21 @@ class HandlerSection(Section):
     )
 
 
+class AcknowledgementSection(Section):
+    """When what is finished is acknowledged, in the modes that leave it to the client."""
+
+    optimize_acknowledge: bool = Field(default=False, description="mode auto: acknowledge several records at a time")
+    optimize_acknowledge_time_out: int = Field(
+        300, ge=0, lt=2**63, description="ms that a finished record waits for that; 0 = no limit"
+    )
+    prefetch: int = Field(
+        1000, ge=0, lt=2**31, description="65 % of so many are acknowledged together, or half of them in mode dups_ok"
+    )
+    timeout: Duration | None = Field(
+        None, description="modes client and individual: unacknowledged for so long, a record is redelivered, counted"
+    )
+
+
 class LimitsSection(Section):
     """Bounds of what a process holds and of how long it takes to stop."""
 
@@ -165,7 +171,8 @@ class Settings(Section):
     sources: tuple[SourceSection, ...] = Field(min_length=1)
     outputs: tuple[OutputSection, ...] = ()
     handler: HandlerSection | None = Field(None, description="absent = scheduler and tools only")
-    mode: Mode = Mode.TRANSACTED
+    mode: AcknowledgementMode = AcknowledgementMode.TRANSACTED
+    acknowledgement: AcknowledgementSection = AcknowledgementSection()
     policy_entry: PolicyEntrySection = PolicyEntrySection()
     activemq: ClassicSection | None = Field(None, description="ActiveMQ Classic's maps, instead of policyEntry")
     artemis: ArtemisSection | None = Field(None, description="Artemis's address settings, instead of policyEntry")
@@ -241,6 +248,13 @@ class Settings(Section):
     def entries(self) -> dict[str, PolicyEntry]:
         """What is configured for every source topic."""
         return {source.topic: self.entry(source.topic) for source in self.sources}
+
+    def lazy_acknowledgement(self) -> LazyAcknowledgement | None:
+        """How long successes wait to be acknowledged together, ``None`` if they do not."""
+        section = self.acknowledgement
+        if self.mode is AcknowledgementMode.DUPS_OK or section.optimize_acknowledge:
+            return LazyAcknowledgement(self.mode, section.prefetch, section.optimize_acknowledge_time_out)
+        return None
 
     def naming(self) -> Naming:
         """The names of the group's topics."""

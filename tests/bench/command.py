@@ -16,7 +16,7 @@ from tests.bench.plan import everything
 from tests.bench.report import write
 from tests.bench.view import goals_table, results_table
 from tests.bench.workloads import Workload
-from topology.settings import Mode
+from topology.acknowledgement import AcknowledgementMode as Mode
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from topology.migration.acknowledgement import CARRIED, carry_acknowledgement
 from topology.migration.java_text import java_boolean, java_double, java_integer
 from topology.migration.result import Imported, MigrationError
 from topology.migration.schema import words
@@ -72,8 +73,7 @@ _PREFETCH_NUMBERS = frozenset(
 _SECRETS = frozenset(("password", "userName"))
 
 _REASONS = {
-    "optimizeAcknowledge": "offsets are committed for a batch at a time, see limits.batch",
-    "optimizeAcknowledgeTimeOut": "offsets are committed for a batch at a time, see limits.batch",
+    "optimizedAckScheduledAckInterval": "acknowledgement.optimizeAcknowledgeTimeOut is kept on time without it",
     "checkForDuplicates": "Kafka's transactions see to that",
     "consumerExpiryCheckEnabled": "an expired record is always found when it is read",
     "transactedIndividualAck": "each record of a batch is acknowledged or redelivered by itself anyway",
@@ -101,6 +101,7 @@ def read_connection_uri(uri: str) -> Imported:
     given = {key.removeprefix(_JMS): value for key, value in options.items() if key.startswith(_JMS)}
     rest = {key: value for key, value in options.items() if not key.startswith(_JMS)}
     taken = {key for key, value in given.items() if _take(key, value, imported)}
+    carry_acknowledgement({_path(key): value for key, value in given.items() if key in taken}, imported)
     unknown = {key: value for key, value in given.items() if key not in taken}
     if taken and unknown:
         raise MigrationError(name, f"has jms options that cannot be set: {', '.join(sorted(unknown))}")
@@ -159,7 +160,8 @@ def _take(key: str, value: str | None, imported: Imported) -> bool:
         known = _setter(key.removeprefix("prefetchPolicy."))
         taken = known in _PREFETCH_NUMBERS | {"all"} and java_integer(value, _INT) is not None
     elif key.startswith("blobTransferPolicy."):
-        taken = _setter(key.removeprefix("blobTransferPolicy.")) in {"brokerUploadUrl", "defaultUploadUrl", "uploadUrl"}
+        known = _setter(key.removeprefix("blobTransferPolicy."))
+        taken = known in {"brokerUploadUrl", "defaultUploadUrl", "uploadUrl"}
     else:
         known = _setter(key)
         if known == _NON_BLOCKING and value is not None:
@@ -170,7 +172,7 @@ def _take(key: str, value: str | None, imported: Imported) -> bool:
             or (known in _FACTORY_NUMBERS and java_integer(value, _FACTORY_NUMBERS[known]) is not None)
             or known in _FACTORY_TEXTS
         )
-    if taken:
+    if taken and known not in CARRIED:
         shown = "..." if key in _SECRETS else value
         reason = _REASONS.get(key, "it is about the client, not about redelivery")
         imported.note(None, f"{_JMS}{key}={shown} is not carried over: {reason}")
@@ -200,6 +202,11 @@ def _flag(name: str, value: str, imported: Imported) -> bool:
     if value.lower() not in {"true", "false"}:
         imported.note(None, f"{_JMS}{name}={value} means false: only true is true")
     return java_boolean(value)
+
+
+def _path(key: str) -> str:
+    """The property that an option means, and those that lead to it."""
+    return ".".join(map(_setter, key.split(".")))
 
 
 def _setter(name: str) -> str:

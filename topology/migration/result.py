@@ -46,7 +46,8 @@ class Imported:
     """Our configuration as plain data, and what else is to be said.
 
     ``dialect`` is ``activemq`` or ``artemis``; ``section`` is what stands below that name, ``handler`` what stands
-    below ``handler``: all but the function itself, which no broker knows.
+    below ``handler``: all but the function itself, which no broker knows. ``whole`` holds settings that stand beside
+    these, at the top of the file.
     ``destinations`` are those the file itself names, as people write them.
     """
 
@@ -54,6 +55,7 @@ class Imported:
     dialect: str
     section: dict[str, Any] = field(default_factory=dict)
     handler: dict[str, Any] = field(default_factory=dict)
+    whole: dict[str, Any] = field(default_factory=dict)
     destinations: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 

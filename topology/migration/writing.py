@@ -64,6 +64,7 @@ def _text(imported: Imported, sources: list[dict[str, str]]) -> str:
         "group": "migrated",
         "kafka": {"bootstrap.servers": "localhost:9092"},
         "sources": sources,
+        **imported.whole,
     }
     if imported.handler:
         document["handler"] = {"callable": _CALLABLE, **imported.handler}

@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
+from topology.acknowledgement import AcknowledgementMode
 from topology.configuration import ConfigurationError, Fault, load_settings
 from topology.policy import RedeliveryPolicy
-from topology.settings import Mode, Settings
+from topology.settings import Settings
 
 MINIMAL = """\
 group: billing
@@ -214,7 +215,7 @@ def test_precedence_is_flag_environment_file() -> None:
     assert read.limits.batch == 15
     assert read.limits.buffer_records == 20
     assert read.limits.shutdown_timeout == timedelta(minutes=1)
-    assert read.mode is Mode.AUTO
+    assert read.mode is AcknowledgementMode.AUTO
 
 
 def test_a_fault_of_an_override_is_told_at_the_override() -> None:
