@@ -60,6 +60,9 @@ class Shared:
     blocking: bool = False
     """Whether a failed record waits in place, and what follows waits for it."""
 
+    success: AckType = AckType.STANDARD
+    """How what succeeds is acknowledged."""
+
     log: FailureLog = field(default_factory=FailureLog)
 
 
@@ -100,28 +103,47 @@ class Batch:
         assigned = unit.lane.assigned
         unsuccessful = self._settle_failures(unit)
         self.pressing = self.pressing or bool(unit.failures or unit.outputs)
+        left = {index: each for index, each in unit.unacknowledged if index not in unsuccessful}
         for index, outputs in unit.outputs:
+            if index in left:
+                left[index].copies = outputs
+                continue
             self.copies += outputs
             self.owners += [Owner(assigned, unit.messages[index].offset(), "output")] * len(outputs)
             self.bytes += sum(len(output.value or b"") for output in outputs)
-        kept = {index for index, decision in unsuccessful.items() if self._keeps(decision)}
+        kept = {index for index, decision in unsuccessful.items() if self._keeps(decision)} | left.keys()
         offsets = unit.offsets()
         finished = [offset for index, offset in enumerate(offsets) if index not in kept] if kept else offsets
-        assigned.progress.finish(finished)
-        self._touch(assigned)
-        self.size += unit.position
-        self.bytes += unit.bytes
+        if finished or not left:
+            assigned.progress.finish(finished)
+            self._touch(assigned)
+        self.size += unit.position - len(left)
+        self.bytes += unit.bytes - size_of([each.message for each in left.values()])
         self._seconds += unit.seconds
-        successes = unit.position - len(unsuccessful)
+        not_done = unsuccessful.keys() | left.keys()
+        successes = unit.position - len(not_done)
         if successes:
-            self._outcomes[OutcomeLabel(assigned.route.source, _success(unit), AckType.STANDARD)] += successes
+            self._outcomes[OutcomeLabel(assigned.route.source, _success(unit), self._shared.success)] += successes
         if unit.counted:
-            self._note_redelivered(unit, unsuccessful)
+            self._note_redelivered(unit, not_done)
         elif self._journal is not None:
             place = assigned.partition
-            acked = [offset for index, offset in enumerate(offsets) if index not in unsuccessful]
+            acked = [offset for index, offset in enumerate(offsets) if index not in not_done]
             if acked:
                 self._journal.note(place.topic, place.number, "acked", acked)
+
+    def acknowledge(self, assigned: Assigned, message: Message, lineage: Lineage, outputs: list[Copy]) -> None:
+        """A success that was told after its handler had returned; no journal goes with such modes."""
+        self.copies += outputs
+        self.owners += [Owner(assigned, message.offset(), "output")] * len(outputs)
+        self.bytes += sum(len(output.value or b"") for output in outputs) + size_of((message,))
+        assigned.progress.finish((message.offset(),))
+        self._touch(assigned)
+        self.size += 1
+        outcome = "recovered" if lineage.deliveries > 0 else "acked"
+        self._outcomes[OutcomeLabel(assigned.route.source, outcome, self._shared.success)] += 1
+        if lineage.deliveries > 0:
+            self._recoveries[assigned.route.source, lineage.deliveries + 1] += 1
 
     def settle(self, assigned: Assigned, message: Message, lineage: Lineage, failure: Failure) -> None:
         """Decide about one record outside any unit."""

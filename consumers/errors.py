@@ -38,3 +38,12 @@ class HaltedError(ConsumersError):
 
     Nothing is committed past the record named. A restart tries again from there.
     """
+
+
+class AcknowledgementModeError(ConsumersError):
+    """A handler recovers its session in a mode that has none. It counts as any exception out of a handler."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "recover() needs mode: client or individual; raise Redeliver() to have this one record delivered again"
+        )

@@ -6,7 +6,7 @@ from consumers.assignment import Assignment
 from consumers.lanes import Lanes
 from consumers.room import Room
 from topology.progress_metadata import HOLE_BITS
-from topology.settings import LimitsSection, Ordering
+from topology.settings import LimitsSection
 from transport.protocols import Message, Partition, Source
 
 
@@ -14,13 +14,13 @@ class Intake:
     """Owned by the polling thread."""
 
     def __init__(
-        self, reader: Source, assignment: Assignment, lanes: Lanes, limits: LimitsSection, ordering: Ordering
+        self, reader: Source, assignment: Assignment, lanes: Lanes, limits: LimitsSection, *, in_order: bool
     ) -> None:
         self._reader = reader
         self._assignment = assignment
         self._room = Room(limits, lanes)
         self._most = max(limits.batch_records, HOLE_BITS + 1)
-        self._in_order = ordering is Ordering.PARTITION
+        self._in_order = in_order
         self._paused: set[Partition] = set()
         self._crowded: set[Partition] = set()
 

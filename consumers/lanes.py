@@ -252,6 +252,14 @@ class Lanes:
             dropped = lane.clear()
             self._hold(lane, -len(dropped), -size_of(dropped))
 
+    def keep(self, lane: Lane, message: Message) -> None:
+        """Count a record as held whose unit is back, since nobody has acknowledged it."""
+        self._hold(lane, 1, size_of((message,)))
+
+    def let_go(self, lane: Lane, message: Message) -> None:
+        """The opposite."""
+        self._hold(lane, -1, -size_of((message,)))
+
     def _hold(self, lane: Lane, records: int, size: int) -> None:
         for held in (lane.held, self._held[lane.assigned.redelivered]):
             held.records += records

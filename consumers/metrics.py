@@ -39,8 +39,7 @@ from topology.sweep_plan import sweep_plan
 
 _MANY_ATTEMPTS = 10
 _OUTCOMES = (
-    ("acked", AckType.STANDARD),
-    ("recovered", AckType.STANDARD),
+    *((outcome, ack) for outcome in ("acked", "recovered") for ack in (AckType.STANDARD, AckType.INDIVIDUAL)),
     ("retried", AckType.REDELIVERED),
     *((outcome, ack) for outcome in ("dead_lettered", "discarded") for ack in (AckType.POISON, AckType.EXPIRED)),
 )
@@ -128,6 +127,7 @@ class Measurements(Collector):
         self._alive()
         self._gauges[catalogue.ASSIGNED.name] = {(): details.assigned}
         self._gauges[catalogue.IN_FLIGHT.name] = {(): details.in_flight}
+        self._gauges[catalogue.UNACKNOWLEDGED.name] = {(): details.unacknowledged}
         self._gauges[catalogue.HALTED_PARTITIONS.name] = {(): details.halted}
         self._gauges[catalogue.LAG.name] = {(topic,): lag for topic, lag in details.lag.items()}
 

@@ -150,6 +150,9 @@ class WorkerState:
     lag: Mapping[str, int] = field(default_factory=dict)
     """By topic, as far as this worker owns it."""
 
+    unacknowledged: int = 0
+    """Records that their handlers returned from without a word."""
+
 
 class Observer(Protocol):
     """Receives the details. Called on the polling thread unless it says otherwise: must be quick and must not raise."""

@@ -71,7 +71,7 @@ class Processor:
             else:
                 try:
                     if handler.takes_context:
-                        context = _context(unit)
+                        context = self._context(unit, record)
                         result = handler.call(record, context)
                     else:
                         result = handler.call(record)
@@ -101,7 +101,7 @@ class Processor:
                 try:
                     async with limit:
                         if handler.takes_context:
-                            context = _context(unit)
+                            context = self._context(unit, record)
                             result = await handler.call(record, context)
                         else:
                             result = await handler.call(record)
@@ -115,6 +115,10 @@ class Processor:
             if after is None:
                 break
             before = after
+
+    def _context(self, unit: Unit, record: Record) -> Context:
+        del record
+        return Context(unit.lineages[-1].deliveries if unit.lineages else 0, [])
 
     def _prepare(self, unit: Unit, message: Message) -> Record | Failure:
         """The record of a delivery, or why there is none. Notes the lineage of a redelivery."""
@@ -222,10 +226,6 @@ class Processor:
         unit.position += 1  # last: see Unit
         ends = failure is not None and (self._blocking or failure.kind is FailureKind.CRITICAL)
         return None if ends else after
-
-
-def _context(unit: Unit) -> Context:
-    return Context(unit.lineages[-1].deliveries if unit.lineages else 0, [])
 
 
 def _expired(expiration_ms: int) -> Failure:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from consumers.errors import AcknowledgementModeError
 from topology.headers import Headers
 
 
@@ -70,6 +71,14 @@ class Record:
         """``topic-partition@offset`` of the first delivery."""
         return f"{self.topic}-{self.partition}@{self.offset}"
 
+    def acknowledge(self) -> None:
+        """Acknowledge the record in mode ``individual``; in mode ``client`` all that this slot was given so far.
+
+        May be called during the delivery or any time after it, from any thread. What is acknowledged is not delivered
+        again, even if its handler fails afterwards. In the other modes a record is acknowledged when its handler
+        returns, and this does nothing, as in JMS.
+        """
+
 
 @dataclass(slots=True)
 class Output:
@@ -103,6 +112,19 @@ class Context:
     def redelivered(self) -> bool:
         """Whether the record was delivered before (``JMSRedelivered``)."""
         return self.deliveries > 0
+
+    def acknowledge(self) -> None:
+        """See :meth:`Record.acknowledge`."""
+
+    def recover(self) -> None:
+        """Have everything delivered again that this slot was given and that is not acknowledged, this record included.
+
+        Each counts as a delivery, and comes after the policy's delay. In modes ``client`` and ``individual``.
+
+        Raises:
+            AcknowledgementModeError: the mode is another, where there is nothing to recover.
+        """
+        raise AcknowledgementModeError
 
     def send(
         self,

@@ -24,7 +24,7 @@ class Standing:
         self._health = health
         self._told_s = 0.0
 
-    def tell(self, under_way: Iterable[Unit]) -> None:
+    def tell(self, under_way: Iterable[Unit], unacknowledged: int) -> None:
         """Tell it, unless that was done just now."""
         now = monotonic_s()
         if now < self._told_s + _EVERY_S:
@@ -41,6 +41,7 @@ class Standing:
                 in_flight=sum(len(unit.messages) for unit in under_way),
                 halted=len(self._assignment.halted),
                 lag=lag,
+                unacknowledged=unacknowledged,
             )
         )
         self._health.halted(len(self._assignment.halted))

@@ -13,6 +13,7 @@ from transport.protocols import Copy, Message, Partition
 
 if TYPE_CHECKING:
     from consumers.lane import Lane
+    from consumers.session import Delivered
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +56,9 @@ class Unit:
     outputs: list[tuple[int, list[Copy]]] = field(default_factory=list)
     lineages: list[Lineage] = field(default_factory=list)
     """One for each record handled, of a ready partition or in place; empty for a source."""
+
+    unacknowledged: list[tuple[int, Delivered]] = field(default_factory=list, kw_only=True)
+    """What the handler returned from without a word; only where it has to acknowledge."""
 
     lateness: list[tuple[int, int]] = field(default_factory=list)
     """For each redelivery handed to the handler: its index, and how many ms after it was due."""
@@ -142,6 +146,7 @@ class Unit:
             self.lineages[first:],
             [(index - first, late) for index, late in self.lateness if index >= first],
             self.seconds[first:],
+            unacknowledged=[(index - first, each) for index, each in self.unacknowledged if index >= first],
         )
 
     def fail(self, error: BaseException) -> None:
@@ -167,4 +172,5 @@ class Unit:
             self.lineages[: position + 1],
             [entry for entry in self.lateness if entry[0] <= position],
             self.seconds[:position],
+            unacknowledged=[entry for entry in self.unacknowledged if entry[0] < position],
         )

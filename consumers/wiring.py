@@ -33,17 +33,20 @@ from consumers.keyed_lane import MOST_IN_PLACE
 from consumers.lanes import Lanes
 from consumers.metrics import serve_metrics
 from consumers.observer import Observer, telling_halts
+from consumers.parts import Parts
 from consumers.processor import Processor
 from consumers.room import batch_bytes
 from consumers.routes import Route, Waiting
 from consumers.scheduler import Scheduler
+from consumers.session import Sessions
+from consumers.session_processor import SessionProcessor
 from consumers.slots import AsyncSlots, Slots, ThreadSlots
 from consumers.sweeping import sweepers, sweeping
 from consumers.unit import Unit
-from consumers.worker import Parts, Worker
+from consumers.worker import Worker
 from serdes.codec import Codec
 from topology.acknowledgement import AcknowledgementMode
-from topology.decision import Failure
+from topology.decision import AckType, Failure
 from topology.durations import format_duration
 from topology.settings import HandlerSection, Isolation, Ordering, Settings
 from topology.tiers import tier_set
@@ -164,14 +167,14 @@ def _worker(
         verdicts=verdicts,
         journal=naming.journal_topic() if settings.journal else None,
         blocking=not section.non_blocking_redelivery,
+        success=AckType.INDIVIDUAL if settings.mode is AcknowledgementMode.INDIVIDUAL else AckType.STANDARD,
     )
-    processor = Processor(
-        handler,
-        outputs,
-        wall_clock_ms,
-        section.deadline,
-        TopicDirectory(settings.kafka),
-        blocking=not section.non_blocking_redelivery,
+    sessions = Sessions(individual=settings.mode is AcknowledgementMode.INDIVIDUAL, wake=lambda: done.put(None))
+    how = (handler, outputs, wall_clock_ms, section.deadline, TopicDirectory(settings.kafka))
+    processor = (
+        SessionProcessor(sessions, *how)
+        if settings.mode.by_handler
+        else Processor(*how, blocking=not section.non_blocking_redelivery)
     )
     slots: Slots = (AsyncSlots if handler.asynchronous else ThreadSlots)(section.slots, processor, done)
     writer = WriteThread(writer_of(settings, "worker", instance, reader), wake=lambda: done.put(None))
@@ -202,6 +205,9 @@ def _worker(
             handler=section if section.isolation is Isolation.NONE else section.model_copy(update={"deadline": None}),
             observer=told.observer,
             health=told.health,
+            mode=settings.mode,
+            acknowledgement=settings.acknowledgement,
+            sessions=sessions,
         )
     )
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
+from queue import Empty
 
-from consumers.assignment import Assignment
 from consumers.clock import monotonic_s
-from consumers.committer import LINGER_S, Committer
+from consumers.committer import LINGER_S
 from consumers.errors import HaltedError
-from consumers.health import Health
 from consumers.intake import Intake
-from consumers.lanes import Lanes
 from consumers.notes import Notes
-from consumers.observer import Observer
+from consumers.parts import Parts
 from consumers.processor import SLICE_S, deadline_passed
-from consumers.slots import Slots
 from consumers.standing import Standing
+from consumers.unacknowledged import Unacknowledged
 from consumers.unit import Assigned, Unit
 from topology.decision import Failure, FailureKind
-from topology.settings import HandlerSection, LimitsSection
-from transport.protocols import Message, Partition, Source
+from topology.settings import Ordering
+from transport.protocols import Message, Partition
 from transport.queue_wait import next_of
 
 _IDLE_S = 0.2
@@ -31,25 +27,6 @@ _CLOSING_S = 3.0
 """What the last steps of a shutdown need of its time."""
 
 _DIED = Failure(FailureKind.CLOSED, "ClientDied", "the worker died while this record, and nothing else, was handled")
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a worker is made of; put together in :mod:`consumers.wiring`."""
-
-    reader: Source
-    committer: Committer
-    assignment: Assignment
-    lanes: Lanes
-    slots: Slots
-    done: SimpleQueue[Unit | None]
-    """What comes back from the slots; ``None`` tells that a write has ended."""
-
-    verdicts: Mapping[tuple[Partition, int], Failure]
-    limits: LimitsSection
-    handler: HandlerSection
-    observer: Observer
-    health: Health = field(default_factory=Health)
 
 
 class Worker:
@@ -63,7 +40,11 @@ class Worker:
         self._lanes = parts.lanes
         self._slots = parts.slots
         self._limits = parts.limits
-        self._intake = Intake(parts.reader, parts.assignment, parts.lanes, parts.limits, parts.handler.ordering)
+        in_order = parts.handler.ordering is Ordering.PARTITION and not parts.mode.by_handler
+        self._intake = Intake(parts.reader, parts.assignment, parts.lanes, parts.limits, in_order=in_order)
+        timeout = parts.acknowledgement.timeout
+        timeout_s = None if timeout is None else timeout.total_seconds()
+        self._unacknowledged = Unacknowledged(parts.sessions, parts.lanes, parts.assignment.lineage, timeout_s)
         self._notes = Notes(parts.lanes, self._deliveries, parts.limits.batch_records)
         self._observer = parts.observer
         self._health = parts.health
@@ -105,17 +86,19 @@ class Worker:
         self._hand_out()
         self._collect(_BUSY_S if self._under_way or self._committer.writing or self._committer.batch.size else 0.0)
         self._settle()
+        self._hear()
         more = bool(self._under_way or self._lanes.waiting)
         if self._committer.ripe(more_to_come=more) or self._first_position() or self._note_wanted():
             self._begin()
         self._watch_deadlines()
         self._split_slow()
-        self._standing.tell(self._under_way)
+        self._standing.tell(self._under_way, len(self._unacknowledged))
 
     def _fetch(self) -> list[Message]:
         """Fetch what there is room for. Waits for records only when nothing else could happen."""
         busy = self._under_way or self._lanes.ready or self._committer.writing
-        idle_s = 0.0 if busy else self._notes.due_in_s(self._lanes.due_in_s(self._committer.due_in_s(_IDLE_S)))
+        most_s = self._committer.due_in_s(self._unacknowledged.look_s(_IDLE_S))
+        idle_s = 0.0 if busy else self._notes.due_in_s(self._lanes.due_in_s(most_s))
         return self._intake.fetch(self._committer.bytes, idle_s)
 
     def _take(self, messages: list[Message]) -> None:
@@ -202,18 +185,27 @@ class Worker:
     def _take_back(self, unit: Unit) -> None:
         if unit in self._stuck:
             self._stuck.discard(unit)  # it came back after its deadline: only the slot is free again
+            self._unacknowledged.void(unit)
             return
         self._under_way.discard(unit)
         self._notes.returned(unit)
         unit = unit.without_taken()
         self._lanes.put_back(unit)
-        if not unit.lane.assigned.closed and unit.position:
+        if unit.lane.assigned.closed:
+            self._unacknowledged.void(unit)
+        elif unit.position:
             self._add(unit)
 
     def _add(self, unit: Unit) -> None:
         with self._nothing_after_an_error():
             self._committer.batch.add(unit)
+            self._unacknowledged.keep(unit)
             self._hold()
+
+    def _hear(self) -> None:
+        """Take over what handlers said of records that they had left unacknowledged."""
+        with self._nothing_after_an_error():
+            self._unacknowledged.hear(self._committer.batch)
 
     def _split_slow(self) -> None:
         """What is done beside a slow call is written, and what is not begun goes to other slots."""
@@ -263,6 +255,7 @@ class Worker:
     def _write(self) -> None:
         """Write whatever is left, and wait for it."""
         self._settle(None)
+        self._hear()
         self._begin()
         self._settle(None)
 
@@ -272,6 +265,7 @@ class Worker:
         self._notes.drop()
         for assigned in self._assignment.all():
             self._lanes.close(assigned)
+            self._unacknowledged.forget(assigned)
         for assigned in self._assignment.reopen(leaving=self._leaving):
             self._lanes.open(assigned)
             self._reader.seek(assigned.partition, assigned.progress.next_offset)
@@ -375,6 +369,7 @@ class Worker:
         leaving = list(leaving)
         for assigned in self._assignment.find(leaving):
             self._lanes.close(assigned)
+            self._unacknowledged.forget(assigned)
             self._notes.forget(assigned)
         for place in leaving:
             self._assignment.close(place)

@@ -32,6 +32,11 @@ class AcknowledgementMode(StrEnum):
     INDIVIDUAL = "individual"
     """When the handler says so, that record alone."""
 
+    @property
+    def by_handler(self) -> bool:
+        """Whether the handler says what is acknowledged."""
+        return self in {AcknowledgementMode.CLIENT, AcknowledgementMode.INDIVIDUAL}
+
 
 class Trigger(StrEnum):
     """What ended a delivery without success."""

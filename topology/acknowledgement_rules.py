@@ -9,7 +9,6 @@ from topology.acknowledgement import AcknowledgementMode
 from topology.settings import Isolation, Settings
 from topology.violations import Violation
 
-_BY_HANDLER = frozenset({AcknowledgementMode.CLIENT, AcknowledgementMode.INDIVIDUAL})
 _MODE = (("mode",),)
 
 
@@ -26,14 +25,14 @@ def acknowledgement_rules(settings: Settings) -> Iterator[Violation]:
     if section.timeout is not None and section.timeout <= timedelta(0):
         problem = "is zero: every record would be redelivered before it could be acknowledged"
         yield Violation(("acknowledgement", "timeout"), problem, "write a longer one, or remove it to have none")
-    if section.timeout is not None and mode not in _BY_HANDLER:
+    if section.timeout is not None and not mode.by_handler:
         yield Violation(
             ("acknowledgement", "timeout"),
             f"is set, but in mode: {mode} a record is acknowledged when its handler returns",
             "set mode: client or individual, or use handler.deadline for the time in the handler",
             _MODE,
         )
-    if mode in _BY_HANDLER:
+    if mode.by_handler:
         yield from _by_handler(settings)
 
 

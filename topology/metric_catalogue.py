@@ -148,6 +148,9 @@ SWEEP_RESTING = Metric(
 LAG = Metric("redelivery_lag", Kind.GAUGE, "Records not finished, measured at the end of the partitions", ("topic",))
 ASSIGNED = Metric("redelivery_assigned_partitions", Kind.GAUGE, "Partitions owned")
 IN_FLIGHT = Metric("redelivery_in_flight", Kind.GAUGE, "Records in the slots or in line for them")
+UNACKNOWLEDGED = Metric(
+    "redelivery_unacknowledged", Kind.GAUGE, "Records that their handlers left unacknowledged (client, individual)"
+)
 UNOWNED = Metric(
     "redelivery_unowned_partitions",
     Kind.GAUGE,
@@ -194,6 +197,7 @@ CATALOGUE: tuple[Metric, ...] = (
     ASSIGNED,
     UNOWNED,
     IN_FLIGHT,
+    UNACKNOWLEDGED,
     HALTED_PARTITIONS,
     HALTS,
     REBALANCES,

@@ -63,6 +63,7 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     * ``big BYTES``: emit so many bytes that cannot be compressed, succeed. ``quiet``: succeed without an output.
     * ``raise``, ``broken`` (an exception named as not retryable), ``reject``: emit ``n``, then fail so.
     * ``after DURATION``: emit ``n``, ask to be redelivered after so long.
+    * ``leave``: emit ``n``, return without a word. ``ack``: the same, acknowledged; ``recover``: the session recovered.
     * ``kill``, ``exit``: the process ends here and now, by SIGKILL or by ``os._exit``.
     """
     if verb == "quiet":
@@ -75,8 +76,12 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     value = os.urandom(int(argument)) if verb == "big" else b"%d" % n
     context.send(os.environ[OUTPUT], value, key=record.raw_key)
     match verb:
-        case "ok" | "sleep" | "stall" | "big":
+        case "ok" | "sleep" | "stall" | "big" | "leave":
             return
+        case "ack":
+            record.acknowledge()
+        case "recover":
+            context.recover()
         case "raise":
             raise ValueError(f"attempt {context.attempt} of {n}")
         case "broken":

@@ -15,11 +15,12 @@ from consumers.handler import as_handler
 from consumers.keyed_lane import MOST_IN_PLACE
 from consumers.lanes import Lanes
 from consumers.observer import Silent
+from consumers.parts import Parts
 from consumers.processor import Processor
 from consumers.record import Context, Record
 from consumers.routes import Route
 from consumers.unit import Unit
-from consumers.worker import Parts, Worker
+from consumers.worker import Worker
 from tests.unit.consumers.batches import shared
 from tests.unit.consumers.doubles import ScriptedWriter, StoredOffsets
 from tests.unit.consumers.records import NOW, Fetched, entry, record, route

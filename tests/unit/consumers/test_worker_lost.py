@@ -9,10 +9,11 @@ from consumers.assignment import Assignment
 from consumers.committer import Committer
 from consumers.handler import as_handler
 from consumers.lanes import Lanes
+from consumers.parts import Parts
 from consumers.processor import Processor
 from consumers.record import Context, Record
 from consumers.unit import Unit
-from consumers.worker import Parts, Worker
+from consumers.worker import Worker
 from tests.unit.consumers.batches import shared
 from tests.unit.consumers.doubles import Noting, ScriptedWriter, StoredOffsets
 from tests.unit.consumers.records import NOW, record, route
