@@ -114,7 +114,7 @@ class Batch:
         kept = {index for index, decision in unsuccessful.items() if self._keeps(decision)} | left.keys()
         offsets = unit.offsets()
         finished = [offset for index, offset in enumerate(offsets) if index not in kept] if kept else offsets
-        if finished or not left:
+        if len(left) < unit.position:
             assigned.progress.finish(finished)
             self._touch(assigned)
         self.size += unit.position - len(left)

@@ -88,9 +88,13 @@ class Unacknowledged:
 
     def hear(self, batch: Batch) -> None:
         """Put into a batch what was said since, and what nobody spoke of in time."""
+        early = []
         for delivered in self._sessions.heard():
             assigned, message = delivered.lane.assigned, delivered.message
             if delivered.over or assigned.closed:
+                continue
+            if delivered not in self._kept:
+                early.append(delivered)  # its unit is on its way back, with what the handler emitted
                 continue
             self._end(delivered)
             lineage = self._lineage(assigned, message)
@@ -98,6 +102,8 @@ class Unacknowledged:
                 batch.acknowledge(assigned, message, lineage, delivered.copies)
             else:
                 batch.settle(assigned, message, lineage, _RECOVERED)
+        for delivered in early:
+            self._sessions.told.put(delivered)
         if self._kept:
             self._watch(batch, monotonic_s())
 

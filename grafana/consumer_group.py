@@ -141,9 +141,11 @@ def _load() -> list[Panel]:
         ),
         graph(
             "In the slots or in line for them",
-            "By worker. Always full while lag grows: the handler is the bottleneck.",
+            "By worker. Always full while lag grows: the handler is the bottleneck. Unacknowledged (modes client "
+            "and individual): its handlers returned without a word; full of these, a worker fetches nothing more.",
             "short",
             Query(f"sum by (instance) (redelivery_in_flight{{{_G}}})", "{{instance}}"),
+            Query(f"sum by (instance) (redelivery_unacknowledged{{{_G}}})", "{{instance}} unacknowledged"),
             width=8,
         ),
         graph(

@@ -68,20 +68,15 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     """
     if verb == "quiet":
         return
-    if verb == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if verb == "exit":
-        os._exit(3)
+    _end_here(verb)
     n: Any = record.value["n"]
     value = os.urandom(int(argument)) if verb == "big" else b"%d" % n
     context.send(os.environ[OUTPUT], value, key=record.raw_key)
     match verb:
         case "ok" | "sleep" | "stall" | "big" | "leave":
             return
-        case "ack":
-            record.acknowledge()
-        case "recover":
-            context.recover()
+        case "ack" | "recover":
+            record.acknowledge() if verb == "ack" else context.recover()
         case "raise":
             raise ValueError(f"attempt {context.attempt} of {n}")
         case "broken":
@@ -94,6 +89,13 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
             raise Redeliver("not yet", after=parse_duration(argument))
         case _:
             raise AssertionError(f"no such step: {verb}")
+
+
+def _end_here(verb: str) -> None:
+    if verb == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if verb == "exit":
+        os._exit(3)
 
 
 def refuse_all(record: Record) -> None:

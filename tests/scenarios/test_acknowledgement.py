@@ -1,4 +1,4 @@
-"""Each acknowledgement mode: what is committed when, and what is redelivered and counted after recover, close and kill."""
+"""Each acknowledgement mode commits in its own time, and redelivers and counts what ActiveMQ does."""
 
 import pytest
 

@@ -19,11 +19,14 @@ from consumers.parts import Parts
 from consumers.processor import Processor
 from consumers.record import Context, Record
 from consumers.routes import Route
+from consumers.session import Sessions
+from consumers.session_processor import SessionProcessor
 from consumers.unit import Unit
 from consumers.worker import Worker
 from tests.unit.consumers.batches import shared
 from tests.unit.consumers.doubles import ScriptedWriter, StoredOffsets
 from tests.unit.consumers.records import NOW, Fetched, entry, record, route
+from topology.acknowledgement import AcknowledgementMode
 from topology.policy import RedeliveryPolicy
 from topology.progress import Checkpoint
 from topology.settings import HandlerSection, LimitsSection, Ordering
@@ -65,6 +68,7 @@ class World:
     slow: bool = False
     """While it is true, no write ends."""
 
+    mode: AcknowledgementMode = AcknowledgementMode.TRANSACTED
     undone: float = 0.0
     """How probable it is that a write is undone."""
 
@@ -199,7 +203,14 @@ class Life:
         done: SimpleQueue[Unit | None] = SimpleQueue()
         common = _shared(around)
         lanes = Lanes(around.ordering, around.slots, noting=around.noting, clock=lambda: around.now_ms)
-        processor = Processor(as_handler(self._handle), {}, lambda: around.now_ms, None, blocking=around.blocking)
+        handler = as_handler(self._handle_by_session if around.mode.by_handler else self._handle)
+        sessions = Sessions(individual=around.mode is AcknowledgementMode.INDIVIDUAL)
+        self._left: list[Record] = []
+        processor = (
+            SessionProcessor(sessions, handler, {}, lambda: around.now_ms, None)
+            if around.mode.by_handler
+            else Processor(handler, {}, lambda: around.now_ms, None, blocking=around.blocking)
+        )
         self._slots = _Slots(around, processor, done)
         self.reader = _Log(around, self._on_fetch)
         self.writer = _Commits(around)
@@ -224,6 +235,8 @@ class Life:
                     callable="tests:handle", ordering=around.ordering, non_blocking_redelivery=not around.blocking
                 ),
                 observer=Silent(),
+                mode=around.mode,
+                sessions=sessions,
             )
         )
         self.take(around.records if places is None else places)
@@ -259,6 +272,8 @@ class Life:
     def _on_fetch(self) -> None:
         self._fate -= 1
         self._slots.work()
+        if self._left and self._world.random.random() < 0.5:
+            self._left.pop(self._world.random.randrange(len(self._left))).acknowledge()  # another thread, much later
         if self._dead or self._fate < 0:
             raise DiedError
 
@@ -277,6 +292,16 @@ class Life:
             context.send("totals", TOO_LARGE)
         else:
             context.send("totals", b"%d@%d" % (place.number, record.offset))
+
+    def _handle_by_session(self, record: Record, context: Context) -> None:
+        self._handle(record, context)
+        what = self._world.random.random()
+        if what < 0.2:
+            record.acknowledge()
+        elif what < 0.25:
+            context.recover()
+        else:
+            self._left.append(record)
 
 
 def _shared(around: World) -> Shared:

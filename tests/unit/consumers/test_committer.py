@@ -1,5 +1,7 @@
 """Writing batches: nothing is done before the broker says so, and each of its refusals has an answer."""
 
+from typing import Any
+
 import pytest
 
 from consumers.committer import LINGER_S, Committer
@@ -9,6 +11,7 @@ from consumers.unit import Assigned
 from tests.unit.consumers.batches import DEAD, OUT_OF_MEMORY, RAISED, REJECTED, TIER, handled, output, shared
 from tests.unit.consumers.doubles import Clock, Noting, ScriptedWriter
 from tests.unit.consumers.records import entry, lineage, ready, record, redelivery, route, source
+from topology.acknowledgement import AcknowledgementMode, LazyAcknowledgement
 from topology.decision import Failure, FailureKind
 from topology.policy import DeadLetterKind, DeadLetterStrategy
 from topology.progress import Checkpoint
@@ -337,3 +340,45 @@ def test_closing_releases_the_writer() -> None:
     parts = Set()
     parts.committer.close()
     assert parts.writer.closed
+
+
+class TestLazy:
+    """Of 10 records at half: 5 are acknowledged together, or what there is after a second."""
+
+    def lazy(self, timeout_ms: int = 1000) -> Set:
+        """A committer in mode ``dups_ok``."""
+        parts = Set()
+        rule = LazyAcknowledgement(AcknowledgementMode.DUPS_OK, prefetch=10, timeout_ms=timeout_ms)
+        parts.committer = Committer(parts.shared, parts.writer, parts.observer, 100, lazy=rule)
+        return parts
+
+    def test_successes_wait_for_their_share(self, clock: Clock) -> None:
+        """And no longer than the time limit, which counts from the last write."""
+        parts = self.lazy()
+        assigned = source()
+        parts.committer.batch.add(handled(assigned, *map(record, range(4))))
+        clock.advance(0.9)
+        assert not parts.committer.ripe(more_to_come=False)
+        assert parts.committer.due_in_s(0.2) == pytest.approx(0.1)
+        clock.advance(0.1)
+        assert parts.committer.ripe(more_to_come=False)
+        assert parts.committer.due_in_s(0.2) == 0
+        parts.write()
+        parts.committer.batch.add(handled(assigned, *map(record, range(4, 9))))
+        assert parts.committer.ripe(more_to_come=True)
+
+    def test_without_a_limit_they_wait_for_ever(self, clock: Clock) -> None:
+        """Nobody has to look after them meanwhile."""
+        parts = self.lazy(timeout_ms=0)
+        parts.committer.batch.add(handled(source(), record(0)))
+        clock.advance(10**6)
+        assert not parts.committer.ripe(more_to_come=False)
+        assert parts.committer.due_in_s(0.2) == 0.2
+
+    @pytest.mark.parametrize("what", [{"failures": {0: RAISED}}, {"outputs": {0: [output(b"1")]}}])
+    def test_whatever_else_is_to_be_written_does_not_wait(self, what: dict[str, Any]) -> None:
+        """A retry copy must not come late, nor an output."""
+        parts = self.lazy()
+        parts.committer.batch.add(handled(source(), record(0), **what))
+        assert parts.committer.due_in_s(0.2) == 0
+        assert parts.committer.ripe(more_to_come=False)

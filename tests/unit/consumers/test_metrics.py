@@ -149,7 +149,9 @@ def everything() -> Measurements:
     found.sweep_stands(SweepStanding({"DLQ.orders": 1_780_000_003_500}, {("DLQ.orders", "not_yet"): 2}))
     found.unowned({"orders": 1, "billing.ready.orders": 0})
     found.fenced()
-    found.state(WorkerState(assigned=4, in_flight=9, halted=1, lag={"orders": 33, "billing.ready.orders": 0}))
+    found.state(
+        WorkerState(assigned=4, in_flight=9, halted=1, lag={"orders": 33, "billing.ready.orders": 0}, unacknowledged=2)
+    )
     found.undone("cause")
     found.rebalanced("assigned")
     found.halted("cause")
@@ -233,6 +235,7 @@ class TestValues:
             ("redelivery_lag", "billing.ready.orders"): 0,
             ("redelivery_assigned_partitions",): 4,
             ("redelivery_in_flight",): 9,
+            ("redelivery_unacknowledged",): 2,
             ("redelivery_halted_partitions",): 1,
             ("redelivery_halts_total",): 1,
             ("redelivery_rebalances_total", "assigned"): 1,

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.acknowledgement import AcknowledgementMode, Dialect, Effect, Trigger, acknowledge_now, effect
+from topology.acknowledgement import (
+    AcknowledgementMode,
+    Dialect,
+    Effect,
+    LazyAcknowledgement,
+    Trigger,
+    acknowledge_now,
+    effect,
+)
 
 MODES = st.sampled_from(AcknowledgementMode)
 
@@ -56,3 +64,22 @@ def test_lazy_acknowledgement(finished: int, now: bool) -> None:  # noqa: FBT001
 def test_some_modes_never_acknowledge_by_themselves(mode: str) -> None:
     """The commit or the handler does."""
     assert not acknowledge_now(AcknowledgementMode(mode), 10**6, 1, 10**6)
+
+
+@given(
+    st.sampled_from([AcknowledgementMode.AUTO, AcknowledgementMode.DUPS_OK]),
+    st.integers(0, 10**4),
+    st.integers(0, 10**4),
+    st.integers(0, 10**6),
+    st.integers(0, 10**5),
+)
+def test_lazy_acknowledgement_comes_to_its_end(
+    mode: AcknowledgementMode, prefetch: int, finished: int, elapsed_ms: int, timeout_ms: int
+) -> None:
+    """With a whole prefetch finished, or after what is left of the time; more of either never undoes it."""
+    lazy = LazyAcknowledgement(mode, prefetch, timeout_ms)
+    assert lazy.now(prefetch, 0)
+    left = lazy.left_ms(elapsed_ms)
+    assert (left is None) == (timeout_ms == 0)
+    assert left is None or lazy.now(0, elapsed_ms + left)
+    assert not lazy.now(finished, elapsed_ms) or lazy.now(finished + 1, elapsed_ms + 1)

@@ -92,7 +92,12 @@ def test_the_error_lists_every_fault() -> None:
 @pytest.mark.parametrize(
     ("line", "place", "problem", "mend"),
     [
-        ("mode: fast", "5:7 mode", "must be 'transacted' or 'auto', not 'fast'", "write one of these"),
+        (
+            "mode: fast",
+            "5:7 mode",
+            "must be 'transacted', 'auto', 'dups_ok', 'client' or 'individual', not 'fast'",
+            "write one of these",
+        ),
         ("journal: 7", "5:10 journal", "must be true or false, not 7", "write true or false"),
         ("group2: x", "5:1 group2", "is not known", "did you mean group?"),
         ("slots: 4", "5:1 slots", "is not known", "it belongs in handler"),
