@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline.errors import StreamRefusedError
+from topology.acknowledgement import AcknowledgementMode
 from topology.pipeline_settings import PipelineSection
-from topology.settings import HandlerSection, Mode, Settings
+from topology.settings import HandlerSection, Settings
 
 
 def refuse_what_means_nothing(settings: Settings) -> PipelineSection:
@@ -25,8 +26,8 @@ def refuse_what_means_nothing(settings: Settings) -> PipelineSection:
 
 
 def _faults(settings: Settings) -> Iterator[str]:
-    if settings.mode is not Mode.TRANSACTED:
-        yield "mode is auto: a query always writes in transactions; remove it, or write transacted"
+    if settings.mode is not AcknowledgementMode.TRANSACTED:
+        yield f"mode is {settings.mode}: a query always writes in transactions; remove it, or write transacted"
     if settings.pipeline is not None and settings.pipeline.sink is not None:
         yield "pipeline.sink: this is not there yet; remove it"
     handler = settings.handler
