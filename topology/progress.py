@@ -23,6 +23,7 @@ from topology.progress_metadata import (
     InPlace,
     decode,
     encode,
+    newer_format,
 )
 
 __all__ = ["METADATA_LIMIT", "Checkpoint", "InPlace", "Progress"]
@@ -106,6 +107,13 @@ class Progress:
         try:
             noted = decode(offset, metadata)
         except ValueError as error:
+            newer = newer_format(metadata)
+            if newer is not None:
+                msg = (
+                    f"the commit at offset {offset} is in the format {newer} of a newer version: start that version, "
+                    "and stop it in order before this one is started (see docs/upgrading.md)"
+                )
+                raise ProgressError(msg) from None
             msg = (
                 f"the commit at offset {offset} carries metadata that is not ours or damaged "
                 f"({metadata[:40]!r}: {error}): was the group's offset changed by another tool?"

@@ -11,6 +11,7 @@ The outstanding offsets are written as runs or as stretches of a bitmap, whichev
 from __future__ import annotations
 
 import base64
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -96,6 +97,12 @@ def encode(
         _put(packed, record.due_ms)
     packed += zlib.crc32(packed).to_bytes(4, "big")
     return (_FORMAT if handed_out is None else _FORMAT_WITH_NOTE) + base64.b64encode(packed).decode()
+
+
+def newer_format(metadata: str) -> str | None:
+    """The name of a format that only a later version of this project can have written; ``None`` if it is none."""
+    found = re.match(r"(p[1-9][0-9]{0,2}):", metadata)
+    return None if found is None or metadata.startswith((_FORMAT, _FORMAT_WITH_NOTE)) else found[1]
 
 
 def decode(watermark: int, metadata: str) -> Noted:

@@ -296,6 +296,12 @@ class TestForeignMetadata:
             Progress.restore(7, metadata)
         assert repr(metadata) in str(caught.value)
 
+    @pytest.mark.parametrize("metadata", ["p3:AAAA", "p17:"])
+    def test_what_a_newer_version_wrote_is_told_as_such(self, metadata: str) -> None:
+        """Whoever goes back to an older version has another mend than whoever lets others commit."""
+        with pytest.raises(ProgressError, match=r"offset 7 is in the format p\d+ of a newer version: start that"):
+            Progress.restore(7, metadata)
+
     def test_a_refusal_does_not_repeat_a_huge_text(self) -> None:
         """An error message stays short, whatever was committed."""
         with pytest.raises(ProgressError) as caught:
