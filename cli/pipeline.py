@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cli.options import DEFAULT_CONFIG, ConfigFile, LogLevel, LogLevelOption, Overrides, load
+from cli import exit_codes
+from cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
 
 app = typer.Typer(help="Jobs that run on Spark.", no_args_is_help=True)
+
+_EDGE = "an offset, a time (2026-11-01T08:00:00Z), or TOPIC-PARTITION@OFFSET, several times"
 
 
 @app.command()
@@ -26,3 +30,48 @@ def stream(
 
     log_to_stderr(log_level)
     run_stream(load(config, overrides), config.absolute().parent, available_now=available_now)
+
+
+@app.command()
+def audit(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    begin: Annotated[
+        list[str] | None,
+        typer.Option("--from", metavar="EDGE", help=f"Where to begin: {_EDGE}. Default: what is kept."),
+    ] = None,
+    end: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="EDGE", help="Where to end, exclusive. Default: up to where the group has read."),
+    ] = None,
+    journal: Annotated[
+        bool, typer.Option("--journal/--no-journal", help="Whether to believe the journal, where it is on.")
+    ] = True,
+    listed: Annotated[int, typer.Option("--list", min=0, help="List so many of what is missing or doubled.")] = 20,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write all of them there, a JSON object a line.")
+    ] = None,
+    log_level: LogLevelOption = LogLevel.WARNING,
+) -> None:
+    """Account for every record of the sources, from the topics alone. Exit code 1 if any is missing or doubled."""
+    from cli.audit_view import print_audit
+    from cli.output import print_json, stderr, stdout
+    from pipeline.audit import AuditOptions, audit
+    from pipeline.audit_range import parse_edge
+    from pipeline.session import spark_session
+
+    settings = load(config, overrides)
+    options = AuditOptions(
+        first=parse_edge(begin or ()), end=parse_edge(end or ()), journal=journal, listed=listed, output=output
+    )
+    console = stderr()
+    spark_log = {"spark.log.level": "DEBUG" if log_level is LogLevel.DEBUG else "ERROR"}
+    with console.status("starting Spark") as status, spark_session("redelivery audit", spark_log) as spark:
+        result = audit(spark, settings, options, tell=status.update)
+    if as_json:
+        print_json(result.document(None if output is None else str(output)))
+    else:
+        print_audit(stdout(), result, None if output is None else str(output))
+    if not result.conserved:
+        raise typer.Exit(exit_codes.FAILED)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from topology.progress import Checkpoint
 from transport.admin_calls import AdminCalls, admin_log, refusal, text_of
 from transport.admin_errors import ClientSettingsError
 from transport.client_config import Value, consumer_config
@@ -21,6 +22,17 @@ def committed_offsets(
     """(topic, partition) -> the group's committed offset; a partition without one is missing.
 
     The group is not joined.
+
+    Raises:
+        ClientSettingsError, BrokerUnavailableError, NotAuthorisedError, AdminError: as :func:`committed`.
+    """
+    return {place: point.offset for place, point in committed(calls, kafka, group, places).items()}
+
+
+def committed(
+    calls: AdminCalls, kafka: Mapping[str, Value], group: str, places: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], Checkpoint]:
+    """The same with the metadata of each commit.
 
     Raises:
         ClientSettingsError: the client refuses its settings.
@@ -40,10 +52,10 @@ def committed_offsets(
         answer = calls.repeated(operation, lambda: consumer.committed(wanted, timeout=calls.timeout_s), troubles)
     finally:
         consumer.close()
-    committed = {}
+    found = {}
     for place in answer:
         if place.error is not None:
             raise refusal(operation, place.error)
         if place.offset >= 0:
-            committed[place.topic, place.partition] = place.offset
-    return committed
+            found[place.topic, place.partition] = Checkpoint(place.offset, place.metadata or "")
+    return found

@@ -1,0 +1,88 @@
+"""How an audit looks on a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from cli.output import print_table
+from pipeline.audit_result import REASONS, AuditResult
+
+_HEADINGS = {
+    "acked": "acked",
+    "recovered": "recovered",
+    "pending": "pending",
+    "dead_lettered": "dead-lettered",
+    "discarded": "discarded",
+    "expired": "expired",
+    "untraced": "acked, or lost without trace",
+    "missing": "missing",
+    "doubled": "doubled",
+}
+_WHERE = {
+    "unread": "not read yet",
+    "in_hand": "in a handler, or about to be",
+    "in_place": "waiting in place",
+    "tier": "waiting in a tier",
+    "ready": "ready",
+}
+
+
+def print_audit(console: Console, result: AuditResult, output: str | None) -> None:
+    """The counts, then what is missing or doubled, then what could not be told."""
+    print_table(console, _counts(result))
+    waiting = {
+        place: sum(part.waiting.get(place, 0) for part in result.parts)
+        for place in _WHERE
+        if any(part.waiting.get(place) for part in result.parts)
+    }
+    if waiting:
+        console.print("pending: " + ", ".join(f"{number} {_WHERE[place]}" for place, number in waiting.items()))
+    _print_findings(console, result, output)
+    for topic, number in result.unattributed.items():
+        console.print(f"no origin: {number} records of {topic}", soft_wrap=True)
+    for note in result.notes:
+        console.print(f"note: {note}", style="yellow", soft_wrap=True)
+    if result.conserved:
+        console.print("conserved: nothing is missing, nothing is doubled", style="green")
+        return
+    missing, doubled = result.count("missing"), result.count("doubled")
+    removed = sum(each.end - each.first for each in result.lost_unread)
+    unread = f", up to {removed} removed before they were read" if removed else ""
+    console.print(f"not conserved: {missing} missing, {doubled} doubled{unread}", style="bold red", soft_wrap=True)
+
+
+def _counts(result: AuditResult) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    topics = list(dict.fromkeys(part.topic for part in result.parts))
+    for topic in topics:
+        table.add_column(topic, justify="right", overflow="fold")
+    for state, heading in _HEADINGS.items():
+        numbers = [sum(part.states[state] for part in result.parts if part.topic == topic) for topic in topics]
+        if any(numbers) or state in {"missing", "doubled"}:
+            bad = state in {"missing", "doubled"} and any(numbers)
+            table.add_row(heading, *map(str, numbers), style="bold red" if bad else None)
+    sums = [sum(sum(part.states.values()) for part in result.parts if part.topic == topic) for topic in topics]
+    table.add_row("records", *map(str, sums), style="bold")
+    return table
+
+
+def _print_findings(console: Console, result: AuditResult, output: str | None) -> None:
+    for each in result.removed:
+        console.print(
+            f"removed unread: {each.place.topic}-{each.place.number}, offsets {each.first} to {each.end - 1}, which "
+            f"group {each.reader} had not read",
+            soft_wrap=True,
+        )
+    for finding in result.findings:
+        console.print(f"{finding.state}: {finding.message_id}: {REASONS[finding.why]}", soft_wrap=True)
+        if finding.journal:
+            told = ", ".join(f"{outcome} {number}" for outcome, number in finding.journal.items())
+            console.print(f"  journal: {told}", soft_wrap=True)
+        for trace in finding.traces:
+            console.print(f"  copy: {trace}", soft_wrap=True)
+    rest = result.count("missing") + result.count("doubled") - len(result.findings)
+    if rest > 0:
+        where = f"all are in {output}" if output is not None else "write all into a file with --output FILE"
+        console.print(f"and {rest} more; {where}", soft_wrap=True)

@@ -1,0 +1,136 @@
+"""The positions that one audit goes by, as values; :mod:`pipeline.audit_survey` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from topology.progress import Checkpoint
+from topology.progress_metadata import decode
+from topology.sweep_plan import SweepPlan
+from transport.protocols import Partition
+
+
+class Kind(StrEnum):
+    """What a topic of ours holds."""
+
+    TIER = "tier"
+    READY = "ready"
+    LETTER = "letter"
+    JOURNAL = "journal"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is read of one partition of ours."""
+
+    place: Partition
+    start: int
+    end: int
+    """Exclusive. Everything before it is decided."""
+
+    early: int
+    """Its end before the commits were asked for: what lies from here on may have come after them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far the reader of a partition is."""
+
+    watermark: int
+    """All below is finished."""
+
+    seen: int
+    """One past the last offset that was read."""
+
+    outstanding: frozenset[int] = frozenset()
+    """Those from the watermark to there that are not finished."""
+
+    in_place: frozenset[int] = frozenset()
+    """Those among them that wait where they are."""
+
+    @classmethod
+    def of(cls, point: Checkpoint) -> Standing:
+        """From a commit.
+
+        Raises:
+            ValueError: its metadata is not ours, or damaged.
+        """
+        if not point.metadata:
+            return cls(point.offset, point.offset)
+        noted = decode(point.offset, point.metadata)
+        waiting = frozenset(offset for offset in noted.waiting if offset in noted.outstanding)
+        return cls(point.offset, max(point.offset, noted.end), frozenset(noted.outstanding), waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRange:
+    """The records of one source partition that are audited."""
+
+    place: Partition
+    first: int
+    end: int
+    """Exclusive."""
+
+    log_start: int
+    standing: Standing | None
+    """``None``: the group has committed nothing there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Offsets that are gone from a partition although its reader has not got there."""
+
+    place: Partition
+    first: int
+    end: int
+    """Exclusive."""
+
+    reader: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All positions of one audit, and what the configuration says about what may be gone."""
+
+    group: str
+    taken_ms: int
+    journal: bool
+    """Whether the journal is used."""
+
+    sources: tuple[SourceRange, ...]
+    spans: Mapping[Kind, tuple[Span, ...]]
+    standings: Mapping[Partition, Standing]
+    """Of ready topics and tiers; of dead-letter topics how far the sweeper has moved what has expired."""
+
+    removed: tuple[Removed, ...]
+    horizon_ms: int
+    """What is done may be gone from our topics if it is older (epoch ms)."""
+
+    lives: Mapping[str, int]
+    """Source topic -> after so many ms a dead letter of it may be gone; 0 = never."""
+
+    discarding: frozenset[str]
+    """Source topics of which a scheduler may drop what it cannot release."""
+
+    compacted: frozenset[str]
+    """Source topics from which compaction may remove a record."""
+
+    sweeps: SweepPlan
+    damaged: tuple[Partition, ...]
+    """Whose commit has metadata that cannot be read."""
+
+    @property
+    def places(self) -> list[Partition]:
+        """All partitions that are read."""
+        return [source.place for source in self.sources] + [
+            span.place for spans in self.spans.values() for span in spans
+        ]
+
+    def starts(self) -> dict[Partition, int]:
+        """From where each is read."""
+        found = {source.place: source.first for source in self.sources if source.first < source.end}
+        return found | {
+            span.place: span.start for spans in self.spans.values() for span in spans if span.start < span.end
+        }

@@ -1,0 +1,222 @@
+"""The audit proves conservation from the topics: it finds exactly what is missing or doubled, and nothing else."""
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from pipeline.audit import AuditOptions, audit
+from pipeline.audit_range import parse_edge
+from pipeline.audit_result import AuditResult
+from tests.scenarios.cluster import Cluster, Place, Seen, Sent
+from tests.scenarios.running import Group, script
+from tests.scenarios.waiting import until
+from topology.configuration import load_settings
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+_SCRIPTS = {1: ["raise", "ok"], 2: ["raise", "raise", "ok"], 3: ["raise"], 4: ["reject"], 5: ["broken"]}
+_EXPIRED = 7
+"""So many of a hundred records have expired before they are delivered."""
+
+
+@pytest.fixture
+def group(cluster: Cluster, unique: str, tmp_path: Path) -> Iterator[Group]:
+    """A group with a journal, whose records end in all ways there are."""
+    found = Group(cluster, unique, tmp_path)
+    try:
+        found.prepare(
+            journal=True,
+            handler={"notRetryable": ["tests.scenarios.handlers:BrokenPromiseError"], "slots": 2, "ordering": "key"},
+            policyEntry={
+                "redeliveryPolicy": {"initialRedeliveryDelay": 200, "redeliveryDelay": 200, "maximumRedeliveries": 2},
+                "deadLetterStrategy": {"processExpired": False},
+            },
+        )
+        yield found
+    finally:
+        found.close()
+
+
+def test_exactly_what_was_removed_or_doubled(spark: SparkSession, group: Group) -> None:
+    """After failures of all kinds nothing is missing; then each thing done on purpose is found, and nothing else."""
+    worker, scheduler = group.worker(), group.scheduler()
+    _send_all_kinds(group, 100)
+    group.settle()
+    worker.stop()
+    scheduler.stop()
+    _write_nonsense(group)
+
+    counted = _audit(spark, group)
+    assert counted.conserved
+    assert _states(counted) == {"acked": 46, "recovered": 20, "dead_lettered": 28, "discarded": 7}
+    assert set(counted.unattributed) == {group.tier("200ms"), group.ready, group.dead_letters}
+    blind = _audit(spark, group, journal=False)
+    assert blind.conserved
+    assert _states(blind) == {"dead_lettered": 28, "untraced": 73}
+    assert "nobody can tell whether it was acked or lost" in " ".join(blind.notes)
+
+    done = _vandalise(group)
+
+    found = _audit(spark, group, listed=1, output=group.folder / "findings.jsonl")
+    listed = [json.loads(line) for line in (group.folder / "findings.jsonl").read_text().splitlines()]
+    assert {line["record"]: line["why"] for line in listed} == done
+    assert (len(found.findings), found.count("missing") + found.count("doubled")) == (1, len(done))
+    assert all(line["copies"] for line in listed if line["why"] in {"two_letters", "two_copies", "left_its_tier"})
+
+    without = _audit(spark, group, listed=100, journal=False)
+    traceable = {record: why for record, why in done.items() if why in {"two_letters", "two_copies", "left_its_tier"}}
+    assert {each.message_id: each.why for each in without.findings} == traceable
+
+
+def test_a_running_group_raises_no_alarm(spark: SparkSession, group: Group) -> None:
+    """While records move, audits find nothing; one whose tier is deleted unread is named at the end."""
+    worker, scheduler = group.worker(), group.scheduler()
+    stop = threading.Event()
+    producing = threading.Thread(target=_keep_sending, args=(group, stop))
+    producing.start()
+    try:
+        group.cluster.follow(group.dead_letters)
+        until(lambda: group.cluster.ends(group.dead_letters)[group.dead_letters, 0] > 0, "letters come")
+        audits = [_audit(spark, group) for _ in range(2)]
+    finally:
+        stop.set()
+        producing.join()
+    assert [each.findings for each in audits] == [(), ()]
+    assert all(each.conserved and sum(_states(each).values()) > 0 for each in audits)
+
+    group.settle()
+    scheduler.stop()
+    group.cluster.produce(group.source, [script(5000 + n, ["raise", "ok"], partition=0) for n in range(3)])
+    until(lambda: _waiting(group) == 3, "three wait in the tier")
+    worker.stop()
+    place = (group.tier("200ms"), 0)
+    _delete(group, place, group.cluster.ends(place[0])[place])
+
+    end = group.cluster.ends(group.source)[group.source, 0]
+    last = _audit(spark, group, first=parse_edge([f"{group.source}-0@{end - 4}", f"{group.source}-1@{10**9}"]))
+    assert sorted(each.offset for each in last.findings) == _last_offsets(group, 3)
+    assert {each.why for each in last.findings} == {"no_outcome"}
+    assert [each.place for each in last.removed] == [place]
+    blind = _audit(spark, group, journal=False)
+    assert (blind.findings, blind.conserved, len(blind.lost_unread)) == ((), False, 1)
+
+
+def _audit(spark: SparkSession, group: Group, **options: Any) -> AuditResult:  # noqa: ANN401 - of AuditOptions
+    return audit(spark, load_settings(group.file.read_text(encoding="utf-8")), AuditOptions(**options))
+
+
+def _states(result: AuditResult) -> dict[str, int]:
+    states = dict.fromkeys((state for part in result.parts for state in part.states), 0)
+    return {state: result.count(state) for state in states if result.count(state)}
+
+
+def _send_all_kinds(group: Group, number: int) -> None:
+    """So many records, and one that nobody can decode."""
+    group.send(_SCRIPTS.get(n % 10, ["ok"]) for n in range(number - _EXPIRED))
+    group.send([["ok"]] * _EXPIRED, first=number - _EXPIRED, headers=[("JMSExpiration", b"1")])
+    group.cluster.produce(group.source, [Sent(b"not json")])
+
+
+def _keep_sending(group: Group, stop: threading.Event) -> None:
+    n = 0
+    while not stop.wait(0.05):
+        group.send([_SCRIPTS.get(number % 10, ["ok"]) for number in range(n, n + 20)], first=n)
+        n += 20
+
+
+def _write_nonsense(group: Group) -> None:
+    """What a stranger may write into our topics: none of it names a record."""
+    number, text = "JMSXDeliveryCount", "_AMQ_ORIG_MESSAGE_ID"
+    ours = ("_AMQ_ORIG_QUEUE", group.name.encode())
+    source = group.source.encode()
+    strange: list[tuple[tuple[str, bytes | None], ...]] = [
+        (),
+        ((text, None), (number, b"1")),
+        ((text, b"\xff\xfe\x00"), (number, b"\xff")),
+        ((text, source), (number, b"1")),
+        ((text, source + b"-0@" + b"9" * 19), (number, b"9" * 400)),
+        ((text, source + b"-99999999999@0"), (number, b"-1")),
+        ((text, source + b"-0@-1"), ("JMSExpiration", b"9" * 30)),
+        ((text, b"x" * 100_000 + b"-0@1"), (number, b"1e3")),
+        (("", b""), ("\u0000", b"\x00"), (text, b"\n" + source + b"-0@0")),
+    ]
+    for topic in (group.tier("200ms"), group.ready, group.dead_letters):
+        records = [Sent(b"?", headers=(*headers, ours), partition=0) for headers in strange]
+        group.cluster.produce(topic, records)
+    entry = {"v": 1, "group": group.name, "topic": group.source, "partition": 0}
+    group.cluster.produce(
+        group.journal,
+        [
+            Sent(None),
+            Sent(b"\xff\xfe"),
+            Sent(b"[" * 5000),
+            Sent(json.dumps(entry | {"acked": [[5, 1], [], [1], ["a", "b"]]}).encode()),
+            Sent(json.dumps(entry | {"acked": "all"}).encode()),
+            Sent(json.dumps(entry | {"group": "another", "acked": [[0, 2**62]]}).encode()),
+            Sent(json.dumps(entry | {"partition": 7, "acked": [[0, 2**62]]}).encode()),
+        ],
+    )
+
+
+def _vandalise(group: Group) -> dict[str, str]:
+    """Remove and double records. Returns what must be found of whom."""
+    done = {}
+    # One letter doubled, one removed (the first of partition 1, with nothing in front of it).
+    letters = [record for record in group.cluster.read(group.dead_letters) if record.header("dlqDeliveryFailureCause")]
+    again = next(record for record in letters if record.partition == 0)
+    _copy(group, again)
+    done[_origin(again)] = "two_letters"
+    first = next(record for record in letters if record.partition == 1)
+    _delete(group, (group.dead_letters, 1), first.offset + 1)
+    done[_origin(first)] = "letter_gone"
+    # Two records are skipped in the source, and one in the tier, by commits of somebody else.
+    group.cluster.produce(group.source, [script(900 + n, ["ok"], partition=0) for n in range(2)])
+    skipped = [record.offset for record in group.cluster.read(group.source) if record.partition == 0][-2:]
+    group.cluster.commit(group.name, group.source, 0, skipped[-1] + 1)
+    done |= dict.fromkeys((f"{group.source}-0@{offset}" for offset in skipped), "no_outcome")
+    worker = group.worker()
+    group.cluster.produce(group.source, [script(950, ["raise", "ok"], partition=1)])
+    lost = until(
+        lambda: [r for r in group.cluster.read(group.tier("200ms")) if r.value and b'"n": 950,' in r.value],
+        "it waits in the tier",
+    )[0]
+    worker.stop()
+    group.cluster.commit(f"{group.name}.scheduler", lost.topic, lost.partition, lost.offset + 1)
+    done[_origin(lost)] = "left_its_tier"
+    # A retry copy that had been released long ago is there again.
+    tier = [record for record in group.cluster.read(group.tier("200ms")) if record.header("AMQ_SCHEDULED_DELAY")]
+    others = {_origin(record) for record in (*letters, lost)}
+    stale = next(record for record in tier if _origin(record) not in others)
+    _copy(group, stale)
+    done[_origin(stale)] = "two_copies"
+    return done
+
+
+def _copy(group: Group, record: Seen) -> None:
+    group.cluster.produce(record.topic, [Sent(record.value, record.key, record.headers, record.partition)])
+
+
+def _origin(record: Seen) -> str:
+    return record.header("_AMQ_ORIG_MESSAGE_ID") or ""
+
+
+def _delete(group: Group, place: Place, offset: int) -> None:
+    admin = AdminClient({"bootstrap.servers": group.cluster.servers})
+    wanted = [TopicPartition(*place, offset)]
+    for answer in admin.delete_records(wanted).values():
+        answer.result(30)
+
+
+def _waiting(group: Group) -> int:
+    return len(group.cluster.unfinished(f"{group.name}.scheduler", group.tier("200ms")))
+
+
+def _last_offsets(group: Group, number: int) -> list[int]:
+    return [record.offset for record in group.cluster.read(group.source) if record.partition == 0][-number:]
