@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli import exit_codes
 from cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
+
+if TYPE_CHECKING:
+    from pipeline.audit_range import Edge
 
 app = typer.Typer(help="Jobs that run on Spark.", no_args_is_help=True)
 
@@ -37,6 +40,7 @@ def audit(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    *,
     begin: Annotated[
         list[str] | None,
         typer.Option("--from", metavar="EDGE", help=f"Where to begin: {_EDGE}. Default: what is kept."),
@@ -58,16 +62,16 @@ def audit(
     from cli.audit_view import print_audit
     from cli.output import print_json, stderr, stdout
     from pipeline.audit import AuditOptions, audit
-    from pipeline.audit_range import parse_edge
     from pipeline.session import spark_session
 
     settings = load(config, overrides)
     options = AuditOptions(
-        first=parse_edge(begin or ()), end=parse_edge(end or ()), journal=journal, listed=listed, output=output
+        first=_edge(begin, "--from"), end=_edge(end, "--to"), journal=journal, listed=listed, output=output
     )
     console = stderr()
-    spark_log = {"spark.log.level": "DEBUG" if log_level is LogLevel.DEBUG else "ERROR"}
-    with console.status("starting Spark") as status, spark_session("redelivery audit", spark_log) as spark:
+    own = {} if settings.pipeline is None else {name: str(value) for name, value in settings.pipeline.spark.items()}
+    own["spark.log.level"] = "DEBUG" if log_level is LogLevel.DEBUG else "ERROR"
+    with console.status("starting Spark") as status, spark_session("redelivery audit", own) as spark:
         result = audit(spark, settings, options, tell=status.update)
     if as_json:
         print_json(result.document(None if output is None else str(output)))
@@ -75,3 +79,12 @@ def audit(
         print_audit(stdout(), result, None if output is None else str(output))
     if not result.conserved:
         raise typer.Exit(exit_codes.FAILED)
+
+
+def _edge(texts: list[str] | None, option: str) -> Edge | None:
+    from pipeline.audit_range import EdgeError, parse_edge
+
+    try:
+        return parse_edge(texts or ())
+    except EdgeError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None

@@ -201,7 +201,7 @@ def _query(
 
 def records(frame: DataFrame) -> DataFrame:
     """What tasks are given of Spark's Kafka source."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - an optional dependency
+    from pyspark.sql import functions as F  # noqa: PLC0415 - an optional dependency
 
     return frame.select(
         "key",
