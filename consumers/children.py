@@ -13,6 +13,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
+from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
 
 from consumers.child import Outcome, Program
@@ -27,6 +28,8 @@ from topology.settings import HandlerSection
 _log = logging.getLogger(__name__)
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s (child %(process)d): %(message)s"
 _CLOSING_S = 2.0
+_LOOK_S = 1.0
+"""How often somebody who waits for an outcome looks whether the child is alive."""
 
 
 class _FailedInChildError(ConsumersError):
@@ -96,6 +99,11 @@ class Children:
     def _call(self, record: Record, context: Context) -> None:
         child = self._idle.get()
         try:
+            if child is not None and child.dead:  # of what came before: this record has not reached it
+                _log.warning("an idle process of the handler died, starting another")
+                self._alive.discard(child)
+                child.kill()
+                child = None
             if child is None:
                 child = self._start()
             outcome = child.run(record, context.deliveries, self._deadline_s)
@@ -148,14 +156,39 @@ class _Child:
         """The outcome of a record, or the failure that this process did not survive, or must not."""
         try:
             self._pipe.send((record, deliveries))
-            if deadline_s is not None and not self._pipe.poll(deadline_s):
+            if not self._answers(deadline_s):
                 return deadline_passed(deadline_s)
-            outcome: Outcome = self._pipe.recv()
+            answer = self._pipe.recv_bytes()
         except (EOFError, OSError):
             death = self._death()
             _log.warning("the handler's process died of %s: %s", record.message_id, death)
             return Failure(FailureKind.DIED, "ClientDied", f"the handler's process died: {death}")
+        try:
+            outcome: Outcome = ForkingPickler.loads(answer)
+        except Exception as error:  # noqa: BLE001 - what an output of the user's raises when it is made again
+            failure = Failure(FailureKind.RAISED, type(error).__qualname__, f"the outputs cannot be unpickled: {error}")
+            return Outcome(failure, ())
         return outcome
+
+    def _answers(self, within_s: float | None) -> bool:
+        """Wait for the outcome; false if it does not come in time.
+
+        Raises:
+            EOFError: it will not come.
+        """
+        end_s = None if within_s is None else monotonic_s() + within_s
+        while True:
+            left_s = _LOOK_S if end_s is None else min(_LOOK_S, max(0.0, end_s - monotonic_s()))
+            if self._pipe.poll(left_s):
+                return True
+            if self.dead and not self._pipe.poll():  # its pipe is open still: what it has forked may live on
+                raise EOFError
+            if end_s is not None and monotonic_s() >= end_s:
+                return False
+
+    @property
+    def dead(self) -> bool:
+        return self._process.poll() is not None
 
     def kill(self) -> None:
         self._process.kill()

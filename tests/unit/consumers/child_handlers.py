@@ -1,5 +1,7 @@
 """Handlers for child processes; what they do stands in the record's value."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import signal
@@ -14,6 +16,11 @@ def act(record: Record, context: Context) -> None:
     match record.value:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "fork and kill":
+            if not os.fork():
+                time.sleep(60)
+                os._exit(0)
+            os.kill(os.getpid(), signal.SIGKILL)
         case "exit":
             os._exit(7)
         case "sleep":
@@ -24,12 +31,22 @@ def act(record: Record, context: Context) -> None:
             raise Reject("never")
         case "unpicklable":
             context.send("totals", lambda: None)
+        case "unreadable":
+            context.send("totals", Unreadable())
 
 
 async def act_async(record: Record, context: Context) -> None:
     """The same, awaited."""
     await asyncio.sleep(0)
     act(record, context)
+
+
+class Unreadable:
+    """Can be sent, and not received."""
+
+    def __reduce__(self) -> tuple[type[Unreadable], tuple[int]]:
+        """With an argument that its class does not take."""
+        return Unreadable, (1,)
 
 
 class Unwilling:

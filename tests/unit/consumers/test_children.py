@@ -14,6 +14,7 @@ import pytest
 from consumers.children import Children
 from consumers.errors import HandlerLoadError
 from consumers.record import Context, Record
+from tests.scenarios.waiting import until
 from topology.decision import Failure, FailureKind
 from topology.settings import HandlerSection
 
@@ -116,3 +117,36 @@ def test_closing_leaves_no_process_behind() -> None:
         pids = {int(delivered(found, "ok")[1][0]) for _ in range(4)}
     assert len(pids) == 2
     assert not any(map(psutil.pid_exists, pids))
+
+
+def test_a_child_that_died_between_two_records_counts_for_neither() -> None:
+    """Whoever killed it, the next record never reached it: that has a new child."""
+    with children() as found:
+        _, [pid] = delivered(found, "ok")
+        idle = psutil.Process(int(pid))
+        idle.kill()
+        until(lambda: idle.status() == psutil.STATUS_ZOMBIE, "it is dead")
+        failure, [other] = delivered(found, "ok")
+        assert failure is None
+        assert other != pid
+
+
+def test_a_death_is_seen_though_others_hold_its_pipe() -> None:
+    """What a child has forked lives on with all that it had open."""
+    with children() as found:
+        began = time.monotonic()
+        failure, _ = delivered(found, "fork and kill")
+        assert failure is not None
+        assert failure.kind is FailureKind.DIED
+        assert time.monotonic() - began < 30
+        assert delivered(found, "ok")[0] is None
+
+
+def test_outputs_that_cannot_be_read_are_a_failure_of_their_record() -> None:
+    """Not of the worker: the next record is handled."""
+    with children() as found:
+        failure, outputs = delivered(found, "unreadable")
+        assert failure is not None
+        assert failure.kind is FailureKind.RAISED
+        assert outputs == []
+        assert delivered(found, "ok")[0] is None
