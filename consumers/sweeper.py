@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from threading import Event
 
 from consumers.clock import monotonic_s, thread_s
-from consumers.observer import Observer
+from consumers.observer import Observer, SweepStanding
 from consumers.sweep_clock import SweepClock
 from consumers.sweep_head import Head, Rest
 from consumers.sweep_moves import Mover, Moves
@@ -150,6 +150,7 @@ class Sweeper:
                 self._reader.close()
             finally:
                 self._mover.close()
+                self._parts.observer.sweep_stands(SweepStanding())  # nothing rather than what was true before
 
     def _turn(self) -> None:
         try:

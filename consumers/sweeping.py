@@ -24,13 +24,20 @@ _AGAIN_S = 10.0
 def sweepers(settings: Settings, instance: Instance, observer: Observer) -> Callable[[], Sweeper] | None:
     """What makes a sweeper that is in no hurry, ``None`` where no dead letter expires."""
     plan = sweep_plan(settings)
-    return (
-        (lambda: Sweeper(plan, sweeper_parts(settings, plan, instance, observer, LEISURELY))) if plan.expiring else None
-    )
+    if not plan.expiring:
+        return None
+    clock = SweepClock(wall_clock_ms, steady_s)  # one for all: what it knows of a jump outlives an error
+
+    return lambda: Sweeper(plan, sweeper_parts(settings, plan, instance, observer, LEISURELY, clock))
 
 
 def sweeper_parts(
-    settings: Settings, plan: SweepPlan, instance: Instance, observer: Observer, adjusted: Config
+    settings: Settings,
+    plan: SweepPlan,
+    instance: Instance,
+    observer: Observer,
+    adjusted: Config,
+    clock: SweepClock | None = None,
 ) -> Parts:
     """What a sweeper works with: clients of its own.
 
@@ -40,6 +47,7 @@ def sweeper_parts(
         instance: the name that its clients bear.
         observer: told what it does.
         adjusted: settings of its consumer.
+        clock: what it goes by; ``None`` = a new one.
 
     Raises:
         TransportError: one of them cannot be had.
@@ -52,7 +60,7 @@ def sweeper_parts(
             writer=writer_of(settings, "sweeper", instance, reader) if plan.moving else None,
             remover=Remover(settings.kafka),
             time=BrokerTime(settings.kafka, group, reader),
-            clock=SweepClock(wall_clock_ms, steady_s),
+            clock=clock or SweepClock(wall_clock_ms, steady_s),
             observer=observer,
         )
     except BaseException:
