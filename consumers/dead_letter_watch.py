@@ -128,6 +128,7 @@ class Watch:
             Partition(name, number): reader.unread(Partition(name, number), bounds.end)
             for name, topic in self._topics.items()
             for number, bounds in topic.bounds.items()
+            if self._shared is not None and self._shared.has(number)
         }
         self._observer.dead_letters_kept(self._count.kept(self._clock(), unread))
         left = sum(unread.values())
