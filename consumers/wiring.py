@@ -256,7 +256,8 @@ def _until_signalled(stop: Callable[[], None], timeout: timedelta) -> Iterator[N
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         _log.info("%s: stopping, for at most %s", signal.Signals(number).name, format_duration(timeout))
-        signal.signal(number, signal.SIG_DFL)
+        # The kernel keeps signals without a handler from the first process of a container.
+        signal.signal(number, signal.SIG_DFL if os.getpid() != 1 else _end_at_once)
         if not clock.is_alive():
             clock.start()
         stop()
@@ -269,6 +270,10 @@ def _until_signalled(stop: Callable[[], None], timeout: timedelta) -> Iterator[N
         clock.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _end_at_once(number: int, _frame: FrameType | None) -> None:
+    os._exit(128 + number)
 
 
 def _leave(timeout: timedelta) -> None:
