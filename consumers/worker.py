@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from queue import Empty
 
@@ -317,9 +317,10 @@ class Worker:
         """Finish or abandon what is being handled of these, commit, forget them."""
         self._leaving = frozenset(partitions)
         try:
+            leaving = self._assignment.find(self._leaving)
             self._settle(None)
             self._finish(self._assignment.find(self._leaving), self._limits.rebalance_timeout.total_seconds())
-            self._write_last(self._leaving)
+            self._write_last(leaving)
         finally:
             self._forget(self._leaving)
             self._leaving = frozenset()
@@ -356,13 +357,13 @@ class Worker:
                 self._write()
             self._watch_deadlines()
 
-    def _write_last(self, leaving: Collection[Partition]) -> None:
+    def _write_last(self, leaving: list[Assigned]) -> None:
         """Write what is left, and that nothing of these is in a handler any more: that once more if it is undone."""
-        owned = self._assignment.find(leaving)
-        self._notes.leave(owned)
+        self._notes.leave(leaving)
         self._write()
-        if self._lanes.noting and (len(owned) < len(leaving) or any(assigned.closed for assigned in owned)):
-            self._notes.leave(self._assignment.open(leaving))
+        undone = [assigned.partition for assigned in leaving if assigned.closed]
+        if undone and self._lanes.noting:
+            self._notes.leave(self._assignment.open(undone))
             self._write()
 
     def _forget(self, leaving: Iterable[Partition]) -> None:
@@ -391,5 +392,5 @@ class Worker:
         self._settle(None)
         owned = self._assignment.all()
         self._finish(owned, timeout_s)
-        self._write_last([assigned.partition for assigned in owned])
+        self._write_last(owned)
         self._forget([assigned.partition for assigned in owned])

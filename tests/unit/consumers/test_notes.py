@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 import pytest
@@ -13,7 +14,7 @@ from tests.unit.consumers.lives import DiedError, Life, World, world
 from topology.headers import DELIVERY_COUNT, ORIG_MESSAGE_ID
 from topology.lineage import parse_message_id
 from topology.policy import RedeliveryPolicy
-from topology.progress import METADATA_LIMIT
+from topology.progress import METADATA_LIMIT, Checkpoint
 from topology.settings import Ordering
 from transport.errors import WriteUndoneError
 from transport.protocols import Partition
@@ -144,6 +145,21 @@ def test_a_note_is_taken_back_though_the_last_write_is_undone() -> None:
         assert life.writer.script == []
         lives(around)
         assert offset not in dead(around)
+
+
+def test_who_has_given_everything_back_asks_for_nothing() -> None:
+    """At the end of a worker the client tells once more that the partitions go, and answers no question any more."""
+    around = world((60,), 3)
+    life = Life(around)
+    life.live(5)
+
+    def asked(partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
+        raise AssertionError(f"the committed offsets of {partitions} are asked for")
+
+    life.reader.committed = asked  # type: ignore[method-assign]
+    life.reader.close = lambda: life.worker.revoked(list(around.records))  # type: ignore[method-assign]
+    life.worker._shut_down()
+    assert life.worker._assignment.all() == []
 
 
 def test_a_worker_that_halts_takes_its_note_back() -> None:
