@@ -63,3 +63,11 @@ class KafkaSilentError(DemoError):
         super().__init__(f"{what}: {detail}")
         self.what = what
         self.detail = detail
+
+
+class TopicInUseError(DemoError):
+    """A topic holds records already, so what became of ours could not be told from what became of those."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"the topic {topic} is not empty; begin with a new Kafka (docker compose down --volumes)")
+        self.topic = topic

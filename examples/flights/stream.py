@@ -1,9 +1,11 @@
-"""Feeds flights at a steady rate to a worker that runs elsewhere, as in ``deploy/compose.yaml``.
+"""Feeds flights to a worker that runs elsewhere, as in ``deploy/compose.yaml``.
 
     python -m examples.flights.stream topics    make the demo's topics, and send the planes that are on time
-    python -m examples.flights.stream feed      send flights until it is stopped
+    python -m examples.flights.stream feed      send flights at a steady rate until it is stopped
+    python -m examples.flights.stream check     send each flight once, wait until all have ended, look for every record
 
-The Kafka is that of the environment variable ``FLIGHTS_BROKER``.
+The Kafka is that of the environment variable ``FLIGHTS_BROKER``, the days of the year are those of ``FLIGHTS_DAYS``
+(default: 31). ``topics`` and ``check`` must be given the same days: which planes are late depends on them.
 """
 
 from __future__ import annotations
@@ -14,17 +16,22 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from itertools import cycle
+from itertools import cycle, islice
 from time import monotonic
 from typing import Final
 
 from confluent_kafka.admin import AdminClient
+from rich.console import Console
 
 from examples.flights import data
 from examples.flights.broken import record_of
+from examples.flights.course import Stopwatch, course
+from examples.flights.errors import DemoError, TopicInUseError
 from examples.flights.feed import send_planes
+from examples.flights.layout import Layout, layout
+from examples.flights.report import Report, show
 from examples.flights.scenario import Broken, Scenario, scenario
-from examples.flights.topics import Sender, create_topics
+from examples.flights.topics import Sender, create_topics, read_all
 from examples.flights.wire import FLIGHTS, PLANES, SEAT_MILES
 
 PARTITIONS: Final = 4
@@ -79,18 +86,50 @@ def feed(servers: str, given: Scenario, per_second: int, stopping: threading.Eve
     return sent
 
 
+def check(servers: str, given: Scenario, names: Layout, console: Console) -> Report:
+    """Send each flight once, wait until all have ended, and look for every record.
+
+    Raises:
+        TopicInUseError: there are flights already.
+        KafkaSilentError: Kafka does not answer, or a topic could not be read to its end.
+    """
+    if list(islice(read_all(servers, [FLIGHTS]), 1)):
+        raise TopicInUseError(FLIGHTS)
+    watch = Stopwatch()
+    sender = Sender(servers)
+    with course(servers, given, names, sender) as all_flights:
+        all_flights.work(console, lambda: None)
+        sender.flush()
+        watch.lap("work")
+        report = all_flights.report({}, watch.seconds)
+        watch.lap("check")
+    return report
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """The command line. Returns the exit code: 1 if a record is not accounted for, or something failed."""
     parser = argparse.ArgumentParser(prog="python -m examples.flights.stream", description=__doc__)
-    parser.add_argument("what", choices=["topics", "feed"])
-    parser.add_argument("--days", type=int, default=data.JANUARY, help="days of the year (default: %(default)s)")
-    parser.add_argument("--rate", type=int, default=50, help="flights a second (default: %(default)s)")
+    parser.add_argument("what", choices=["topics", "feed", "check"])
+    days = int(os.environ.get("FLIGHTS_DAYS", data.JANUARY))
+    parser.add_argument("--days", type=int, default=days, help="days of the year (default: %(default)s)")
+    parser.add_argument("--rate", type=int, default=50, help="flights a second that are fed (default: %(default)s)")
     options = parser.parse_args(arguments)
-    servers = os.environ.get("FLIGHTS_BROKER", "localhost:9092")
+    try:
+        return _run(options, os.environ.get("FLIGHTS_BROKER", "localhost:9092"))
+    except DemoError as error:
+        print(f"flights: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(options: argparse.Namespace, servers: str) -> int:
     given = scenario(data.flights(options.days), data.planes())
     if options.what == "topics":
         prepare(servers, given)
         return 0
+    if options.what == "check":
+        report = check(servers, given, layout(), Console(stderr=True, emoji=False, markup=False))
+        show(report, Console(emoji=False, markup=False))
+        return 0 if report.conserved else 1
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

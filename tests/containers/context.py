@@ -36,8 +36,17 @@ def fingerprint(context: Context, **arguments: str) -> str:
     return digest.hexdigest()[:12]
 
 
-def built(client: DockerClient, repository: str, context: Context, **arguments: str) -> str:
+def built(
+    client: DockerClient, repository: str, context: Context, *, target: str | None = None, **arguments: str
+) -> str:
     """The tag of the image of this context, built unless it is there.
+
+    Args:
+        client: the engine.
+        repository: the part of the tag before the colon.
+        context: the recipe as ``Dockerfile``, and what it copies.
+        target: the stage that is wanted, ``None`` = the last one.
+        arguments: of the build.
 
     Through the engine's own build, which needs neither a command line nor a plugin.
 
@@ -49,7 +58,13 @@ def built(client: DockerClient, repository: str, context: Context, **arguments: 
         return tag
     try:
         client.images.build(
-            fileobj=_archive(context), custom_context=True, tag=tag, buildargs=dict(arguments), rm=True, forcerm=True
+            fileobj=_archive(context),
+            custom_context=True,
+            tag=tag,
+            target=target,
+            buildargs=dict(arguments),
+            rm=True,
+            forcerm=True,
         )
     except BuildError as error:
         said: list[dict[str, Any]] = list(error.build_log)

@@ -20,10 +20,11 @@ from typing import Final
 import docker
 from docker.errors import DockerException
 
+from tests.containers.compose import compose_command
 from transport.guard import Guarded
 from transport.jars import cache_directory
 
-PACKAGES: Final = ("docker.io", "containerd", "runc", "iptables", "debootstrap")
+ENGINE: Final = ("docker.io", "containerd", "runc", "iptables")
 
 _START_S: Final = 60.0
 _STOP_S: Final = 20.0
@@ -134,14 +135,19 @@ def install() -> None:
         EngineMissingError: this is not Debian or not root.
         subprocess.CalledProcessError: a package cannot be had.
     """
-    engine_there = answers() or shutil.which("dockerd") is not None
-    if engine_there and (shutil.which("debootstrap") is not None or os.geteuid() != 0):
+    wanted: list[str] = []
+    if not answers() and shutil.which("dockerd") is None:
+        wanted += ENGINE
+    if shutil.which("debootstrap") is None and os.geteuid() == 0:
+        wanted.append("debootstrap")
+    if compose_command() is None:
+        wanted.append("docker-compose")
+    if not wanted:
         return
     apt = shutil.which("apt-get")
     if os.geteuid() != 0 or apt is None:
         raise EngineMissingError("it can be installed by root on Debian only")
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    wanted = PACKAGES if not engine_there else ("debootstrap",)
     subprocess.run([apt, "update", "-qq"], env=quiet, check=True)
     subprocess.run([apt, "install", "-qq", "--yes", "--no-install-recommends", *wanted], env=quiet, check=True)
 

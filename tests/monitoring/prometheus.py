@@ -65,6 +65,12 @@ class Prometheus:
         found = self.ask('max_over_time(ALERTS{alertstate="firing"}[10m])', self.now())
         return {series.labels["alertname"] for series in found}
 
+    def rules(self) -> list[Any]:
+        """The groups of rules it has loaded, as its API tells them."""
+        with urlopen(f"http://127.0.0.1:{self._port}/api/v1/rules", timeout=20) as page:
+            groups: list[Any] = json.load(page)["data"]["groups"]
+            return groups
+
     def now(self) -> float:
         """The time by its clock."""
         return float(self._get("query", query="time()")[0])

@@ -1,0 +1,62 @@
+"""The compose file runs: the flights end as their data says, Prometheus watches, and all of it stops in order."""
+
+import time
+from pathlib import Path
+
+from docker import DockerClient
+
+from tests.containers.compose import project
+from tests.containers.prometheus_image import prometheus_image
+from tests.containers.worker_image import flights_image
+from tests.monitoring.expressions import RULES
+from tests.monitoring.prometheus import Prometheus
+from tests.scenarios.scraping import free_port
+from tests.scenarios.waiting import until
+
+_SHORTEST_GRACE_S = 10
+"""What Docker gives where the file says nothing."""
+
+
+def test_the_flights_demo_runs_in_compose(
+    client: DockerClient, kafka_image: str, worker_image: str, unique: str, tmp_path: Path
+) -> None:
+    """Every service but Grafana, whose image nothing local could be: none has to be killed, no record is missing."""
+    port = free_port()
+    with project(
+        client,
+        unique,
+        tmp_path,
+        KAFKA_IMAGE=kafka_image,
+        REDELIVERY_IMAGE=worker_image,
+        FLIGHTS_IMAGE=flights_image(client),
+        PROMETHEUS_IMAGE=prometheus_image(client),
+        KAFKA_PORT=str(free_port()),
+        PROMETHEUS_PORT=str(port),
+        FLIGHTS_DAYS="1",
+    ) as compose:
+        compose("up", "--detach", "--no-build", "worker", "scheduler", "prometheus")
+        # Each flight once, until all have ended; its exit code is 0 only if the topics hold what the CSV files say.
+        said = compose("run", "--rm", "-T", "flights", "check")
+        assert "conservation: every record is accounted for" in said
+
+        compose("up", "--detach", "--no-build", "--no-deps", "flights")
+        prometheus = Prometheus(port)
+        assert {group["name"] for group in prometheus.rules()} == {f"redelivery_{path.stem}" for path in RULES}
+        assert all(rule["health"] == "ok" for group in prometheus.rules() for rule in group["rules"])
+
+        def fed() -> bool:
+            """Both are scraped, and flights that came after the check have been delivered."""
+            roles = {series.labels["role"] for series in prometheus.ask("redelivery_build_info", time.time())}
+            acked = prometheus.ask('sum(redelivery_deliveries_total{outcome="acked"})', time.time())
+            return roles == {"worker", "scheduler"} and bool(acked) and acked[0].points[0][1] > 700
+
+        until(fed, "Prometheus knows of the work of both")
+
+        begun = time.monotonic()
+        compose("stop")
+        assert time.monotonic() - begun < 4 * _SHORTEST_GRACE_S
+        ended = {name: each.attrs["State"]["ExitCode"] for name, each in compose.containers().items()}
+        assert ended == {
+            "kafka": 143,
+            **dict.fromkeys(("topics", "topology", "worker", "scheduler", "flights", "prometheus"), 0),
+        }
