@@ -6,18 +6,26 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from consumers.dead_letter_pile import NEVER, Pile
+from consumers.dead_letter_pile import MOST_RUNS, NEVER, Pile
 from consumers.observer import DeadLetterLabel, DeadLettersKept, DeadLetterStanding, DeadLetterTopic
 from consumers.release import UNKNOWN_SOURCE
 from topology.decision import Reason
 from topology.facts import RETENTION_MS, Bounds, TopicFacts
 from topology.headers import FAILURE_CAUSE, ORIG_ADDRESS, ORIG_QUEUE, read_expiration
 from topology.settings import Settings
+from topology.sweep_plan import sweep_plan
 from transport.message_headers import UnreadableHeadersError, headers_of
 from transport.protocols import Message, Partition
 
 UNKNOWN_REASON: Final = UNKNOWN_SOURCE
 _REASONS: Final = frozenset(str(reason) for reason in Reason)
+_BEGINS: Final = {b'{"reason":"%b"' % reason.encode(): reason for reason in _REASONS}
+"""How a cause of ours begins. Nothing behind it matters, so it is not parsed: that would be half of the work."""
+
+_RUNS: Final = 2**18
+"""Runs of all piles together, about 60 MB."""
+
+_FEWEST_RUNS: Final = 8
 
 
 class DeadLetterCount:
@@ -32,7 +40,14 @@ class DeadLetterCount:
         self._sources = {source.topic.encode(): source.topic for source in settings.sources}
         self._next: dict[Partition, int] = {}
         self._piles: dict[Partition, dict[DeadLetterLabel, Pile]] = {}
+        self._most = MOST_RUNS
         self._retention_ms: dict[str, int | None] = {}
+        self._plan = sweep_plan(settings)
+
+    @property
+    def runs(self) -> int:
+        """What all piles together consist of: the measure of the memory they take."""
+        return sum(len(pile) for piles in self._piles.values() for pile in piles.values())
 
     def watch(self, topics: Mapping[str, TopicFacts], wanted: Iterable[Partition]) -> dict[Partition, int]:
         """Watch exactly these partitions from now on, and forget what was deleted from them.
@@ -78,8 +93,18 @@ class DeadLetterCount:
                 headers = []
             label = self._label(dict(headers))
             if label is not None:
-                pile = self._piles[place].setdefault(label, Pile())
-                pile.add(offset, message.timestamp()[1], read_expiration(headers) or NEVER)
+                pile = self._pile(place, label)
+                pile.add(offset, message.timestamp()[1], read_expiration(headers) or NEVER, self._most)
+
+    def _pile(self, place: Partition, label: DeadLetterLabel) -> Pile:
+        piles = self._piles[place]
+        pile = piles.get(label)
+        if pile is None:
+            moved = self._plan.expiry_topic(place.topic, label.topic) is not None
+            pile = piles[label] = Pile(moved=moved)
+            number = sum(len(each) for each in self._piles.values())
+            self._most = max(_FEWEST_RUNS, min(MOST_RUNS, _RUNS // number))
+        return pile
 
     def kept(self, now_ms: int, unread: Mapping[Partition, int]) -> DeadLettersKept:
         """What there is, as told to the observer.
@@ -91,16 +116,17 @@ class DeadLetterCount:
         kinds: dict[DeadLetterLabel, DeadLetterStanding] = {}
         topics: dict[str, DeadLetterTopic] = {}
         for place, piles in self._piles.items():
-            oldest_ms = None
+            retention_ms = self._retention_ms.get(place.topic)
+            loss_ms = None
             for label, pile in piles.items():
-                standing = pile.standing(now_ms)
-                kinds[label] = _sum(kinds.get(label), standing)
-                oldest_ms = _earlier(oldest_ms, standing.oldest_ms)
+                kinds[label] = _sum(kinds.get(label), pile.standing(now_ms))
+                if retention_ms is not None:
+                    loss_ms = _earlier(loss_ms, pile.loss_ms(now_ms, retention_ms))
             before = topics.get(place.topic)
             topics[place.topic] = DeadLetterTopic(
                 unread=unread.get(place, 0) + (0 if before is None else before.unread),
-                retention_ms=self._retention_ms.get(place.topic),
-                oldest_ms=oldest_ms if before is None else _earlier(oldest_ms, before.oldest_ms),
+                retention_ms=retention_ms,
+                loss_ms=loss_ms if before is None else _earlier(loss_ms, before.loss_ms),
             )
         return DeadLettersKept(kinds, topics)
 
@@ -114,6 +140,9 @@ class DeadLetterCount:
 
 def _reason(cause: bytes | None) -> str:
     """The reason that a dead letter states, if it is one of ours: labels are bounded, whatever somebody writes."""
+    ours = _BEGINS.get((cause or b"").partition(b",")[0])
+    if ours is not None:
+        return ours
     try:
         told = json.loads(cause or b"null")
     except ValueError:

@@ -140,14 +140,11 @@ class Measurements(Collector):
             kind: kept.oldest_ms / 1000 for kind, kept in kinds if kept.oldest_ms is not None
         }
         self._gauges[catalogue.DEAD_LETTER_UNREAD.name] = {(name,): topic.unread for name, topic in topics}
-        limited = [(name, topic.oldest_ms, topic.retention_ms) for name, topic in topics]
         self._gauges[catalogue.DEAD_LETTER_RETENTION.name] = {
-            (name,): retention_ms / 1000 for name, _, retention_ms in limited if retention_ms is not None
+            (name,): topic.retention_ms / 1000 for name, topic in topics if topic.retention_ms is not None
         }
         self._gauges[catalogue.DEAD_LETTER_DELETION.name] = {
-            (name,): (oldest_ms + retention_ms) / 1000
-            for name, oldest_ms, retention_ms in limited
-            if oldest_ms is not None and retention_ms is not None
+            (name,): topic.loss_ms / 1000 for name, topic in topics if topic.loss_ms is not None
         }
 
     def swept(self, details: Swept) -> None:

@@ -104,8 +104,8 @@ class DeadLetterTopic:
     retention_ms: int | None
     """How long the topic keeps a record, ``None`` = for ever."""
 
-    oldest_ms: int | None
-    """As of :class:`DeadLetterStanding`, over all kinds."""
+    loss_ms: int | None
+    """From when on retention may delete one before its own expiration (epoch ms), ``None`` = never."""
 
 
 @dataclass(frozen=True, slots=True)

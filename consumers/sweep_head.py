@@ -61,6 +61,9 @@ class Head:
         """While it rests: when it is to be read on."""
 
         self.expires_ms = 0
+        """While it rests for :attr:`Rest.NOT_YET`: when its head expires, which may be long after the next look."""
+
+        self.expires_ms = 0
         """While it rests: when its head expires, or has expired (epoch ms); 0 = never."""
 
         self.problem = ""
@@ -100,6 +103,7 @@ class Head:
             self._pause(Rest.NEVER, now_ms + _LOOK_MS)
         elif not has_expired(fate.expires_ms, now_ms):
             self._pause(Rest.NOT_YET, min(fate.expires_ms, now_ms + _LOOK_MS))
+            self.expires_ms = fate.expires_ms
         elif not fate.ours:
             self._pause(Rest.OTHERS, now_ms + _OTHERS_MS)
         else:

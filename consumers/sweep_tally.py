@@ -72,7 +72,7 @@ class Tally:
         nexts: dict[str, int] = {}
         for place, head in resting.items():
             if head.rest is Rest.NOT_YET:
-                nexts[place.topic] = min(head.wake_ms, nexts.get(place.topic, head.wake_ms))
+                nexts[place.topic] = min(head.expires_ms, nexts.get(place.topic, head.expires_ms))
         reasons = Counter((place.topic, str(head.rest)) for place, head in resting.items())
         reasons.update((topic, str(Rest.REFUSED)) for topic in forbidden)
         self._observer.sweep_stands(SweepStanding(nexts, reasons))

@@ -48,7 +48,7 @@ def _now() -> list[Panel]:
         ),
         figure(
             "Until the first one is deleted",
-            "Retention may delete the oldest then. To win time raise retention.ms of the topic.",
+            "Retention may then delete one that has not expired by itself. To win time raise retention.ms.",
             "s",
             Query(f"min(redelivery_dead_letter_deletion_timestamp_seconds{{{_G}}}) - time()"),
             levels=Levels(7 * _DAY, _DAY, reverse=True),
@@ -131,7 +131,7 @@ def _kept() -> list[Panel]:
         ),
         graph(
             "Time until deletion",
-            "By topic, of its oldest dead letter; a topic that keeps for ever is not there.",
+            "By topic, of the first that retention may delete before it has expired; without any it is not there.",
             "s",
             Query(
                 f"min by (dead_letter_topic) (redelivery_dead_letter_deletion_timestamp_seconds{{{_G}}}) - time()",

@@ -69,7 +69,7 @@ def _wrong() -> list[Panel]:
         ),
         figure(
             "Until the first one is deleted",
-            "Then retention may delete the oldest dead letter for good. Decide about it before.",
+            "Then retention may delete a dead letter that has not expired by itself. Decide about it before.",
             "s",
             Query(f"min(redelivery_dead_letter_deletion_timestamp_seconds{{{_G}}}) - time()"),
             levels=Levels(7 * 86_400, 86_400, reverse=True),

@@ -109,7 +109,7 @@ DEAD_LETTER_RETENTION = Metric(
 DEAD_LETTER_DELETION = Metric(
     "redelivery_dead_letter_deletion_timestamp_seconds",
     Kind.GAUGE,
-    "From when on retention may delete the oldest dead letter; absent = never",
+    "From when on retention may delete a dead letter before its own expiration; absent = never",
     ("dead_letter_topic",),
 )
 DEAD_LETTER_UNREAD = Metric(

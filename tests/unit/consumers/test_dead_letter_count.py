@@ -1,5 +1,6 @@
 """What the dead-letter topics hold, from the headers of each record, seen once."""
 
+import json
 from collections.abc import Mapping
 
 import pytest
@@ -11,7 +12,7 @@ from tests.unit.consumers.records import NOW, Fetched, lineage
 from topology.configuration import load_settings
 from topology.decision import DeadLetter, Failure, FailureKind, Reason
 from topology.facts import Bounds, TopicFacts
-from topology.headers import FAILURE_CAUSE, ORIG_ADDRESS, HeaderList, Headers, dead_letter_headers
+from topology.headers import FAILURE_CAUSE, ORIG_ADDRESS, HeaderList, Headers, dead_letter_headers, failure_cause
 from transport.errors import TransportError
 from transport.message_headers import UnreadableHeadersError
 from transport.protocols import Partition
@@ -30,15 +31,10 @@ def topics(*bounds: tuple[int, int], retention: str = "-1") -> dict[str, TopicFa
     return {"DLQ.orders": facts}
 
 
-def counting() -> DeadLetterCount:
-    """Of the group ``billing`` with the source ``orders``."""
-    return DeadLetterCount(
-        load_settings("""
-        group: billing
-        kafka: {bootstrap.servers: "localhost:9092"}
-        sources: [{topic: orders}]
-        """)
-    )
+def counting(*more: str, sources: str = "sources: [{topic: orders}]") -> DeadLetterCount:
+    """Of the group ``billing`` with the source ``orders``; ``more`` are lines of its configuration."""
+    lines = ["group: billing", 'kafka: {bootstrap.servers: "localhost:9092"}', sources, *more]
+    return DeadLetterCount(load_settings("\n".join(lines)))
 
 
 def headers(reason: Reason = Reason.REJECTED, *, group: str = "billing", expires_ms: int = 0) -> Headers:
@@ -165,12 +161,30 @@ def test_expired_ones_are_counted_apart() -> None:
 
 
 def test_each_topic_tells_what_is_unread_and_how_long_it_keeps() -> None:
-    """Over its partitions; the oldest of all kinds counts."""
+    """Over its partitions; the oldest of all kinds is the first that is lost."""
     count = counting()
     count.watch(topics((0, 9), (0, 9), retention="60000"), [DLQ, OTHER])
     count.take([dead(4), dead(2, headers(Reason.EXPIRED), place=OTHER)])
     kept = count.kept(NOW, {DLQ: 3, OTHER: 4})
-    assert kept.topics == {"DLQ.orders": DeadLetterTopic(7, 60_000, NOW + 2)}
+    assert kept.topics == {"DLQ.orders": DeadLetterTopic(7, 60_000, NOW + 60_002)}
+
+
+@pytest.mark.parametrize(("retention_ms", "loss_ms"), [(60_000, None), (59_999, NOW + 1 + 59_999)])
+def test_what_expires_by_itself_before_retention_is_no_loss(retention_ms: int, loss_ms: int | None) -> None:
+    """It is meant to go then; one that lives longer than retention keeps it is lost, until it has expired."""
+    count = counting()
+    count.watch(topics((0, 9), retention=str(retention_ms)), [DLQ])
+    count.take([dead(0, headers(expires_ms=NOW + 10)), dead(1, headers(expires_ms=NOW + 1 + 60_000))])
+    assert count.kept(NOW, {}).topics["DLQ.orders"].loss_ms == loss_ms
+    assert count.kept(NOW + 60_001, {}).topics["DLQ.orders"].loss_ms is None
+
+
+def test_what_is_to_be_moved_when_it_has_expired_must_outlive_it() -> None:
+    """Retention that takes it at that very moment takes it before the sweeper."""
+    count = counting("policyEntry: {deadLetterStrategy: {expiration: 60000, expiryAddress: EXP}}")
+    count.watch(topics((0, 9), retention="60000"), [DLQ])
+    count.take([dead(0, headers(expires_ms=NOW + 60_000))])
+    assert count.kept(NOW, {}).topics["DLQ.orders"].loss_ms == NOW + 60_000
 
 
 def test_one_that_keeps_for_ever_has_no_retention() -> None:
@@ -178,3 +192,27 @@ def test_one_that_keeps_for_ever_has_no_retention() -> None:
     count = counting()
     count.watch(topics((0, 0)), [DLQ])
     assert count.kept(NOW, {}).topics == {"DLQ.orders": DeadLetterTopic(0, None, None)}
+
+
+def test_how_our_own_causes_are_read() -> None:
+    """Each of our reasons, whatever the message says, and the same from whoever writes JSON another way."""
+    count = counting()
+    count.watch(topics((0, 99)), [DLQ])
+    failure = Failure(FailureKind.REJECTED, "Reject", 'no,"reason":"expired"')
+    causes = [failure_cause(reason, failure) for reason in Reason]
+    causes += [json.dumps({"message": "no", "reason": reason}).encode() for reason in Reason]
+    count.take([dead(offset, [*ORDERS, (FAILURE_CAUSE, cause)]) for offset, cause in enumerate(causes)])
+    assert {label.reason: kept.depth for label, kept in kinds(count).items()} == dict.fromkeys(map(str, Reason), 2)
+
+
+def test_many_kinds_share_the_memory() -> None:
+    """With more than two thousand, each has fewer than the 128 runs that one alone may have."""
+    number = 2500
+    sources = ", ".join(f"{{topic: s{index}}}" for index in range(number))
+    count = counting(sources=f"sources: [{sources}]")
+    count.watch(topics((0, 10**6)), [DLQ])
+    name = [(ORIG_ADDRESS, b"s%d" % index) for index in range(number)]
+    count.take([dead(offset, [name[0]]) for offset in range(128)])
+    assert count.runs == 128
+    count.take([dead(128 + offset, [each]) for offset, each in enumerate([*name, name[0]])])
+    assert count.runs < 128 + number - 20

@@ -81,3 +81,23 @@ def test_one_that_was_emptied_is_exact_again() -> None:
         found.add(10_000 + index, 50_000 + index, NEVER)
     found.drop_before(10_001)
     assert found.standing(0) == DeadLetterStanding(MOST_RUNS - 1, 0, 50_001)
+
+
+@given(number=st.integers(1, 2000), retention_ms=st.integers(1, 200), now_ms=st.integers(900, 4000))
+def test_only_what_outlives_retention_is_a_loss(number: int, retention_ms: int, now_ms: int) -> None:
+    """Each lives for 100 ms: with a retention of so much none is, with less it is the oldest that has not expired."""
+    loss_ms = pile(number, life_ms=100).loss_ms(now_ms, retention_ms)
+    alive = [1000 + index for index in range(number) if 1100 + index > now_ms]
+    assert (loss_ms is None) == (retention_ms >= 100 or not alive)
+    if loss_ms is not None:
+        near = 2 * number / MOST_RUNS
+        assert alive[0] - near <= loss_ms - retention_ms <= alive[0]
+
+
+@given(number=st.integers(1, 2000), most=st.integers(8, MOST_RUNS))
+def test_it_may_be_allowed_less_memory_at_any_time(number: int, most: int) -> None:
+    """The next one that is added makes it so; nothing is forgotten."""
+    found = pile(number)
+    found.add(number, 1000 + number, NEVER, most)
+    assert len(found) <= most
+    assert found.standing(0) == DeadLetterStanding(number + 1, 0, 1000)

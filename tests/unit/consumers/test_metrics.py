@@ -135,8 +135,8 @@ def everything() -> Measurements:
                 DeadLetterLabel("orders", "rejected"): DeadLetterStanding(0, 1, None),
             },
             {
-                "DLQ.orders": DeadLetterTopic(7, 60_000, 1_780_000_001_500),
-                "DLQ.bills": DeadLetterTopic(0, None, 1_780_000_002_500),
+                "DLQ.orders": DeadLetterTopic(7, 60_000, 1_780_000_061_500),
+                "DLQ.bills": DeadLetterTopic(0, None, None),
                 "DLQ.empty": DeadLetterTopic(0, 60_000, None),
             },
         )

@@ -28,6 +28,14 @@ def test_it_stops_at_the_first_that_has_not_expired() -> None:
     assert (head.clear_to, head.expired, head.rest, head.wake_ms) == (7, 2, Rest.NOT_YET, NOW + 3000)
 
 
+def test_it_looks_before_a_distant_expiration_and_still_tells_it() -> None:
+    """Somebody may remove the head by hand meanwhile; whoever watches wants to know when it expires."""
+    head = Head(GROUP, 5, 0)
+    taken(head, letter(5, NOW + 3_600_000))
+    assert head.wake_ms < NOW + 3_600_000
+    assert head.expires_ms == NOW + 3_600_000
+
+
 def test_markers_before_a_head_are_removed_with_what_expired() -> None:
     """Offsets have holes; what lies in them is nobody's record."""
     head = Head(GROUP, 5, 0)
