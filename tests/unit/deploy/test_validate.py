@@ -14,7 +14,8 @@ from topology.durations import parse_duration
 from topology.metric_catalogue import LAG
 
 FOLDER = HERE / "kubernetes"
-MANIFESTS = sorted(FOLDER.glob("*.yaml"))
+OVERLAY = HERE / "kubernetes-spark"
+MANIFESTS = sorted([*FOLDER.glob("*.yaml"), *OVERLAY.glob("*.yaml")])
 DEFAULT_SHUTDOWN = timedelta(seconds=25)
 
 
@@ -30,7 +31,7 @@ def of_kind(kind: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: f"{path.parent.stem}-{path.stem}")
 def test_a_manifest_is_valid(path: Path) -> None:
     """By Kubernetes' own schemas, unknown fields refused."""
     assert list(manifest_faults(path.read_text())) == []
@@ -80,8 +81,10 @@ def test_a_broken_compose_file_is_found(right: str, wrong: str) -> None:
 
 def test_kustomize_takes_every_file() -> None:
     """Each manifest is among the resources, each file of a generator is there, and its configuration is valid."""
-    (kustomization,) = of_kind("Kustomization")
-    assert sorted(kustomization["resources"]) == [path.name for path in MANIFESTS if path.stem != "kustomization"]
+    kustomization, overlay = of_kind("Kustomization")
+    names = [path.name for path in sorted(FOLDER.glob("*.yaml")) if path.stem != "kustomization"]
+    assert sorted(kustomization["resources"]) == names
+    assert overlay["resources"] == ["../kubernetes", "stream.yaml"]
     files = kustomization["configMapGenerator"][0]["files"] + kustomization["secretGenerator"][0]["envs"]
     assert all((FOLDER / file).is_file() for file in files)
     text = (FOLDER / "config" / "redelivery.yaml").read_text()
@@ -98,7 +101,7 @@ def test_grace_periods_are_longer_than_a_shutdown() -> None:
         grace_s = each["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
         assert timedelta(seconds=grace_s) >= shutdown + timedelta(seconds=5)
     services = yaml.safe_load(with_defaults((HERE / "compose.yaml").read_text()))["services"]
-    for role in ("worker", "scheduler"):
+    for role in ("worker", "scheduler", "stream"):
         grace = re.fullmatch(r"(\d+)s", services[role]["stop_grace_period"])
         assert grace is not None
         assert timedelta(seconds=int(grace[1])) >= DEFAULT_SHUTDOWN + timedelta(seconds=5)
@@ -115,7 +118,8 @@ def test_pods_have_a_name_probes_and_no_rights() -> None:
         assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
         assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
         assert container["ports"] == [{"name": "metrics", "containerPort": 9404}]
-        assert "REDELIVERY_METRICS__PORT=9404" in (HERE / "Dockerfile").read_text()
+        image = "spark.Dockerfile" if container["image"] == "kafka-redelivery-spark" else "Dockerfile"
+        assert "REDELIVERY_METRICS__PORT=9404" in (HERE / image).read_text()
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
@@ -129,10 +133,20 @@ def test_what_is_selected_is_there() -> None:
     sets = {each["metadata"]["name"]: each for each in of_kind("StatefulSet")}
     labels = [each["spec"]["template"]["metadata"]["labels"] for each in sets.values()]
     for each in of_kind("PodDisruptionBudget"):
-        assert each["spec"]["selector"]["matchLabels"].items() <= labels[0].items() | labels[1].items()
+        assert any(each["spec"]["selector"]["matchLabels"].items() <= found.items() for found in labels)
     for each in of_kind("Service"):
         assert each["spec"]["selector"] == sets[each["metadata"]["name"]]["spec"]["selector"]["matchLabels"]
     (scaled,) = of_kind("ScaledObject")
     assert scaled["spec"]["scaleTargetRef"]["name"] in sets
     assert "replicas" not in sets["worker"]["spec"]
     assert f"{LAG.name}{{" in scaled["spec"]["triggers"][0]["metadata"]["query"]
+
+
+def test_the_query_takes_the_place_of_everything_that_is_the_workers() -> None:
+    """What the overlay deletes is there, and all of it that bears their name."""
+    _, overlay = of_kind("Kustomization")
+    deleted = [yaml.safe_load(each["patch"]) for each in overlay["patches"]]
+    assert all(each["$patch"] == "delete" for each in deleted)
+    workers = [each for each in documents() if each.get("metadata", {}).get("name") == "worker"]
+    found = [(each["apiVersion"], each["kind"], each["metadata"]["name"]) for each in deleted]
+    assert sorted(found) == sorted((each["apiVersion"], each["kind"], "worker") for each in workers)
