@@ -71,6 +71,7 @@ def _print_error(code: int, message: str, faults: Sequence[Fault | TopologyFault
 def exit_code(error: Exception) -> int:
     """The exit code of an error, by its class."""
     from consumers.errors import ConsumersError, EndpointError, HaltedError, HandlerLoadError
+    from pipeline.archive_errors import TableFormatError
     from pipeline.errors import (
         KafkaOptionError,
         PipelineError,
@@ -88,7 +89,7 @@ def exit_code(error: Exception) -> int:
     known: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
         ((ConfigurationError, ClientSettingsError, MigrationError, SerdeError), exit_codes.CONFIGURATION),
         ((HandlerLoadError, EndpointError), exit_codes.CONFIGURATION),
-        ((KafkaOptionError, SparkUnavailableError, StreamRefusedError), exit_codes.CONFIGURATION),
+        ((KafkaOptionError, SparkUnavailableError, StreamRefusedError, TableFormatError), exit_codes.CONFIGURATION),
         ((BrokerUnavailableError,), exit_codes.BROKER_UNAVAILABLE),
         ((TopologyRefusedError,), exit_codes.TOPOLOGY_REFUSED),
         ((HaltedError, ReaderError, WriterFencedError, StreamHaltedError), exit_codes.HALTED),

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import exit_codes
+from cli.archive import archive
 from cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
 
 if TYPE_CHECKING:
     from pipeline.audit_range import Edge
 
 app = typer.Typer(help="Jobs that run on Spark.", no_args_is_help=True)
+app.command()(archive)
 
 _EDGE = "an offset, a time (2026-11-01T08:00:00Z), or TOPIC-PARTITION@OFFSET, several times"
 

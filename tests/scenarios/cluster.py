@@ -154,6 +154,11 @@ class Cluster:
         finally:
             consumer.close()
 
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Delete the records of a partition below an offset."""
+        for answer in self._admin.delete_records([TopicPartition(topic, partition, offset)]).values():
+            answer.result(_ANSWER_S)
+
     # Groups.
 
     def committed(self, group: str, *topics: str) -> dict[Place, tuple[int, str]]:

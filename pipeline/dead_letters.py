@@ -1,0 +1,106 @@
+"""Dead letters as rows: what their headers say in columns of :data:`~pipeline.archive_schema.ARCHIVE_SCHEMA`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.archive_schema import ARCHIVE_SCHEMA, SCHEMA_VERSION, UNKNOWN_ORIGIN
+from pipeline.decoding import SourceCodecs, decoded
+from topology.headers import (
+    ACTUAL_EXPIRY,
+    DELIVERY_COUNT,
+    EXPIRATION,
+    FAILURE_CAUSE,
+    ORIG_ADDRESS,
+    ORIG_MESSAGE_ID,
+    ORIG_QUEUE,
+    ORIGINAL_EXPIRATION,
+    TIMESTAMP,
+)
+
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999: what a header says beyond it is no time."""
+
+_CAUSE: Final = "reason string, exception string, message string"
+_MESSAGE_ID: Final = r"^(.+)-(\d{1,9})@(\d{1,18})$"
+_TOPIC: Final = r"^[A-Za-z0-9._-]{1,249}$"
+
+
+def dead_letters(records: DataFrame, codecs: SourceCodecs) -> DataFrame:
+    """Rows of the archive, from records of dead-letter topics as Spark's Kafka source reads them, with headers.
+
+    Every record gives one row, whatever its headers say: what cannot be read is null.
+    """
+    return _archive_columns(_with_decoded(_with_told(records), codecs))
+
+
+def header(name: str) -> Column:
+    """The bytes of a record's header, of one given twice the last; null without it."""
+    return F.try_element_at(F.filter("headers", lambda each: each["key"] == name), F.lit(-1))["value"]
+
+
+def header_text(name: str) -> Column:
+    """A header as text; what is not UTF-8 in it is replaced."""
+    return F.make_valid_utf8(header(name).cast("string"))
+
+
+def header_number(name: str, kind: str = "bigint") -> Column:
+    """A header as a number; null if it is none."""
+    return header_text(name).try_cast(kind)
+
+
+def header_time(name: str) -> Column:
+    """A header in epoch ms as a timestamp; null if it is 0 (never) or no time."""
+    milliseconds = header_number(name)
+    return F.when(milliseconds.between(1, _LAST_MS), F.timestamp_millis(milliseconds))
+
+
+def _with_told(records: DataFrame) -> DataFrame:
+    """What the headers say, as they say it."""
+    return records.withColumns(
+        {
+            "origin_address": header_text(ORIG_ADDRESS),
+            "origin_group": header_text(ORIG_QUEUE),
+            "origin_message_id": header_text(ORIG_MESSAGE_ID),
+            "origin_timestamp": header_time(TIMESTAMP),
+            "delivery_count": header_number(DELIVERY_COUNT, "int"),
+            "expiration": header_time(EXPIRATION),
+            "original_expiration": header_time(ORIGINAL_EXPIRATION),
+            "actual_expiry": header_time(ACTUAL_EXPIRY),
+            "cause": F.from_json(header_text(FAILURE_CAUSE), _CAUSE),
+        }
+    )
+
+
+def _with_decoded(told: DataFrame, codecs: SourceCodecs) -> DataFrame:
+    """The same with what Python finds out."""
+    decode = decoded(codecs)
+    columns = ("origin_address", "key", "value", "cause.exception", "cause.message")
+    return told.withColumn("decoded", decode(*(F.col(column) for column in columns)))
+
+
+def _archive_columns(letters: DataFrame) -> DataFrame:
+    """Exactly the columns of the schema, in its order."""
+    made: dict[str, Column] = {
+        "schema_version": F.lit(SCHEMA_VERSION),
+        "dead_lettered_at": F.col("timestamp"),
+        "origin_partition": _of_message_id(2).try_cast("int"),
+        "origin_offset": _of_message_id(3).try_cast("bigint"),
+        "day": F.to_date("timestamp"),
+        "origin": F.when(F.col("origin_address").rlike(_TOPIC), F.col("origin_address")).otherwise(UNKNOWN_ORIGIN),
+        **{name: F.col(f"cause.{name}") for name in ("reason", "exception", "message")},
+        **{
+            name: F.col(f"decoded.{name}")
+            for name in ("key_json", "value_json", "decode_error", "normal_message", "fingerprint")
+        },
+    }
+    return letters.select(
+        *(made.get(field.name, F.col(field.name)).cast(field.dataType).alias(field.name) for field in ARCHIVE_SCHEMA)
+    )
+
+
+def _of_message_id(group: int) -> Column:
+    return F.regexp_extract("origin_message_id", _MESSAGE_ID, group)

@@ -1,0 +1,181 @@
+"""Dead letters are archived exactly once, and what is in the archive is what was on the topic."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.archive import Archive, archive_session, count_pending, run_archive, where
+from pipeline.archive_errors import LettersRemovedError
+from pipeline.archive_schema import ARCHIVE_SCHEMA, UNKNOWN_ORIGIN
+from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, document_of, letter, settings_of
+from tests.scenarios.cluster import Cluster, Sent
+from tests.scenarios.running import COMMAND
+from tests.scenarios.waiting import until
+from topology.headers import EXPIRATION, FAILURE_CAUSE, ORIG_ADDRESS, ORIG_MESSAGE_ID
+
+Rows = Mapping[tuple[str, int, int], dict[str, Any]]
+
+_HOSTILE = (
+    (ORIG_ADDRESS, b"../\xff"),
+    (ORIG_MESSAGE_ID, b"nonsense"),
+    (FAILURE_CAUSE, b"{\xff"),
+    (EXPIRATION, b"9" * 19),
+)
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> SparkSession:
+    """A session as the archive wants it."""
+    return archive_session(spark)
+
+
+def test_the_archive_holds_what_the_topics_hold(
+    spark: SparkSession, session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
+) -> None:
+    """Each letter is one row: its bytes, what its headers say, its decoded value; a second run adds what is new."""
+    source, other = f"{unique}.orders", f"{unique}.shared"
+    letters, strange = f"DLQ.{source}", f"DLQ.{other}"
+    cluster.create(letters, strange, partitions=2, config=KEPT)
+    own = [("traceparent", b"00-1"), ("twice", b"1"), ("twice", None)]
+    undecodable = letter(source, 8, at_ms=FIRST_MS + DAY_MS, value=b"\xff")
+    cluster.produce(letters, [letter(source, 7, headers=own), undecodable])
+    cluster.produce(strange, [Sent(None, None, _HOSTILE, 1, FIRST_MS), Sent(b"bare", b"key", (), 1, FIRST_MS)])
+    archive = Archive.of(settings_of(cluster, unique, source, other), tmp_path, str(tmp_path / "table"))
+    pending = count_pending(session, archive, where(session, archive))
+
+    runs = [run_archive(session, archive), run_archive(session, archive)]
+    cluster.produce(letters, [letter(source, 9)])
+    later = count_pending(session, archive, where(session, archive))
+    runs.append(run_archive(session, archive))
+
+    assert pending == {(letters, 0): 2, (strange, 1): 2}
+    assert later == {(letters, 0): 1}
+    assert [run.letters for run in runs] == [4, 0, 1]
+    table = spark.read.parquet(archive.output)
+    assert {each.name: each.dataType for each in table.schema} == {each.name: each.dataType for each in ARCHIVE_SCHEMA}
+    rows = read(spark, archive)
+    assert {(topic, offset) for topic, _, offset in rows} == {
+        *((letters, offset) for offset in range(3)),
+        *((strange, offset) for offset in range(2)),
+    }
+    _is_as_written(rows[letters, 0, 0], source)
+    damaged = rows[letters, 0, 1]
+    assert (damaged["value"], damaged["value_json"], str(damaged["day"])) == (b"\xff", None, "2026-01-02")
+    assert "not_utf8" in damaged["decode_error"]
+    assert damaged["fingerprint"] == rows[letters, 0, 2]["fingerprint"] is not None
+    for offset in range(2):
+        row = rows[strange, 1, offset]
+        assert (row["origin"], row["reason"], row["expiration"]) == (UNKNOWN_ORIGIN, None, None)
+        assert [(each["key"], each["value"]) for each in row["headers"] or ()] == [list(_HOSTILE), []][offset]
+
+
+def _is_as_written(row: dict[str, Any], source: str) -> None:
+    assert (row["key"], row["value"], row["value_json"]) == (b"key-7", b'{"n":1}', '{"n":1}')
+    assert [each["value"] for each in row["headers"] if each["key"] == "twice"] == [b"1", None]
+    assert (row["origin"], row["origin_address"], row["origin_group"]) == (source, source, "billing")
+    assert (row["origin_partition"], row["origin_offset"], row["delivery_count"]) == (0, 7, 5)
+    assert (row["reason"], row["exception"], row["message"]) == ("redeliveries_exceeded", "KeyError", "no plane 7")
+    assert (row["normal_message"], row["decode_error"]) == ("no plane <number>", None)
+    times = (row["dead_lettered_at"], row["origin_timestamp"])
+    assert [time.isoformat() for time in times] == ["2026-01-01T00:00:00", "2025-12-31T23:59:59"]
+
+
+def test_a_batch_that_is_written_again_is_in_the_table_once(
+    spark: SparkSession, session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
+) -> None:
+    """A run that died before its batch was committed, or before the table had it, leaves nothing lost or doubled."""
+    source = f"{unique}.orders"
+    cluster.create(f"DLQ.{source}", config=KEPT)
+    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
+    commits, log = tmp_path / "table/_checkpoint/commits", tmp_path / "table/_spark_metadata"
+    for number in range(3):
+        cluster.produce(f"DLQ.{source}", [letter(source, number)])
+        run_archive(session, archive)
+
+    _forget(commits, "2")
+    committed = run_archive(session, archive)
+    _forget(commits, "2")
+    _forget(log, "2.compact")
+    written = run_archive(session, archive)
+
+    assert (committed.letters, written.letters) == (0, 1)  # written again only if the table had it not
+    assert len(read(spark, archive)) == 3
+    assert len(list((tmp_path / "table").rglob("part-*.parquet"))) == 4  # what was left is there, and no reader sees it
+
+
+def _forget(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    (folder / f".{name}.crc").unlink(missing_ok=True)
+
+
+def test_letters_removed_before_they_are_archived_are_told(
+    session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
+) -> None:
+    """A run refuses to pass over what is gone from Kafka, says which offsets, and goes on only if it is told to."""
+    source = f"{unique}.orders"
+    cluster.create(f"DLQ.{source}", config=KEPT)
+    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
+    cluster.produce(f"DLQ.{source}", [letter(source, 0)])
+    run_archive(session, archive)
+    cluster.produce(f"DLQ.{source}", [letter(source, number) for number in range(1, 5)])
+    cluster.delete_before(f"DLQ.{source}", 0, 3)
+
+    with pytest.raises(LettersRemovedError, match=rf"DLQ\.{source}-0@1\.\.2\. .*--skip-removed"):
+        run_archive(session, archive)
+    run = run_archive(session, archive, skip_removed=True)
+
+    assert run.letters == 2
+
+
+@pytest.mark.timeout(400)
+def test_a_killed_run_is_finished_by_the_next(
+    spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
+) -> None:
+    """The command, killed after its first batch with all its processes and run again, archives every letter once."""
+    source = f"{unique}.orders"
+    cluster.create(f"DLQ.{source}", config=KEPT)
+    cluster.produce(f"DLQ.{source}", [letter(source, number) for number in range(40)])
+    (tmp_path / "redelivery.yaml").write_text(json.dumps(document_of(cluster, unique, source)), encoding="utf-8")
+    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
+    log = Path(archive.output) / "_spark_metadata"
+
+    with _command(tmp_path, "--batch", "8") as killed:
+        until(lambda: any(log.glob("*.compact")), "a batch is in the table", within_s=180)
+        os.killpg(killed.pid, signal.SIGKILL)
+    with _command(tmp_path, "--compact", "--json") as finished:
+        answer = json.loads(finished.communicate(timeout=180)[0])
+
+    assert 0 < answer["letters"] < 40
+    assert answer["compacted"]["after"] == 1
+    assert len(read(spark, archive)) == 40
+
+
+@contextmanager
+def _command(folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """``redelivery pipeline archive`` in a process group of its own, which ends with the block."""
+    arguments = ["pipeline", "archive", "--config", str(folder / "redelivery.yaml"), "--output", str(folder / "table")]
+    spark = ["--spark", "spark.master=local[1]", "--spark", "spark.sql.shuffle.partitions=1"]
+    command = [sys.executable, *COMMAND, *arguments, *spark, *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def read(spark: SparkSession, archive: Archive) -> Rows:
+    """The table as anybody reads it, by the position of the letter; no position twice."""
+    found = spark.read.parquet(archive.output).collect()
+    rows = {(row["topic"], row["partition"], row["offset"]): row.asDict(recursive=True) for row in found}
+    assert len(rows) == len(found)
+    return rows

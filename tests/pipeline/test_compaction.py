@@ -1,0 +1,124 @@
+"""Small files of an archive are put together, and no reader of Spark misses or doubles a row, whatever dies when."""
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from pipeline.archive import Archive, archive_session, run_archive
+from pipeline.compaction import Compacted, compact
+from pipeline.lake_files import LakeFiles
+from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, letter, settings_of
+from tests.scenarios.cluster import Cluster
+
+_NOW_MS = 2**62
+"""So late that no grace is left."""
+
+_STEPS = ("write", "move", "replace", "delete")
+_ROUNDS = 3
+_ORIGINS = 2
+
+
+class DiedError(BaseException):
+    """Nobody catches it, so nothing is done after it: as after a kill."""
+
+
+@pytest.fixture
+def archive(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> Archive:
+    """A table with three small files in each of two folders, and one in a third."""
+    sources = [f"{unique}.{number}" for number in range(_ORIGINS)]
+    cluster.create(*(f"DLQ.{source}" for source in sources), config=KEPT)
+    archive = Archive.of(settings_of(cluster, unique, *sources), tmp_path, str(tmp_path / "a table"))
+    for number in range(_ROUNDS):
+        for source in sources:
+            cluster.produce(f"DLQ.{source}", [letter(source, number)])
+        if not number:
+            cluster.produce(f"DLQ.{sources[0]}", [letter(sources[0], 9, at_ms=FIRST_MS + DAY_MS)])
+        run_archive(archive_session(spark), archive)
+    return archive
+
+
+def test_small_files_become_one(spark: SparkSession, archive: Archive, cluster: Cluster) -> None:
+    """Each folder has one file afterwards, with the same rows; what was replaced stays for its grace, then goes.
+
+    The archive goes on as before.
+    """
+    session, before = archive_session(spark), _rows(spark, archive)
+    files = LakeFiles(session, archive.output)
+
+    done = compact(session, files, 0)
+    kept = len(_files(archive))
+    nothing = compact(session, files, 0)
+    later = compact(session, files, _NOW_MS)
+    source = archive.settings.sources[0].topic
+    cluster.produce(f"DLQ.{source}", [letter(source, 5)])
+    run_archive(session, archive)
+
+    assert (done, nothing, later) == (Compacted(2, 6, 2), Compacted(), Compacted(deleted=6))
+    assert (kept, len(_files(archive))) == (6 + 1 + 2, 1 + 2 + 1)
+    after = _rows(spark, archive)
+    assert [row for row in after if row["origin_offset"] != 5] == before
+    assert len(after) == len(before) + 1
+
+
+def test_a_death_at_any_step_loses_and_doubles_nothing(
+    spark: SparkSession, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before or after any change of a file, compaction leaves the rows as they are, and can be begun again."""
+    session, before = archive_session(spark), _rows(spark, archive)
+    died = 0
+    for trap in _traps(monkeypatch):
+        try:
+            compact(session, LakeFiles(session, archive.output), _NOW_MS)
+        except DiedError:
+            died += 1
+            assert _rows(spark, archive) == before, trap
+        else:
+            monkeypatch.undo()
+            break
+
+    assert died > 2 * (len(_STEPS) + _ORIGINS)
+    compact(session, LakeFiles(session, archive.output), _NOW_MS)
+    assert _rows(spark, archive) == before
+    assert len(_files(archive)) == 3
+
+
+def _traps(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Death before, and after, the first change of a file that compaction makes; then the second, and so on."""
+    number = 0
+    while True:
+        for after in (False, True):
+            _arm(monkeypatch, number, after=after)
+            yield f"{'after' if after else 'before'} change {number}"
+        number += 1
+
+
+def _arm(monkeypatch: pytest.MonkeyPatch, number: int, *, after: bool) -> None:
+    monkeypatch.undo()
+    left = [number]
+
+    def trapped(real: Callable[..., object]) -> Callable[..., object]:
+        @wraps(real)
+        def call(*arguments: object) -> object:
+            left[0] -= 1
+            if left[0] == -1 and not after:
+                raise DiedError
+            answer = real(*arguments)
+            if left[0] == -1:
+                raise DiedError
+            return answer
+
+        return call
+
+    for step in _STEPS:
+        monkeypatch.setattr(LakeFiles, step, trapped(getattr(LakeFiles, step)))
+
+
+def _rows(spark: SparkSession, archive: Archive) -> list[Row]:
+    return spark.read.parquet(archive.output).orderBy("topic", "partition", "offset").collect()
+
+
+def _files(archive: Archive) -> list[Path]:
+    return [path for path in Path(archive.output).rglob("*.parquet") if "_compaction" not in path.parts]
