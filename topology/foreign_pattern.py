@@ -15,6 +15,9 @@ from topology.errors import MatchError
 _LONGEST_S = 1.0
 """An honest pattern needs some microseconds."""
 
+LONGEST = 10_000
+"""Characters; a longer one is not even looked at."""
+
 _LARGEST = 20_000
 """So many characters and groups a pattern may stand for when its repetitions are written out."""
 
@@ -46,6 +49,8 @@ class ForeignPattern:
             re.error: it is no regular expression, or stands for too much.
         """
         self._shown = shown
+        if len(text) > 2 * LONGEST:  # what is written in another way may be longer than what was written
+            raise re.error("it is longer than can be meant")
         try:
             re.compile(text, flags)
             if _size(text) > _LARGEST:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from topology.errors import MatchError
-from topology.foreign_pattern import ForeignPattern
+from topology.foreign_pattern import LONGEST, ForeignPattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,8 @@ def compiled(match: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> ForeignPat
 
     Source: ``Match.createPattern``.
     """
+    if len(match) > LONGEST:
+        raise MatchError(f"{match[:60]}...", "is longer than can be meant")
     verify(match, wildcards)
     delimiter = re.escape(wildcards.delimiter)
     if match == wildcards.any_words:

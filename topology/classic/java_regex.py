@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from topology.foreign_pattern import ForeignPattern
+from topology.foreign_pattern import LONGEST, ForeignPattern
 
 _CLASSES = {
     "Lower": "a-z",
@@ -43,8 +43,10 @@ def java_pattern(text: str) -> ForeignPattern:
     """Compile what Java's ``Pattern`` means by a text: for whole names, with ASCII's digits and letters.
 
     Raises:
-        re.error: Java does not know it, or only Java does.
+        re.error: Java does not know it, or only Java does, or it is too long.
     """
+    if len(text) > LONGEST:
+        raise re.error("it is longer than can be meant")
     try:
         return ForeignPattern("".join(_translated(text)), text, re.ASCII)
     except (ValueError, OverflowError, RecursionError) as error:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from topology.classic.choice import Choice, choose
 from topology.classic.destination import Destination
 from topology.classic.java_regex import java_pattern
 from topology.classic.policy import RedeliveryPolicy
 from topology.errors import MatchError
-from topology.foreign_pattern import ForeignPattern
+from topology.foreign_pattern import LONGEST, ForeignPattern
 
 SHORTEST_BROKER_DELAY_MS = 1000
 """Below it the broker refuses to start."""
@@ -77,14 +78,22 @@ class DiscardingPlugin:
         Raises:
             MatchError: one of them is no regular expression.
         """
-        found = []
-        for text in (self.drop_only or "").split(" "):
-            if text.strip():
-                try:
-                    found.append(java_pattern(text))
-                except re.error as error:
-                    raise MatchError(text, f"is no regular expression: {error}") from None
-        return tuple(found)
+        return _patterns(self.drop_only or "")
+
+
+@lru_cache(maxsize=16)
+def _patterns(texts: str) -> tuple[ForeignPattern, ...]:
+    """Kept, since every source asks for them."""
+    if len(texts) > LONGEST:
+        raise MatchError(f"{texts[:60]}...", "is longer than can be meant")
+    found = []
+    for text in texts.split(" "):
+        if text.strip():
+            try:
+                found.append(java_pattern(text))
+            except re.error as error:
+                raise MatchError(text, f"is no regular expression: {error}") from None
+    return tuple(found)
 
 
 Plugin = RedeliveryPlugin | DiscardingPlugin

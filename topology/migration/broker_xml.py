@@ -9,7 +9,9 @@ from topology.artemis.address_settings import SETTING_NAMES
 from topology.artemis.match import Wildcards
 from topology.artemis.ranking import hash_order
 from topology.artemis.repository import SettingsRepository
+from topology.document import MOST_VALUES
 from topology.errors import MatchError
+from topology.foreign_pattern import LONGEST
 from topology.migration.artemis_schema import ADDRESS_SETTING, CHOICES, CORE, CORE_NAMES, LIMITS, NO_DEFAULT, WILDCARDS
 from topology.migration.placeholders import UnresolvedError, artemis_text
 from topology.migration.result import Imported, MigrationError, place
@@ -128,6 +130,8 @@ class _BrokerXml:
                 continue
             setting = self._setting(element)
             match = artemis_text(match, self._properties)
+            if len(match) > LONGEST:
+                raise MigrationError(place(self._name, element.line), "the match is longer than can be meant")
             try:
                 repository.checked(match)
             except MatchError as error:
@@ -143,10 +147,14 @@ class _BrokerXml:
                 )
             else:
                 found[match] = {"match": match, **setting}
+                if 2 * len(found) > MOST_VALUES:
+                    problem = f"more address settings than our file may hold ({MOST_VALUES} values)"
+                    raise MigrationError(place(self._name, element.line), problem)
         # a::q is about the address a. The broker adds all in the order of their hashes, so the last of those counts.
         counting = {repository.checked(match): match for match in hash_order(found)}
+        counted = set(counting.values())
         for match, setting in found.items():
-            if match in counting.values():
+            if match in counted:
                 yield setting
             else:
                 other = counting[repository.checked(match)]

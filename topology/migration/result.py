@@ -58,6 +58,7 @@ class Imported:
     whole: dict[str, Any] = field(default_factory=dict)
     destinations: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    _known: set[str] = field(default_factory=set)
 
     def note(self, line: int | None, text: str) -> None:
         """Add a note about a line of the source."""
@@ -66,7 +67,8 @@ class Imported:
     def names(self, destinations: Iterable[str]) -> None:
         """Add destinations, each once."""
         for destination in destinations:
-            if destination not in self.destinations:
+            if destination not in self._known:
+                self._known.add(destination)
                 self.destinations.append(destination)
 
 

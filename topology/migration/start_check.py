@@ -7,7 +7,8 @@ from typing import Any
 
 from topology.classic.java_regex import java_pattern
 from topology.classic.plugins import SHORTEST_BROKER_DELAY_MS
-from topology.migration.result import Imported
+from topology.foreign_pattern import LONGEST
+from topology.migration.result import Imported, MigrationError, place
 
 _DELAYS = ("initialRedeliveryDelay", "redeliveryDelay")
 
@@ -36,7 +37,13 @@ def note_start_errors(section: dict[str, Any], scheduler: str, line: int, import
 
 
 def drop_only_that_compiles(plugin: dict[str, Any], line: int, imported: Imported) -> dict[str, Any]:
-    """A discarding plugin without the patterns that are no regular expressions."""
+    """A discarding plugin without the patterns that are no regular expressions.
+
+    Raises:
+        MigrationError: there are more than can be meant.
+    """
+    if len(str(plugin.get("dropOnly") or "")) > LONGEST:
+        raise MigrationError(place(imported.name, line), "dropOnly is longer than can be meant")
     texts = [text for text in str(plugin.get("dropOnly") or "").split(" ") if text.strip()]
     kept = []
     for text in texts:

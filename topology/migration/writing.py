@@ -8,6 +8,7 @@ import yaml
 
 from topology.classic.destination import COMPOSITE, with_kind, without_kind
 from topology.configuration import load_policies
+from topology.document import MOST_VALUES
 from topology.faults import ConfigurationError
 from topology.kafka_names import kafka_topic
 from topology.migration.result import Imported, MigrationError
@@ -31,7 +32,13 @@ def written(imported: Imported) -> str:
     Raises:
         MigrationError: our own configuration refuses what the broker accepts.
     """
+    size = _size(imported.section)
+    if size > MOST_VALUES:
+        raise MigrationError(imported.name, f"has {size} settings, and our file may hold {MOST_VALUES}")
     sources = _sources(imported)
+    if size + _size(sources) > MOST_VALUES:
+        imported.note(None, f"the sources are left empty: there are {len(sources)}, too many for one file")
+        sources = []
     faults = _faults(_text(imported, sources))
     if faults and sources:
         names = ", ".join(each["topic"] for each in sources)
@@ -41,6 +48,13 @@ def written(imported: Imported) -> str:
     if faults:
         raise MigrationError(imported.name, "; ".join(faults))
     return _text(imported, sources)
+
+
+def _size(value: Any) -> int:  # noqa: ANN401 - plain data
+    """How many values there are in it."""
+    if isinstance(value, dict):
+        return 1 + sum(map(_size, value.values()))
+    return 1 + sum(map(_size, value)) if isinstance(value, list) else 1
 
 
 def _sources(imported: Imported) -> list[dict[str, str]]:

@@ -15,6 +15,11 @@ from topology.migration.result import MigrationError, place
 MOST_BYTES = 10 * 2**20
 """Largest file that is read. A real one has some kilobytes."""
 
+_PYTHONS_OWN = re.compile(
+    rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["'](?:raw[_-])?(?:unicode[_-]escape|charmap|undefined|rot)""", re.IGNORECASE
+)
+"""Encodings that no other parser knows."""
+
 MOST_ELEMENTS = 100_000
 MOST_LEVELS = 100
 MOST_ATTRIBUTES = 1000
@@ -85,6 +90,8 @@ def read_xml(content: bytes | str, name: str) -> Element:
     """
     if len(content) > MOST_BYTES:
         raise MigrationError(name, f"is larger than {MOST_BYTES // 2**20} MiB, which no broker's configuration is")
+    if isinstance(content, bytes) and _PYTHONS_OWN.match(content):
+        raise MigrationError(name, "is in an encoding that cannot be read: it is none of XML's")
     builder = _Builder(name)
     parser = DefusedXMLParser(target=builder, forbid_dtd=True)
     builder.line_of = lambda: parser.parser.CurrentLineNumber

@@ -9,6 +9,7 @@ from topology.migration.classic_schema import NAMESPACE
 from topology.migration.reading import read_broker_configuration
 from topology.migration.result import MigrationError
 from topology.migration.values import Values
+from topology.migration.writing import written
 from topology.migration.xml_tree import MOST_BYTES, MOST_ELEMENTS, MOST_LEVELS
 
 BOMB = b"""<?xml version="1.0"?>
@@ -126,3 +127,47 @@ def test_placeholders_that_hold_each_other_end() -> None:
 def test_another_document_is_told_as_such(root: str) -> None:
     """Neither of the two files."""
     assert "neither an activemq.xml" in refused(f"<{root}/>".encode())
+
+
+def in_core(content: str) -> bytes:
+    """A broker.xml with this in its core."""
+    return (
+        f'<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">{content}</core></configuration>'.encode()
+    )
+
+
+def test_a_pattern_of_megabytes_is_refused() -> None:
+    """A match of an address setting and the patterns of a plugin: neither is compiled."""
+    settings = f'<address-settings><address-setting match="{"*" * 5_000_000}#"/></address-settings>'
+    assert "longer than can be meant" in refused(in_core(settings))
+    plugin = f'<plugins><discardingDLQBrokerPlugin dropAll="false" dropOnly="{"(a|b)" * 1_000_000}"/></plugins>'
+    assert "longer than can be meant" in refused(f'<broker xmlns="{NAMESPACE}">{plugin}</broker>'.encode())
+
+
+def test_more_settings_than_our_file_may_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before they are written: that would take minutes."""
+    for module in ("broker_xml", "writing"):
+        monkeypatch.setattr(f"topology.migration.{module}.MOST_VALUES", 100)
+    settings = "".join(f'<address-setting match="q{n}.#"/>' for n in range(60))
+    assert "more address settings than our file may hold" in refused(
+        in_core(f"<address-settings>{settings}</address-settings>")
+    )
+    entries = "".join(f'<policyEntry queue="q{n}"/>' for n in range(60))
+    policies = f"<policyMap><policyEntries>{entries}</policyEntries></policyMap>"
+    content = f'<broker xmlns="{NAMESPACE}"><destinationPolicy>{policies}</destinationPolicy></broker>'.encode()
+    with pytest.raises(MigrationError, match="settings, and our file may hold"):
+        written(read_broker_configuration(content, "given.xml", Values()))
+
+
+def test_more_sources_than_our_file_may_hold_are_left_out() -> None:
+    """With a note; the settings are written."""
+    addresses = "".join(f'<address name="q{n}.x"/>' for n in range(40_000))
+    imported = read_broker_configuration(in_core(f"<addresses>{addresses}</addresses>"), "given.xml", Values())
+    assert "sources: []" in written(imported)
+    assert "40000, too many for one file" in str(imported.notes[-1])
+
+
+def test_an_encoding_of_pythons_own_is_refused() -> None:
+    """No broker knows it."""
+    text = f'<?xml version="1.0" encoding="unicode_escape"?><broker xmlns="{NAMESPACE}"/>'
+    assert "none of XML's" in refused(text.encode())
