@@ -18,11 +18,13 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 
 from examples.flights import data
+from examples.flights.engine import Engine
 from examples.flights.errors import DemoError, DirectoryInUseError
 from examples.flights.layout import layout
 from examples.flights.report import show
 from examples.flights.run import Place, run
 from examples.flights.scenario import scenario
+from pipeline.errors import PipelineError
 from transport.embedded import EmbeddedKafka
 from transport.errors import TransportError
 
@@ -42,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.print("interrupted; everything is stopped")
         return _INTERRUPTED
-    except (DemoError, TransportError) as error:
+    except (DemoError, PipelineError, TransportError) as error:
         console.print(f"demo: {error}", markup=False, highlight=False, soft_wrap=True)
     except KafkaException as error:
         console.print(f"demo: Kafka: {error.args[0].str()}", markup=False, highlight=False, soft_wrap=True)
@@ -50,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, console: Console) -> int:
+    options.engine.verify()
     given = scenario(data.flights(options.days), data.planes())
     names = layout()
     starting = console.status("starting Kafka (the first time it is fetched, too)")
@@ -61,7 +64,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
         with EmbeddedKafka(data_dir=kafka, port=options.port) as broker:
             starting.stop()
             console.print(f"Kafka answers at {broker.bootstrap_servers}; logs are in {directory}", highlight=False)
-            report = run(given, names, Place(broker, directory, console))
+            report = run(given, names, Place(broker, directory, console, options.engine))
         show(report, Console(emoji=False, markup=False))
         if options.json:
             print(json.dumps(report.document()))
@@ -105,6 +108,13 @@ def _parser() -> argparse.ArgumentParser:
     span = parser.add_mutually_exclusive_group()
     span.add_argument("--all", dest="days", action="store_const", const=data.YEAR, help="the whole year")
     span.add_argument("--days", type=_days, metavar="N", help="the first N days of the year (default: 31, January)")
+    parser.add_argument(
+        "--engine",
+        type=Engine,
+        choices=list(Engine),
+        default=Engine.WORKERS,
+        help="who runs the handler: a worker (default), or a streaming query on Spark",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep Kafka's data and all logs there")
     parser.add_argument("--port", type=_port, help="where Kafka listens on 127.0.0.1 (default: a free port)")

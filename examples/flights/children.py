@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from examples.flights.engine import Role
 from examples.flights.errors import ChildEndedError, ChildStuckError
 from examples.flights.wire import CONFIG
 from transport.guard import Guarded
@@ -32,7 +33,7 @@ def apply_topology(servers: str, directory: Path) -> None:
     """
     log = directory / "topology.log"
     with log.open("wb") as output:
-        command = _command("topology", "apply")
+        command = _command(("topology", "apply"))
         child = Guarded(command, env=_environment(servers), stdout=output, stderr=subprocess.STDOUT)
     try:
         code = child.wait(_APPLY_S)
@@ -47,13 +48,15 @@ def apply_topology(servers: str, directory: Path) -> None:
 
 
 class Child:
-    """A worker or a scheduler. If a signal kills it, it is started again, as an orchestrator would."""
+    """A process of the group. If a signal kills it, it is started again, as an orchestrator would."""
 
-    def __init__(self, role: str, servers: str, directory: Path) -> None:
-        self.role = role
+    def __init__(self, role: Role, servers: str, directory: Path) -> None:
+        self.role = role.name
         self.restarts = 0
-        self.log = directory / f"{role}.log"
-        self._pid = directory / f"{role}.pid"
+        self.log = directory / f"{role.name}.log"
+        # The instance's name is stable: its successor takes over its transaction and its place in the group at once.
+        self._command = _command(role.command, "instance=1", *role.settings)
+        self._pid = directory / f"{role.name}.pid"
         self._servers = servers
         self._process: Guarded | None = None
 
@@ -109,15 +112,15 @@ class Child:
 
     def _start(self) -> None:
         with self.log.open("ab") as log:
-            # The name is stable: its successor takes over its transaction and its place in the group at once.
-            command = _command(self.role, "--set", "instance=1")
-            self._process = Guarded(command, env=_environment(self._servers), stdout=log, stderr=subprocess.STDOUT)
+            self._process = Guarded(
+                self._command, env=_environment(self._servers), stdout=log, stderr=subprocess.STDOUT
+            )
         self._pid.write_text(f"{self._process.pid}\n", encoding="utf-8")
 
 
-def _command(*arguments: str) -> Sequence[str | Path]:
-    verbs = arguments[:2] if arguments[0] == "topology" else arguments[:1]
-    return [Path(sysconfig.get_path("scripts")) / "redelivery", *verbs, "--config", CONFIG, *arguments[len(verbs) :]]
+def _command(verbs: Sequence[str], *settings: str) -> Sequence[str | Path]:
+    program = Path(sysconfig.get_path("scripts")) / "redelivery"
+    return [program, *verbs, "--config", CONFIG, *(f"--set={setting}" for setting in settings)]
 
 
 def _environment(servers: str) -> Mapping[str, str]:

@@ -12,21 +12,15 @@ from examples.flights.scenario import Scenario
 from examples.flights.topics import Sender
 from examples.flights.wire import FLIGHTS, PLANES, plane_record
 
-AHEAD: Final = 3000
-"""So many records at most are in ``flights`` without having been delivered.
-
-The worker is kept busy, but no backlog builds up, in which redeliveries would have to queue behind new records: the
-lateness at the end is to tell about redelivery, not about a year of flights that arrive within ten seconds.
-"""
-
 _AT_ONCE: Final = 1000
 
 
 class Feed:
     """Feeds the flights, a piece at each step, so that everything else goes on meanwhile."""
 
-    def __init__(self, sender: Sender, given: Scenario) -> None:
+    def __init__(self, sender: Sender, given: Scenario, ahead: int) -> None:
         self._sender = sender
+        self._ahead = ahead
         self._left = iter(given.records)
         self.sent: list[tuple[bytes | None, bytes]] = []
         """Key and value of each record sent, in the order of the scenario."""
@@ -39,7 +33,7 @@ class Feed:
         return len(self.sent) == self.total
 
     def step(self, delivered: int) -> None:
-        """Send some more, unless the worker is too far behind.
+        """Send some more, unless too many have not been delivered yet.
 
         Args:
             delivered: how many of them have been delivered so far.
@@ -47,7 +41,7 @@ class Feed:
         Raises:
             KafkaSilentError: a record could not be written.
         """
-        for record in islice(self._left, max(0, min(_AT_ONCE, AHEAD + delivered - len(self.sent)))):
+        for record in islice(self._left, max(0, min(_AT_ONCE, self._ahead + delivered - len(self.sent)))):
             key, value = record_of(record)
             self._sender.send(FLIGHTS, key, value)
             self.sent.append((key, value))

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from examples.flights.check import Findings
+from examples.flights.engine import Engine
 from examples.flights.truth import Ending, Expected
 
 
@@ -29,6 +30,8 @@ class Report:
     seconds: Mapping[str, float]
     """By phase."""
 
+    engine: Engine = Engine.WORKERS
+
     @property
     def conserved(self) -> bool:
         """Whether every record is accounted for."""
@@ -39,6 +42,7 @@ class Report:
         findings, counts = self.findings, self.counts
         late = sorted(self.lateness_ms)
         return {
+            "engine": self.engine.value,
             "records_in": findings.records_in,
             "outcomes": {
                 "acked": counts.get("acked", 0),
@@ -86,7 +90,7 @@ def show(report: Report, console: Console) -> None:
     if late["count"]:
         console.print(
             f"{late['count']:,} redeliveries, handed out after they were due: p50 {late['p50']} ms, "
-            f"p99 {late['p99']} ms, max {late['max']} ms; early: {late['early']}",
+            f"p99 {late['p99']} ms, max {late['max']} ms; early: {late['early']}{report.engine.note}",
             soft_wrap=True,
         )
     killed = ", ".join(f"{role} {times} times" for role, times in report.restarts.items() if times)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from examples.flights.children import Child, apply_topology
 from examples.flights.course import Stopwatch, course
+from examples.flights.engine import Engine
 from examples.flights.errors import BrokerEndedError
 from examples.flights.feed import send_planes
 from examples.flights.layout import Layout
@@ -29,14 +30,17 @@ class Place:
 
     broker: EmbeddedKafka
     directory: Path
-    """For the logs and process ids of worker and scheduler."""
+    """For the logs and process ids of what runs."""
 
     console: Console
     """Where progress is shown."""
 
+    engine: Engine = Engine.WORKERS
+    """Who runs the handler."""
+
 
 def run(given: Scenario, layout: Layout, place: Place) -> Report:
-    """Feed everything, let worker and scheduler work until every record has ended, check.
+    """Feed everything, let the group's processes work until every record has ended, check.
 
     Raises:
         DemoError: it cannot come to an end.
@@ -51,8 +55,9 @@ def run(given: Scenario, layout: Layout, place: Place) -> Report:
     sender.flush()
     watch.lap("topics")
     with ExitStack() as stack:
-        all_flights = stack.enter_context(course(servers, given, layout, sender))
-        children = [stack.enter_context(Child(role, servers, place.directory)) for role in ("worker", "scheduler")]
+        all_flights = stack.enter_context(course(servers, given, layout, sender, place.engine))
+        roles = place.engine.roles(place.directory)
+        children = [stack.enter_context(Child(role, servers, place.directory)) for role in roles]
         all_flights.work(place.console, lambda: _watch(place.broker, children))
         sender.flush()
         watch.lap("work")

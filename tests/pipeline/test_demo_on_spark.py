@@ -1,0 +1,59 @@
+"""The demo with a streaming query in the place of its worker ends in the same table, also if the query is killed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.scenarios.demo_runs import DemoRun, counted
+from tests.scenarios.waiting import until
+
+pytestmark = pytest.mark.spark
+
+_LONG_S = 150.0
+
+
+@pytest.mark.slow
+@pytest.mark.crash
+@pytest.mark.timeout(420)
+def test_it_is_killed_in_the_middle(tmp_path: Path) -> None:
+    """SIGKILL of the driver takes its JVM and its Python workers with it; the next one goes on, and all adds up."""
+    with DemoRun(tmp_path, "--days", "1", "--engine", "spark") as demo:
+        until(lambda: demo.process.poll() is not None or demo.holds("seat_miles"), "seat-miles", within_s=_LONG_S)
+        assert demo.process.poll() is None, demo.stderr
+        pid = demo.pid("stream")
+        assert pid is not None
+        below = psutil.Process(pid).children(recursive=True)
+        assert any("java" in process.name() for process in below)
+        demo.kill("stream")
+        until(lambda: not any(map(_runs, below)), "nothing of it is left")
+
+        assert demo.end() == 0, demo.stderr
+        found = demo.document()
+        assert {name: found[name] for name in ("records_in", "outcomes", "seat_miles")} == counted(1)
+        assert found["conservation"] == "ok"
+        assert (found["engine"], found["restarts"]) == ("spark", {"stream": 1, "scheduler": 0})
+        assert found["lateness_ms"]["early"] == 0
+        assert "on Spark each waits for the next micro-batch" in demo.stdout
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_java_that_will_not_do_is_told_before_anything_starts(tmp_path: Path) -> None:
+    """With what was looked at and what to install; no traceback, nothing left behind."""
+    bare = {**os.environ, "JAVA_HOME": str(tmp_path / "none"), "PATH": str(tmp_path)}
+    command = [sys.executable, "-m", "examples.flights", "--engine", "spark", "--keep", str(tmp_path / "run")]
+    ended = subprocess.run(command, env=bare, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("demo: no Java that Spark runs on: JAVA_HOME: ")
+    assert "PATH: none" in ended.stderr
+    assert "openjdk-17-jre-headless" in ended.stderr
+    assert not (tmp_path / "run").exists()
