@@ -41,6 +41,19 @@ LogLevelOption = Annotated[
 ]
 
 
+class LogForm(StrEnum):
+    """How a process writes its log."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+LogFormOption = Annotated[
+    LogForm,
+    typer.Option("--log-format", envvar="REDELIVERY_LOG_FORMAT", case_sensitive=False, help="json: one object a line."),
+]
+
+
 def load(config: Path, overrides: list[str] | None) -> Settings:
     """The settings of a file, with the environment and the flags above it.
 

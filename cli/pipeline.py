@@ -9,7 +9,17 @@ import typer
 
 from cli import exit_codes
 from cli.archive import archive
-from cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
+from cli.options import (
+    DEFAULT_CONFIG,
+    AsJson,
+    ConfigFile,
+    LogForm,
+    LogFormOption,
+    LogLevel,
+    LogLevelOption,
+    Overrides,
+    load,
+)
 
 if TYPE_CHECKING:
     from pipeline.audit_range import Edge
@@ -28,12 +38,13 @@ def stream(
         bool, typer.Option("--available-now", help="End when all that is there now has been handled once.")
     ] = False,
     log_level: LogLevelOption = LogLevel.INFO,
+    log_format: LogFormOption = LogForm.TEXT,
 ) -> None:
     """Handle the records of the sources in a Spark streaming query until SIGTERM or Ctrl-C."""
-    from cli.run import log_to_stderr
+    from cli.run import begin_log
     from pipeline.stream import run_stream
 
-    log_to_stderr(log_level)
+    begin_log(log_level, log_format)
     run_stream(load(config, overrides), config.absolute().parent, available_now=available_now)
 
 

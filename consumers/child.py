@@ -6,7 +6,6 @@ It ends when its pipe does, or its standard input, which its parent holds open a
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 from consumers.errors import HandlerLoadError
 from consumers.handler import Handler, load_handler, not_run
+from consumers.logs import log_to_stderr
 from consumers.record import Context, Output, Record
 from topology.decision import Failure
 
@@ -57,7 +57,7 @@ def serve(program: Program, pipe: Connection) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the parent says when to end
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    logging.basicConfig(level=program.log_level, format=program.log_format)
+    log_to_stderr(program.log_level, program.log_format)
     sys.path[:] = program.search_path
     with ExitStack() as stack, suppress(EOFError, BrokenPipeError):
         try:

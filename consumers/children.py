@@ -20,6 +20,7 @@ from consumers.child import Outcome, Program
 from consumers.clock import monotonic_s
 from consumers.errors import ConsumersError, HandlerLoadError
 from consumers.handler import Handler
+from consumers.logs import form_for_children
 from consumers.processor import deadline_passed
 from consumers.record import Context, Record
 from topology.decision import Failure, FailureKind
@@ -64,7 +65,8 @@ class Children:
         deadline = section.deadline
         self._deadline_s = None if deadline is None else deadline.total_seconds()
         root = logging.getLogger()
-        self._program = Program(section.callable, section.not_retryable, list(sys.path), root.level, _LOG_FORMAT)
+        form = form_for_children(_LOG_FORMAT)
+        self._program = Program(section.callable, section.not_retryable, list(sys.path), root.level, form)
         self._idle: SimpleQueue[_Child | None] = SimpleQueue()
         """``None`` stands for one that is dead and is started again when it is needed."""
 

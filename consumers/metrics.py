@@ -23,8 +23,10 @@ from consumers.health import Health
 from consumers.observer import (
     Committed,
     DeadLettersKept,
+    MicroBatch,
     Observer,
     OutcomeLabel,
+    QueryState,
     Released,
     SweepStanding,
     Swept,
@@ -183,6 +185,21 @@ class Measurements(Collector):
         """See :class:`consumers.observer.Observer`."""
         self._counts[catalogue.HALTS.name][()] += 1
 
+    def micro_batch(self, details: MicroBatch) -> None:
+        """See :class:`consumers.observer.Observer`."""
+        self._histograms[catalogue.MICRO_BATCH_TIME.name].observe((details.seconds,))
+        self._histograms[catalogue.MICRO_BATCH_RECORDS.name].observe((details.records,))
+        self._gauges[catalogue.BEHIND_LATEST.name] = {(topic,): left for topic, left in details.behind_latest.items()}
+        self._progressed()
+
+    def query(self, details: QueryState) -> None:
+        """See :class:`consumers.observer.Observer`."""
+        self._alive()
+        if details.resting:
+            self._progressed()
+        self._gauges[catalogue.ASSIGNED.name] = {(): details.assigned}
+        self._gauges[catalogue.LAG.name] = {(topic,): lag for topic, lag in details.lag.items()}
+
     def collect(self) -> Iterator[Family]:
         """The families as they are now, in the catalogue's order."""
         for metric in catalogue.CATALOGUE:
@@ -203,6 +220,9 @@ class Measurements(Collector):
 
     def _alive(self) -> None:
         self._gauges[catalogue.ALIVE.name] = {(): self._clock() / 1000}
+
+    def _progressed(self) -> None:
+        self._gauges[catalogue.QUERY_PROGRESS.name] = {(): self._clock() / 1000}
 
     def _ended(self, outcomes: Mapping[OutcomeLabel, int], dead_letters: Mapping[tuple[str, str], int]) -> None:
         deliveries = self._counts[catalogue.DELIVERIES.name]

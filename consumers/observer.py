@@ -1,4 +1,4 @@
-"""What workers and schedulers tell about themselves: frozen details, given to a hook once a batch."""
+"""What the processes of a group tell about themselves: frozen details, given to a hook once a batch."""
 
 from __future__ import annotations
 
@@ -154,6 +154,32 @@ class WorkerState:
     """Records that their handlers returned from without a word."""
 
 
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """One micro-batch of a streaming query, after it ended."""
+
+    seconds: float
+    """From its trigger to its end."""
+
+    records: int
+    """That were read; a replayed one reads again what it then skips."""
+
+    behind_latest: Mapping[str, int] = field(default_factory=dict)
+    """By topic: offsets that it knew of and left for later ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """A streaming query, once a second."""
+
+    assigned: int
+    resting: bool
+    """Whether it is between two micro-batches."""
+
+    lag: Mapping[str, int] = field(default_factory=dict)
+    """By topic: behind what the last micro-batch finished."""
+
+
 class Observer(Protocol):
     """Receives the details. Called on the polling thread unless it says otherwise: must be quick and must not raise."""
 
@@ -205,6 +231,14 @@ class Observer(Protocol):
         """The process stops, or a partition does, to protect data."""
         ...
 
+    def micro_batch(self, details: MicroBatch) -> None:
+        """A micro-batch of a streaming query ended."""
+        ...
+
+    def query(self, details: QueryState) -> None:
+        """How a streaming query stands, told about once a second."""
+        ...
+
 
 class Silent:
     """An observer that nobody listens to."""
@@ -243,6 +277,12 @@ class Silent:
         """Nothing."""
 
     def halted(self, cause: str) -> None:
+        """Nothing."""
+
+    def micro_batch(self, details: MicroBatch) -> None:
+        """Nothing."""
+
+    def query(self, details: QueryState) -> None:
         """Nothing."""
 
 

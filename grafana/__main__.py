@@ -11,12 +11,14 @@ from grafana.consumer_group import consumer_group
 from grafana.dead_letters import dead_letters
 from grafana.overview import overview
 from grafana.scheduler import scheduler
+from grafana.stream import stream
 
 FOLDER = Path(__file__).parent / "dashboards"
 _MAKERS = {
     "overview": overview,
     "consumer_group": consumer_group,
     "scheduler": scheduler,
+    "stream": stream,
     "dead_letters": dead_letters,
 }
 

@@ -7,7 +7,6 @@ and of no other. It ends when its pipe does, or its standard input, which its pa
 from __future__ import annotations
 
 import asyncio
-import logging
 import mmap
 import os
 import signal
@@ -28,6 +27,7 @@ from consumers.codecs import codecs
 from consumers.errors import HandlerLoadError
 from consumers.handler import Handler, load_handler
 from consumers.lane import Lane
+from consumers.logs import log_to_stderr
 from consumers.processor import Processor
 from consumers.routes import Route
 from consumers.unit import Assigned, Unit
@@ -151,7 +151,7 @@ def _serve(setup: Setup, pipe: Connection, standing: Standing) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the parent says when to end
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    logging.basicConfig(level=setup.log_level, format=setup.log_format)
+    log_to_stderr(setup.log_level, setup.log_format)
     sys.path[:] = setup.search_path
     with ExitStack() as stack, suppress(EOFError, BrokenPipeError):
         try:

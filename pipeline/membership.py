@@ -58,6 +58,11 @@ class Membership:
         self._since_s = 0.0
         """Since when something is missing; 0 = nothing is."""
 
+    @property
+    def joined(self) -> bool:
+        """Whether every partition is this query's now."""
+        return self._member is not None
+
     def member(self, *, than: object = None) -> object:
         """The membership as it is now, to commit with.
 

@@ -6,6 +6,7 @@ With nothing set it is ``local[*]`` in this process, on the Java that is found a
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,7 @@ _DEFAULTS: Final = {
     # Of two tasks with one identity the older is fenced: to start a second one on purpose only disturbs the first.
     "spark.speculation": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # A shuffle of the default 200 partitions costs more than it sorts, where a topic has a few.
@@ -56,6 +58,8 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Itera
         raise SparkUnavailableError(
             f"PySpark is not installed ({error}); install kafka-redelivery with its extra 'spark'"
         ) from error
+    # It tells of every call between Python and the JVM.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     chosen = {**_DEFAULTS, **(settings or {})}
     # Under spark-submit there is a JVM already, which knows what was submitted.
     fixed = dict(SparkConf().getAll()) if "PYSPARK_GATEWAY_PORT" in os.environ else _alone(chosen)

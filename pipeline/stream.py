@@ -10,12 +10,15 @@ from __future__ import annotations
 import logging
 import secrets
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from consumers.clock import monotonic_s
 from consumers.errors import ConsumersError, HaltedError
-from consumers.observer import Observer, Silent
+from consumers.logs import TEXT, form_for_children
+from consumers.observer import Observer
 from consumers.patience import Patience
 from pipeline.errors import PipelineError, StreamHaltedError
 from pipeline.handler_child import Setup
@@ -29,6 +32,7 @@ from pipeline.stream_rules import refuse_what_means_nothing
 from pipeline.summary import Ended, Summary, together
 from pipeline.task import RESULT, Task
 from pipeline.task_plan import TaskPlan
+from pipeline.watch import Watch, is_resting, listening, watching
 from topology.errors import TopologyError
 from topology.pipeline_settings import PipelineSection
 from topology.settings import Settings
@@ -46,7 +50,6 @@ _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.2
 _AGAIN_S: Final = 1.0
-_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _OUR_MODULES: Final = ("consumers.", "transport.", "topology.", "serdes.", "pipeline.")
 _OUR_ERRORS: Final = (ConsumersError, PipelineError, TopologyError, TransportError)
 
@@ -68,7 +71,7 @@ def run_stream(
         available_now: end when everything that is there at the start has been handled once.
         session: to run in; ``None`` = one of its own.
         stop: asked whether to end, ``None`` = by signals.
-        observer: told of every micro-batch.
+        observer: told of every micro-batch, ``None`` = metrics as configured.
 
     Raises:
         StreamRefusedError, KafkaOptionError, HandlerLoadError, SerdeError: the configuration cannot be run here.
@@ -80,14 +83,20 @@ def run_stream(
     # At the end of the path: a package of the user's must not hide one of ours or of the installation.
     if str(base) not in sys.path:
         sys.path.append(str(base))
-    setup = Setup(settings, base, tuple(sys.path), logging.getLogger().level, _FORMAT)
+    setup = Setup(settings, base, tuple(sys.path), logging.getLogger().level, form_for_children(TEXT))
     HandlerProcess(setup).close()
     verify(settings)
     counts = _partition_counts(settings)
     wanted = partitions_of(settings, counts)
-    with stopped_by_signals(settings.limits.shutdown_timeout, stop) as ending, membership(settings, wanted) as member:
-        options["startingOffsets"] = as_json(start_offsets(settings, wanted))
-        batches = MicroBatches(setup, member, counts, observer or Silent(), ending)
+    with (
+        stopped_by_signals(settings.limits.shutdown_timeout, stop) as ending,
+        watching(settings, observer) as watch,
+        membership(settings, wanted) as member,
+    ):
+        starts = start_offsets(settings, wanted)
+        options["startingOffsets"] = as_json(starts)
+        watch.begins_at(starts)
+        batches = MicroBatches(setup, member, counts, watch, ending)
         if session is not None:
             _query(session, settings, section, options, base, batches, available_now=available_now)
             return
@@ -98,13 +107,11 @@ def run_stream(
 class MicroBatches:
     """Runs one micro-batch after the other. Called on Spark's thread."""
 
-    def __init__(
-        self, setup: Setup, member: Membership, counts: Mapping[str, int], observer: Observer, stop: Stop
-    ) -> None:
+    def __init__(self, setup: Setup, member: Membership, counts: Mapping[str, int], watch: Watch, stop: Stop) -> None:
         self._setup = setup
-        self._member = member
+        self.member = member
         self._counts = counts
-        self._observer = observer
+        self.watch = watch
         self.stop = stop
         self._query = secrets.token_hex(8)
         self._runners: dict[Partition, str] = {}
@@ -126,17 +133,18 @@ class MicroBatches:
                 raise
 
     def _run(self, frame: DataFrame, number: int) -> None:
+        begun_s = monotonic_s()
         member: object = None
         while True:
-            member = self._member.member(than=member)
+            member = self.member.member(than=member)
             plan = TaskPlan(self._query, self._setup, member, self._counts, dict(self._runners))
             try:
                 rows = frame.mapInArrow(Task(plan), RESULT).collect()
             except Exception as error:
                 if self.stop.wanted:
                     raise
-                self._member.member()  # if it is lost, that is the reason
-                self._patience.undone(_first_line(error))
+                self.member.member()  # if it is lost, that is the reason
+                self._undone(_first_line(error))
                 _log.warning("micro-batch %d is run again: %s", number, _first_line(error))
                 self.stop.wait(_AGAIN_S)
                 member = None
@@ -146,24 +154,30 @@ class MicroBatches:
             again = [each for each in summaries if each.ended is Ended.OUTDATED]
             if not again:
                 self._patience.succeeded()
+                _tell_outcomes(number, monotonic_s() - begun_s, summaries)
                 return
-            self._patience.undone(again[0].cause)
+            self._undone(again[0].cause)
             _log.warning("micro-batch %d is run again: %s", number, again[0].cause)
             if self.stop.wait(_AGAIN_S):
                 raise StreamHaltedError("stopped")
             member = None
+
+    def _undone(self, cause: str) -> None:
+        self.watch.observer.undone(cause)
+        self._patience.undone(cause)
 
     def _tell(self, summaries: list[Summary]) -> None:
         for each in summaries:
             if each.place is not None:
                 self._runners[each.place] = each.runner
             if each.writes:
-                self._observer.committed(together(each.writes))
+                self.watch.observer.committed(together(each.writes))
         for each in summaries:
             if each.ended is Ended.HALTED:
                 raise HaltedError(each.cause)
             if each.ended is Ended.REPLACED:
-                self._member.member()
+                self.watch.observer.fenced()
+                self.member.member()
                 raise StreamHaltedError(
                     f"another query of group {self._setup.settings.group} has taken over ({each.cause})"
                 )
@@ -196,7 +210,8 @@ def _query(
         writer = writer.trigger(processingTime=f"{round(section.trigger.total_seconds() * 1000)} milliseconds")
     query = writer.start()
     _log.info("the query of group %s reads %s", settings.group, ", ".join(topics))
-    _await(query, batches)
+    with listening(session, query, batches.watch):
+        _await(query, batches)
 
 
 def records(frame: DataFrame) -> DataFrame:
@@ -218,7 +233,9 @@ def _await(query: StreamingQuery, batches: MicroBatches) -> None:
     stop = batches.stop
     try:
         while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type] # a float is taken, too
+            batches.watch.turned(member=batches.member.joined, resting=lambda: is_resting(query))
             if stop.wanted:
+                batches.watch.health.stopping()
                 stop.let_finish()
                 query.stop()
                 return
@@ -226,6 +243,19 @@ def _await(query: StreamingQuery, batches: MicroBatches) -> None:
         if batches.failure is not None and isinstance(batches.failure, _OUR_ERRORS):
             raise batches.failure from None
         raise StreamHaltedError(f"the query ended: {_first_line(error)}") from error
+
+
+def _tell_outcomes(number: int, seconds: float, summaries: Sequence[Summary]) -> None:
+    """A line of the log for a micro-batch that had records."""
+    found: Counter[str] = Counter()
+    for each in summaries:
+        for write in each.writes:
+            for label, count in write.outcomes.items():
+                found[label.outcome] += count
+    if found:
+        told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(found.items()))
+        more = {"micro_batch": number, "seconds": round(seconds, 3), "outcomes": dict(found)}
+        _log.info("micro-batch %d: %s in %.2f s", number, told, seconds, extra=more)
 
 
 def _partition_counts(settings: Settings) -> dict[str, int]:

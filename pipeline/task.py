@@ -6,13 +6,13 @@ it is. A task that is run again, for whatever reason, reads that offset first an
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from consumers.errors import HaltedError
+from consumers.logs import log_to_stderr
 from pipeline.partition import PartitionRun, SupersededError
 from pipeline.rows import by_place
 from pipeline.runner import Runner, the_runner
@@ -34,7 +34,7 @@ class Task:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Handle all records; one row for each partition that was among them."""
         plan = self.plan
-        logging.basicConfig(level=plan.setup.log_level, format=plan.setup.log_format)
+        log_to_stderr(plan.setup.log_level, plan.setup.log_format)
         rows = [summary.packed() for summary in _summaries(the_runner(plan), plan, batches)]
         yield pa.RecordBatch.from_arrays([pa.array(rows, pa.binary())], ["summary"])
 

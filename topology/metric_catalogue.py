@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 COMMON = ("group", "role")
-"""Labels of every metric: the consumer group, and ``worker`` or ``scheduler``."""
+"""Labels of every metric: the consumer group, and ``worker``, ``scheduler`` or ``stream``."""
 
 
 class Kind(StrEnum):
@@ -37,6 +37,8 @@ class Metric:
 
 _LATENESS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 _HANDLER_S = (0.0001, 0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0)
+_MICRO_BATCH_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+_MICRO_BATCH_RECORDS = (0, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 _WRITE_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
 
 DELIVERIES = Metric(
@@ -157,6 +159,29 @@ UNOWNED = Metric(
     "Partitions that no process of the group has, as Kafka tells",
     ("topic",),
 )
+MICRO_BATCH_TIME = Metric(
+    "redelivery_micro_batch_seconds",
+    Kind.HISTOGRAM,
+    "Time of one micro-batch of a streaming query, planning included",
+    buckets=_MICRO_BATCH_S,
+)
+MICRO_BATCH_RECORDS = Metric(
+    "redelivery_micro_batch_records",
+    Kind.HISTOGRAM,
+    "Records that one micro-batch read; a replayed one reads them again",
+    buckets=_MICRO_BATCH_RECORDS,
+)
+BEHIND_LATEST = Metric(
+    "redelivery_behind_latest_offsets",
+    Kind.GAUGE,
+    "Offsets that a micro-batch left for later ones, markers of transactions among them",
+    ("topic",),
+)
+QUERY_PROGRESS = Metric(
+    "redelivery_query_progress_timestamp_seconds",
+    Kind.GAUGE,
+    "When the streaming query last finished a micro-batch, or rested between two",
+)
 HALTED_PARTITIONS = Metric("redelivery_halted_partitions", Kind.GAUGE, "Partitions not read until a restart")
 HALTS = Metric("redelivery_halts", Kind.COUNTER, "Stops to protect data")
 REBALANCES = Metric("redelivery_rebalances", Kind.COUNTER, "Changes of the assignment", ("event",))
@@ -198,6 +223,10 @@ CATALOGUE: tuple[Metric, ...] = (
     UNOWNED,
     IN_FLIGHT,
     UNACKNOWLEDGED,
+    MICRO_BATCH_TIME,
+    MICRO_BATCH_RECORDS,
+    BEHIND_LATEST,
+    QUERY_PROGRESS,
     HALTED_PARTITIONS,
     HALTS,
     REBALANCES,

@@ -22,7 +22,14 @@ from topology.shape import CLIENT_SETTINGS, fields_at, is_list, is_mapping, matc
 PREFIX = "REDELIVERY_"
 
 NOT_SETTINGS = frozenset(
-    {"REDELIVERY_CACHE", "REDELIVERY_CONFIG", "REDELIVERY_DEBUG", "REDELIVERY_JAVA", "REDELIVERY_LOG_LEVEL"}
+    {
+        "REDELIVERY_CACHE",
+        "REDELIVERY_CONFIG",
+        "REDELIVERY_DEBUG",
+        "REDELIVERY_JAVA",
+        "REDELIVERY_LOG_FORMAT",
+        "REDELIVERY_LOG_LEVEL",
+    }
 )
 """Variables of the command line itself."""
 

@@ -43,17 +43,21 @@ class Panel:
     expressions: tuple[Expression, ...]
 
 
-def panels(group: str) -> list[Panel]:
-    """All panels with queries, for one consumer group."""
-    values = ANY | {"group": group}
+ON_SPARK = "stream"
+"""The dashboard that is for groups on Spark."""
+
+
+def panels(group: str, on_spark: str | None = None) -> list[Panel]:
+    """All panels with queries, for one consumer group and for another one on Spark."""
     found = []
     for path in DASHBOARDS:
+        values = ANY | {"group": group if on_spark is None or path.stem != ON_SPARK else on_spark}
         for definition in json.loads(path.read_text())["panels"]:
             targets = definition.get("targets", [])
             expressions = tuple(
                 Expression(
                     f"{path.stem}: {definition['title']}: {target['refId']}",
-                    _VARIABLE.sub(lambda match: values[match[1]], target["expr"]),
+                    _filled(target["expr"], values),
                     frozenset(_LEGEND.findall(target.get("legendFormat", ""))),
                     instant=bool(target.get("instant")),
                 )
@@ -62,6 +66,10 @@ def panels(group: str) -> list[Panel]:
             if expressions:
                 found.append(Panel(path.stem, definition, expressions))
     return found
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda match: values[match[1]], text)
 
 
 def rules(kind: str) -> list[tuple[str, str]]:

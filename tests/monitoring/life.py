@@ -1,4 +1,7 @@
-"""A group's life with everything that its monitoring should see: successes, retries, deaths, halts, departures."""
+"""A group's life with everything that its monitoring should see: successes, retries, deaths, halts, departures.
+
+Beside it lives a group that runs on Spark, which has a dashboard of its own.
+"""
 
 from collections.abc import Callable
 from typing import Final
@@ -10,6 +13,9 @@ from tests.scenarios.scraping import free_port, value_of
 from tests.scenarios.waiting import until
 
 HOUR_MS: Final = 3_600_000
+
+_SPARK_S: Final = 120.0
+"""A session takes fifteen seconds to start, and several times as long where others want the processors, too."""
 
 PROVOKED: Final = {
     "RedeliveryDeadLetterNearRetention",
@@ -29,27 +35,53 @@ class Ports:
     """Where each process is scraped; at one of them nobody ever listens."""
 
     def __init__(self) -> None:
-        self.worker, self.second, self.scheduler, self.nobody = (free_port() for _ in range(4))
+        self.worker, self.second, self.scheduler, self.stream, self.streams_scheduler, self.nobody = (
+            free_port() for _ in range(6)
+        )
 
     def all(self) -> list[int]:
         """Of all."""
-        return [self.worker, self.second, self.scheduler, self.nobody]
+        return [self.worker, self.second, self.scheduler, self.stream, self.streams_scheduler, self.nobody]
+
+
+POLICY: Final = {
+    "redeliveryPolicy": {
+        "maximumRedeliveries": 2,
+        "initialRedeliveryDelay": 500,
+        "useExponentialBackOff": True,
+        "backOffMultiplier": 8,
+    },
+    "deadLetterStrategy": {"expiration": HOUR_MS},
+}
+"""Redeliveries after half a second and after four, which are long enough to be seen waiting."""
 
 
 def prepare(group: Group) -> None:
-    """Topics and policy: redeliveries after half a second and after four, which are long enough to be seen waiting."""
+    """Topics and policy."""
+    group.prepare(handler={"slots": 4}, policyEntry=POLICY)
+
+
+def begin_stream(group: Group, ports: Ports) -> None:
+    """Start a group on Spark, with as much to do as it may take at once. It needs a while to begin."""
     group.prepare(
-        handler={"slots": 4},
-        policyEntry={
-            "redeliveryPolicy": {
-                "maximumRedeliveries": 2,
-                "initialRedeliveryDelay": 500,
-                "useExponentialBackOff": True,
-                "backOffMultiplier": 8,
-            },
-            "deadLetterStrategy": {"expiration": HOUR_MS},
-        },
+        handler={"callable": "tests.pipeline.handlers:scripted"},
+        policyEntry=POLICY,
+        pipeline={"checkpoint": "checkpoint", "maxOffsetsPerTrigger": 100, "spark": {"spark.master": "local[1]"}},
+        metrics={"host": "127.0.0.1"},
     )
+    group.start("scheduler", "s1", f"metrics.port={ports.streams_scheduler}")
+    group.start("pipeline stream", "q1", f"metrics.port={ports.stream}")
+    group.send([["ok"]] * 300)
+
+
+def go_on_stream(group: Group, ports: Ports, prometheus: Prometheus) -> None:
+    """Every outcome, after Prometheus has seen it for the first time; until nothing is left and that has been seen."""
+    seen = f'redelivery_query_progress_timestamp_seconds{{instance="127.0.0.1:{ports.stream}"}}'
+    until(lambda: prometheus.ask(seen, prometheus.now()), "the query is scraped", within_s=_SPARK_S)
+    group.send([["ok"]] * 30 + [["raise", "raise", "ok"]] * 60 + [["raise"]] * 10 + [["reject"]] * 5, first=1000)
+    group.settle(_SPARK_S)
+    lag = f'sum(redelivery_lag{{instance="127.0.0.1:{ports.stream}"}}) == 0'
+    until(lambda: prometheus.ask(lag, prometheus.now()), "its lag is seen to be gone")
 
 
 def live(group: Group, ports: Ports, prometheus: Prometheus) -> float:
@@ -103,4 +135,4 @@ def _halt(group: Group, ports: Ports) -> None:
     group.cluster.produce(group.source, [script(2000, ["reject"], partition=0)])
     metric = "redelivery_halted_partitions"
     until(lambda: sum(value_of(port, metric) for port in (ports.worker, ports.second)) == 1, "its partition is halted")
-    group.cluster.produce(group.source, [script(2001 + n, ["sleep 0.2"], partition=1) for n in range(2000)])
+    group.cluster.produce(group.source, [script(2001 + n, ["sleep 0.2"], partition=1) for n in range(4000)])

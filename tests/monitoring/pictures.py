@@ -12,29 +12,37 @@ from pathlib import Path
 from tests.monitoring import life
 from tests.monitoring.drawing import Answers, draw
 from tests.monitoring.expressions import DASHBOARDS, ROOT, Panel, panels
+from tests.monitoring.expressions import ON_SPARK as ON_SPARK_DASHBOARD
 from tests.monitoring.prometheus import Prometheus, running
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
 from transport.embedded import EmbeddedKafka
 
 NAME = "billing"
+ON_SPARK = "ledger"
 _NOTE = "drawn from the dashboard's JSON and a real Prometheus; Grafana's own rendering looks different"
 
 
 def main(folder: Path) -> None:
     """Live, ask, draw."""
     with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as place:
-        group = Group(Cluster(kafka.bootstrap_servers), NAME, Path(place))
+        cluster = Cluster(kafka.bootstrap_servers)
+        for name in (NAME, ON_SPARK, "prometheus"):
+            (Path(place) / name).mkdir()
+        group, on_spark = (Group(cluster, name, Path(place) / name) for name in (NAME, ON_SPARK))
         ports = life.Ports()
-        (Path(place) / "prometheus").mkdir()
         try:
             with running(Path(place) / "prometheus", ports.all()) as prometheus:
                 life.prepare(group)
                 start_s = prometheus.now()
+                life.begin_stream(on_spark, ports)
                 everybody_s = life.live(group, ports, prometheus)
+                life.go_on_stream(on_spark, ports, prometheus)
                 for path in DASHBOARDS:
-                    _picture(path, folder, prometheus, start_s, everybody_s)
+                    end_s = prometheus.now() if path.stem == ON_SPARK_DASHBOARD else everybody_s
+                    _picture(path, folder, prometheus, start_s, end_s)
         finally:
+            on_spark.close()
             group.close()
 
 
@@ -42,7 +50,7 @@ def _picture(path: Path, folder: Path, prometheus: Prometheus, start_s: float, e
     document = json.loads(path.read_text())
     answers = {
         panel.definition["id"]: _answers(panel, prometheus, start_s, end_s)
-        for panel in panels(NAME)
+        for panel in panels(NAME, ON_SPARK)
         if panel.dashboard == path.stem
     }
     figure = draw(document["title"], document["panels"], answers, start_s, _NOTE)

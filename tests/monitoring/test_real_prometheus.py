@@ -12,7 +12,7 @@ from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
 from transport.embedded import EmbeddedKafka
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("monitoring")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(420), pytest.mark.xdist_group("monitoring")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,7 @@ class Run:
     """What has been lived, and who has seen it."""
 
     group: str
+    on_spark: str
     prometheus: Prometheus
     start_s: float
     end_s: float
@@ -40,24 +41,28 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """One life of one group, for all tests of this file."""
+    """One life of one group beside another, for all tests of this file."""
     folder = tmp_path_factory.mktemp("monitoring")
-    group = Group(Cluster(kafka.bootstrap_servers), f"m{folder.stat().st_ino}", folder)
+    cluster, name = Cluster(kafka.bootstrap_servers), f"m{folder.stat().st_ino}"
+    group, on_spark = Group(cluster, name, folder), Group(cluster, f"{name}s", tmp_path_factory.mktemp("spark"))
     ports = life.Ports()
     (folder / "prometheus").mkdir()
     try:
         with running(folder / "prometheus", ports.all()) as prometheus:
             life.prepare(group)
             start_s = prometheus.now()
+            life.begin_stream(on_spark, ports)
             everybody_s = life.live(group, ports, prometheus)
-            yield Run(group.name, prometheus, start_s, prometheus.now(), everybody_s)
+            life.go_on_stream(on_spark, ports, prometheus)
+            yield Run(group.name, on_spark.name, prometheus, start_s, prometheus.now(), everybody_s)
     finally:
+        on_spark.close()
         group.close()
 
 
 def test_every_panel_shows_something(run: Run) -> None:
     """With the variables of its dashboard filled in; each series bears the labels of its legend."""
-    asked = [each for panel in panels(run.group) for each in panel.expressions]
+    asked = [each for panel in panels(run.group, run.on_spark) for each in panel.expressions]
     assert len(asked) > 50
     assert run.complaints(asked) == []
 

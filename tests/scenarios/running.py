@@ -23,7 +23,7 @@ from transport.preflight import survey
 
 COMMAND = ("-c", "from cli.main import app; app()")
 
-Role = Literal["worker", "scheduler"]
+Role = Literal["worker", "scheduler", "pipeline stream"]
 
 
 class Process:
@@ -179,12 +179,13 @@ class Group:
         """Start a scheduler."""
         return self.start("scheduler", instance, program=program)
 
-    def start(self, role: Role, instance: str | None, *, program: Sequence[str] = COMMAND) -> Process:
-        """Start a process through the command line."""
-        command = [*program, role, "--config", str(self.file)]
+    def start(self, role: Role, instance: str | None, *settings: str, program: Sequence[str] = COMMAND) -> Process:
+        """Start a process through the command line, with settings of its own."""
+        command = [*program, *role.split(), "--config", str(self.file)]
         if instance is not None:
-            command += ["--set", f"instance={instance}"]
-        name = f"{role}-{instance or len(self.processes)}"
+            settings = (f"instance={instance}", *settings)
+        command += [f"--set={setting}" for setting in settings]
+        name = f"{role.split()[-1]}-{instance or len(self.processes)}"
         environment = {**os.environ, OUTPUT: self.output, LOG: str(self.deliveries.path)}
         process = Process(name, command, environment, self.folder / f"{name}.log")
         self.processes.append(process)

@@ -23,6 +23,7 @@ from consumers.observer import (
     DeadLettersKept,
     DeadLetterStanding,
     DeadLetterTopic,
+    MicroBatch,
     OutcomeLabel,
     Released,
     SweepStanding,
@@ -155,6 +156,7 @@ def everything() -> Measurements:
     found.undone("cause")
     found.rebalanced("assigned")
     found.halted("cause")
+    found.micro_batch(MicroBatch(1.5, 1000, {"orders": 25, "billing.ready.orders": 0}))
     return found
 
 
@@ -183,14 +185,10 @@ class TestExposition:
         assert found["redelivery_commits_undone_total",] == 0
         assert found["redelivery_halts_total",] == 0
 
-    def test_it_says_what_it_is(self) -> None:
-        """For joins in queries."""
-        assert samples(empty())["redelivery_build_info", "1.2.3", "billing-0"] == 1
-
 
 class TestValues:
     def test_all_of_them(self) -> None:
-        """Worker and scheduler count into the same catalogue."""
+        """Worker, scheduler and streaming query count into the same catalogue."""
         assert samples(everything()) == {
             ("redelivery_deliveries_total", "orders", "acked", "standard"): 7,
             ("redelivery_deliveries_total", "orders", "retried", "redelivered"): 2,
@@ -239,6 +237,9 @@ class TestValues:
             ("redelivery_halted_partitions",): 1,
             ("redelivery_halts_total",): 1,
             ("redelivery_rebalances_total", "assigned"): 1,
+            ("redelivery_behind_latest_offsets", "orders"): 25,
+            ("redelivery_behind_latest_offsets", "billing.ready.orders"): 0,
+            ("redelivery_query_progress_timestamp_seconds",): 1_780_000_100.25,
             ("redelivery_alive_timestamp_seconds",): 1_780_000_100.25,
             ("redelivery_started_timestamp_seconds",): 1_780_000_100.25,
             ("redelivery_build_info", "1.2.3", "billing-0"): 1,

@@ -112,6 +112,7 @@ def test_overrides_that_name_nothing(variables: dict[str, str], flags: list[str]
         ("REDELIVERY_JAVA", "x"),
         ("REDELIVERY_CACHE", "x"),
         ("REDELIVERY_DEBUG", "x"),
+        ("REDELIVERY_LOG_FORMAT", "json"),
         ("REDELIVERY_LOG_LEVEL", "debug"),
         ("REDELIVERY_SERVICE_HOST", "10.0.0.1"),
         ("REDELIVERY_SERVICE_PORT", "9092"),

@@ -1,0 +1,65 @@
+"""A streaming query tells of itself as a worker does, and of what only Spark has."""
+
+import urllib.error
+import urllib.request
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline.streaming import prepare, running
+from tests.scenarios.running import Group
+from tests.scenarios.scraping import families, free_port, value_of
+from tests.scenarios.waiting import until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+_LONG_S = 90.0
+"""The first micro-batch of a session starts Python workers and the handler's processes."""
+
+
+def status(port: int, path: str) -> int | None:
+    """What a probe answers, ``None`` if nobody does."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except OSError:
+        return None
+
+
+def lag(port: int, *topics: str) -> list[float] | None:
+    """Of each topic, ``None`` until all are known."""
+    found = {
+        sample.labels["topic"]: sample.value
+        for sample in families(port)["redelivery_lag"].samples
+        if sample.labels["role"] == "stream"
+    }
+    return [found[topic] for topic in topics] if found.keys() == {*topics} else None
+
+
+def test_its_endpoint_tells_what_the_query_does(spark: SparkSession, group: Group) -> None:
+    """Outcomes and micro-batches are counted, lag reaches zero though transactions leave markers, probes are true."""
+    port = free_port()
+    prepare(group, metrics={"port": port, "host": "127.0.0.1"}, pipeline={"maxOffsetsPerTrigger": 40})
+    group.start("scheduler", "s1", "metrics.port=0")
+    group.send([["ok"]] * 60 + [["raise", "ok"]] * 5 + [["reject"]] * 3)
+    with running(group, spark):
+        until(lambda: status(port, "/readyz") == 200, "the query is ready", within_s=_LONG_S)
+        ended = "redelivery_deliveries_total"
+        until(lambda: value_of(port, ended, outcome="recovered") == 5, "all has come to an end", within_s=_LONG_S)
+        # Spark tells of a micro-batch a little after its end.
+        until(lambda: value_of(port, "redelivery_micro_batch_records_sum") == 73, "its micro-batches are told")
+        until(lambda: lag(port, group.source, group.ready) == [0, 0], "nothing is left")
+
+        assert value_of(port, "redelivery_deliveries_total", outcome="acked") == 60
+        assert value_of(port, "redelivery_redeliveries_total", attempt="1") == 5
+        assert value_of(port, "redelivery_successes_total", attempt="2") == 5
+        assert value_of(port, "redelivery_dead_letters_total", reason="rejected") == 3
+        assert value_of(port, "redelivery_delivery_lateness_seconds_count") == 5
+        assert value_of(port, "redelivery_micro_batch_seconds_count") >= 3
+        assert value_of(port, "redelivery_behind_latest_offsets") == 0
+        assert value_of(port, "redelivery_assigned_partitions") == 4
+        assert status(port, "/healthz") == 200
+    assert status(port, "/healthz") is None
