@@ -7,6 +7,8 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, assert_never
 
+from consumers.audits import Audits
+from consumers.discard_report import DiscardReport
 from consumers.failure_log import FailureLog
 from consumers.journal import Journal
 from consumers.lane import size_of
@@ -24,10 +26,12 @@ from topology.decision import (
     Failure,
     FailureKind,
     Halt,
+    Reason,
     Retry,
     decide,
+    suppressed,
 )
-from topology.headers import HeaderList, Headers, dead_letter_headers, retry_headers
+from topology.headers import HeaderList, Headers, dead_letter_headers, read_due, retry_headers
 from topology.lineage import Lineage
 from topology.progress import Checkpoint
 from transport.message_headers import headers_of
@@ -63,6 +67,8 @@ class Shared:
     success: AckType = AckType.STANDARD
     """How what succeeds is acknowledged."""
 
+    audits: Audits = field(default_factory=Audits)
+    report: DiscardReport = field(default_factory=DiscardReport)
     log: FailureLog = field(default_factory=FailureLog)
 
 
@@ -89,10 +95,17 @@ class Batch:
         self.in_place: list[tuple[Assigned, Message]] = []
         """What is not finished but waits where it is, to be queued again by whoever empties this."""
 
+        self.dropped: Counter[int] = Counter()
+        """What the discarding plugin drops, by its report interval."""
+
+        self._noted: list[Lineage] = []
+        """What the audits know because of it."""
+
         self._touched: dict[Partition, Assigned] = {}
         self._outcomes: Counter[OutcomeLabel] = Counter()
         self._redeliveries: Counter[tuple[str, int]] = Counter()
         self._dead_letters: Counter[tuple[str, str]] = Counter()
+        self._discarded: Counter[tuple[str, str]] = Counter()
         self._recoveries: Counter[tuple[str, int]] = Counter()
         self._lateness: list[int] = []
         self._seconds: list[float] = []
@@ -192,7 +205,13 @@ class Batch:
             self._lateness,
             self._seconds,
             self._recoveries,
+            self._discarded,
         )
+
+    def undo(self) -> None:
+        """It will never be written: its dead letters do not exist."""
+        self._shared.audits.forget(self._noted)
+        self._noted = []
 
     def _touch(self, assigned: Assigned) -> None:
         assigned.dirty = True
@@ -220,11 +239,21 @@ class Batch:
         decision = decide(
             failure, lineage, entry, now_ms, shared.jitter() if entry.redelivery_policy.randomised else ()
         )
+        if assigned.redelivered and read_due(headers) is None:
+            shared.audits.forget((lineage,))  # redriven: it may die again
+        if isinstance(decision, DeadLetter):
+            decision = self._audited(decision, lineage)
         shared.log.tell(lineage, failure, decision)
         if isinstance(decision, Retry) and self._keeps(decision, failure):
             self._wait_in_place(assigned, message, lineage, decision)
         else:
             self._dispatch(assigned, message, headers, lineage, decision, now_ms)
+        return decision
+
+    def _audited(self, decision: DeadLetter, lineage: Lineage) -> DeadLetter | Discard:
+        if self._shared.audits.is_duplicate(lineage):
+            return suppressed(decision)
+        self._noted.append(lineage)
         return decision
 
     def _wait_in_place(self, assigned: Assigned, message: Message, lineage: Lineage, decision: Retry) -> None:
@@ -256,8 +285,12 @@ class Batch:
                 self._copy(assigned, message, "dead letter", route.dead_letter_of(decision), lineage, told)
             case Ack():
                 outcome = "acked"
-            case Discard():
+            case Discard(reason=reason):
                 outcome = "discarded"
+                self._discarded[route.source, str(reason)] += 1
+                interval = route.entry.dead_letter_strategy.report_interval(expired=reason is Reason.EXPIRED)
+                if interval > 0 and reason is not Reason.DUPLICATE:
+                    self.dropped[interval] += 1
             case Halt(failure=failure):
                 self.halts.append((assigned, message.offset(), failure))
                 return

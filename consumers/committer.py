@@ -155,10 +155,13 @@ class Committer:
         try:
             written = self._writer.ended(within_s)
         except WriteRefusedError as error:
+            batch.undo()
             halted = [self._judge(batch.owners[refusal.index], refusal.reason) for refusal in error.refusals]
             self._note_undone(str(error))
             return [assigned for assigned in halted if assigned is not None]
         except WriteUndoneError as error:
+            if not error.copied:
+                batch.undo()
             self._note_undone(str(error))
             return []
         finally:
@@ -170,6 +173,7 @@ class Committer:
         self._acknowledged_s = monotonic_s()
         self._rested_s = monotonic_s() + min(written.seconds, MOST_REST_S)
         self._drop_verdicts(batch.judged, self._checkpoints)
+        self._shared.report.add(batch.dropped)
         self._observer.committed(batch.committed(written.seconds))
         if batch.halts:
             assigned, offset, failure = batch.halts[0]
@@ -182,7 +186,12 @@ class Committer:
 
     def discard(self) -> None:
         """Forget what no write has begun for; it will be done again."""
+        self.batch.undo()
         self.batch = Batch(self._shared)
+
+    def forget(self, assigned: Assigned) -> None:
+        """This partition comes or goes; what others do of it meanwhile is not known."""
+        self._shared.audits.leave(assigned.route.source, assigned.partition.number)
 
     def close(self) -> None:
         """Release the writer."""

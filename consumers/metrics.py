@@ -78,7 +78,10 @@ class Measurements(Collector):
 
     def begin_at_zero(self, topics: Collection[str], dead_letter_topics: Collection[str] = ()) -> None:
         """Expose now what would appear with its first event: Prometheus sees no increase of what was not there."""
-        self._counts[catalogue.DEAD_LETTERS.name].update({(topic, reason): 0 for topic in topics for reason in Reason})
+        reasons = {(topic, reason): 0 for topic in topics for reason in Reason}
+        self._counts[catalogue.DISCARDED.name].update(reasons)
+        dead = {label: 0 for label in reasons if label[1] is not Reason.DUPLICATE}
+        self._counts[catalogue.DEAD_LETTERS.name].update(dead)
         outcomes = [(outcome, ack.name.lower()) for outcome, ack in _OUTCOMES]
         self._counts[catalogue.DELIVERIES.name].update({(topic, *each): 0 for topic in topics for each in outcomes})
         attempts = [_attempt(number) for number in range(1, _MANY_ATTEMPTS + 1)]
@@ -92,6 +95,7 @@ class Measurements(Collector):
     def committed(self, details: Committed) -> None:
         """See :class:`consumers.observer.Observer`."""
         self._ended(details.outcomes, details.dead_letters)
+        self._counts[catalogue.DISCARDED.name].update(details.discarded)
         redeliveries = self._counts[catalogue.REDELIVERIES.name]
         for (topic, attempt), number in details.redeliveries.items():
             redeliveries[topic, _attempt(attempt)] += number
@@ -108,6 +112,7 @@ class Measurements(Collector):
     def released(self, details: Released) -> None:
         """See :class:`consumers.observer.Observer`."""
         self._ended(details.outcomes, details.dead_letters)
+        self._counts[catalogue.DISCARDED.name].update(details.discarded)
         self._late(catalogue.RELEASE_LATENESS, "release", details.lateness_ms)
         self._histograms[catalogue.COMMIT_TIME.name].observe((details.seconds,))
         self._counts[catalogue.MOVED.name][()] += details.moved

@@ -32,7 +32,7 @@ class Committed:
     """By source topic and attempt (the delivery that failed, from 1)."""
 
     dead_letters: Mapping[tuple[str, str], int]
-    """By source topic and reason; discarded ones are among the outcomes only."""
+    """By source topic and reason."""
 
     lateness_ms: Sequence[int] = ()
     """For each redelivery handed out: how long after it was due. Negative = early."""
@@ -40,6 +40,9 @@ class Committed:
     handler_seconds: Sequence[float] = ()
     recoveries: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """By source topic and attempt: what a redelivery brought to success; the first attempts' are outcomes only."""
+
+    discarded: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By source topic and reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,9 @@ class Released:
 
     dead_letters: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Those among them that were dead-lettered, by source topic and reason."""
+
+    discarded: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """The same of those that were dropped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from consumers.audits import Audits
 from consumers.errors import HaltedError
 from consumers.observer import OutcomeLabel
 from consumers.routes import Waiting
 from consumers.tier import Held
-from topology.decision import DeadLetter, Discard, Failure, FailureKind, decide
+from topology.decision import DeadLetter, Discard, Failure, FailureKind, decide, suppressed
 from topology.errors import HeaderError
 from topology.headers import HeaderList, dead_letter_headers, read_lineage, ready_headers
 from topology.lineage import Lineage
@@ -45,11 +46,28 @@ class Release:
     dead_letters: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Those among them that are dead-lettered, by source topic and reason."""
 
+    discarded: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The same of those that are dropped."""
+
+    noted: list[tuple[Lineage, str]] = field(default_factory=list)
+    """What the audits know because of it: origin and hop."""
+
 
 class Releaser:
     """Makes the copies. Knows the topics as they are in the cluster now."""
 
-    def __init__(self, settings: Settings, tiers: TierSet, partitions: Mapping[str, int]) -> None:
+    def __init__(
+        self, settings: Settings, tiers: TierSet, partitions: Mapping[str, int], audits: Audits | None = None
+    ) -> None:
+        """Prepare.
+
+        Args:
+            settings: the configuration.
+            tiers: all of the group.
+            partitions: of each topic of the cluster.
+            audits: what was dead-lettered before.
+        """
+        self._audits = Audits() if audits is None else audits
         naming = settings.naming()
         self._group = settings.group
         self._waiting = Waiting(naming, tiers, partitions)
@@ -120,8 +138,16 @@ class Releaser:
         known = lineage.address in self._entries
         source = lineage.address if known else self._stand_in
         label = lineage.address if known else UNKNOWN_SOURCE
-        match decide(failure, lineage, self._entries[source], now_ms):
-            case DeadLetter() as decision:
+        decision = decide(failure, lineage, self._entries[source], now_ms)
+        if isinstance(decision, DeadLetter):
+            hop = f"/{held.due_ms}"  # a redelivery of another time is another one
+            if self._audits.is_duplicate(lineage, hop):
+                decision = suppressed(decision)
+                _log.warning("%s is not dead-lettered again: another copy of it was", lineage.message_id)
+            else:
+                release.noted.append((lineage, hop))
+        match decision:
+            case DeadLetter():
                 topic = self._dead_letter[source]
                 if topic not in self._waiting.partitions:
                     raise HaltedError(
@@ -132,7 +158,8 @@ class Releaser:
                 self._copy(release, place, held, topic, lineage, headers)
                 release.outcomes[OutcomeLabel(label, "dead_lettered", decision.ack_type)] += 1
                 release.dead_letters[label, str(decision.reason)] += 1
-            case Discard() as decision:
+            case Discard():
+                release.discarded[label, str(decision.reason)] += 1
                 release.outcomes[OutcomeLabel(label, "discarded", decision.ack_type)] += 1
-            case decision:
+            case _:
                 raise AssertionError(f"no failure of a release is retried: {decision}")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from consumers.audits import Audits
 from consumers.clock import Clock, monotonic_s
 from consumers.errors import HaltedError
 from consumers.health import Health
@@ -97,6 +98,7 @@ class Scheduler:
         """The wall clock minus the monotonic one, at the last turn."""
 
         self._releaser: Releaser
+        self._audits = Audits(settings.entries())
         self._first = ("", 1)
 
     def stop(self) -> None:
@@ -171,7 +173,7 @@ class Scheduler:
         tiers = TierSet(tuple(sorted(delays.values())), mixed=self._naming.mixed_topic() in partitions)
         if tiers.mixed:
             delays[self._naming.mixed_topic()] = SMALLEST_RUNG_MS
-        self._releaser = Releaser(self._settings, tiers, partitions)
+        self._releaser = Releaser(self._settings, tiers, partitions, self._audits)
         self._first = next(((topic, partitions[topic]) for topic in sorted(delays)), ("", 1))
         if delays != self._delays:
             self._delays = delays
@@ -248,9 +250,12 @@ class Scheduler:
         try:
             written = self._writer.ended(within_s)
         except WriteRefusedError as error:
+            self._forget(release)
             self._refuse(release, error)
             self._undo(str(error))
         except WriteUndoneError as error:
+            if not error.copied:
+                self._forget(release)
             self._undo(str(error))
         else:
             if written is not None:
@@ -260,6 +265,11 @@ class Scheduler:
         finally:
             if not self._writer.busy:
                 self._written = None
+
+    def _forget(self, release: Release) -> None:
+        """Its dead letters do not exist."""
+        for lineage, hop in release.noted:
+            self._audits.forget((lineage,), hop)
 
     def _refuse(self, release: Release, error: WriteRefusedError) -> None:
         """Remember whose copies the broker refuses; they are dead-lettered when they come again."""
@@ -289,6 +299,7 @@ class Scheduler:
                 clock_faults=faults,
                 outcomes=release.outcomes,
                 dead_letters=release.dead_letters,
+                discarded=release.discarded,
             )
         )
 

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from consumers.assignment import Assignment
+from consumers.audits import Audits
 from consumers.batch import Shared
 from consumers.children import Children
 from consumers.clients import Instance, reader_of, writer_of
@@ -167,6 +168,7 @@ def _worker(
         verdicts=verdicts,
         journal=naming.journal_topic() if settings.journal else None,
         blocking=not section.non_blocking_redelivery,
+        audits=Audits(settings.entries()),
         success=AckType.INDIVIDUAL if settings.mode is AcknowledgementMode.INDIVIDUAL else AckType.STANDARD,
     )
     sessions = Sessions(individual=settings.mode is AcknowledgementMode.INDIVIDUAL, wake=lambda: done.put(None))

@@ -308,6 +308,7 @@ class Worker:
         starts = {}
         for assigned in self._assignment.open(partitions):
             self._lanes.open(assigned)
+            self._committer.forget(assigned)
             starts[assigned.partition] = assigned.progress.next_offset
         self._observer.rebalanced("assigned")
         self._health.joined()
@@ -372,6 +373,7 @@ class Worker:
             self._lanes.close(assigned)
             self._unacknowledged.forget(assigned)
             self._notes.forget(assigned)
+            self._committer.forget(assigned)
         for place in leaving:
             self._assignment.close(place)
             self._intake.forget(place)

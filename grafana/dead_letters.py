@@ -90,11 +90,16 @@ def _arrivals() -> list[Panel]:
     return [
         graph(
             "New dead letters by reason",
-            "rejected, redeliveries_exceeded: the handler. undecodable: the producer. expired: too late.",
+            "rejected, redeliveries_exceeded: the handler. undecodable: the producer. expired: too late. dropped: not "
+            "kept, as the configuration says, or a duplicate of one that is.",
             "ops",
             Query(
                 f"sum by (topic, reason) (rate(redelivery_dead_letters_total{{{_L}}}[$__rate_interval]))",
                 "{{topic}} {{reason}}",
+            ),
+            Query(
+                f"sum by (topic, reason) (rate(redelivery_discarded_total{{{_L}}}[$__rate_interval]))",
+                "{{topic}} {{reason}} dropped",
             ),
             stacked=True,
             runbook="RedeliveryDeadLettersGrowing",

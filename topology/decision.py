@@ -99,6 +99,9 @@ class Reason(StrEnum):
     CLIENT_DIED = "client_died"
     """Its last delivery killed the worker, or the process that the handler ran in."""
 
+    DUPLICATE = "duplicate"
+    """Discarded: another copy of it was dead-lettered before (``enableAudit``)."""
+
 
 class Failure(NamedTuple):
     """One failed delivery.
@@ -210,6 +213,11 @@ def decide(
             return Halt(failure)
         case _:
             assert_never(failure.kind)
+
+
+def suppressed(decision: DeadLetter) -> Discard:
+    """Instead of a dead letter that is there already."""
+    return Discard(Reason.DUPLICATE, decision.failure, decision.ack_type)
 
 
 def _retry_or_bury(

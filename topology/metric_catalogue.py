@@ -60,6 +60,9 @@ SUCCESSES = Metric(
     ("topic", "attempt"),
 )
 DEAD_LETTERS = Metric("redelivery_dead_letters", Kind.COUNTER, "Records dead-lettered", ("topic", "reason"))
+DISCARDED = Metric(
+    "redelivery_discarded", Kind.COUNTER, "Records dropped instead of dead-lettered, by reason", ("topic", "reason")
+)
 DELIVERY_LATENESS = Metric(
     "redelivery_delivery_lateness_seconds",
     Kind.HISTOGRAM,
@@ -194,6 +197,7 @@ CATALOGUE: tuple[Metric, ...] = (
     REDELIVERIES,
     SUCCESSES,
     DEAD_LETTERS,
+    DISCARDED,
     DELIVERY_LATENESS,
     RELEASE_LATENESS,
     EARLY,

@@ -64,6 +64,14 @@ class DeadLetterStrategy:
     enable_audit: bool = True
     max_audit_depth: int = 2048
     max_producers_to_audit: int = 64
+    poison_report_interval: int = 0
+    """After how many the discarding plugin that drops these writes a line; 0 = there is none, or never."""
+
+    expired_report_interval: int = 0
+
+    def report_interval(self, *, expired: bool) -> int:
+        """Of the plugin that drops such a record; 0 or less = nothing is written."""
+        return self.expired_report_interval if expired else self.poison_report_interval
 
     @property
     def templates(self) -> tuple[str, ...]:

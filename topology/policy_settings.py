@@ -56,6 +56,7 @@ class DeadLetterStrategySection(Section):
         None, description="template with {topic} and {group}; default DLQ.{topic}, shared: ActiveMQ.DLQ"
     )
     process_expired: bool = True
+    enable_audit: bool = True
     expiration: int = Field(0, ge=0, le=LONGEST_LIFE_MS, description="ms a dead letter lives; 0 = for ever")
     expiry_address: str | None = Field(
         None, description="template with {topic} and {group}: where expired records and dead letters go"
@@ -70,6 +71,7 @@ class DeadLetterStrategySection(Section):
             topic=default if self.topic is None else self.topic,
             expiry_topic=self.expiry_address,
             process_expired=self.process_expired,
+            enable_audit=self.enable_audit,
             expiration=self.expiration,
         )
 

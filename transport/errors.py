@@ -32,8 +32,13 @@ class WriteRefusedError(TransportError):
 class WriteUndoneError(TransportError):
     """A write was aborted, or its outcome was unknown and has been settled by a new producer.
 
-    The caller reads the committed offsets back and goes on from them, whatever they are.
+    The caller reads the committed offsets back and goes on from them, whatever they are. ``copied`` tells that all
+    copies are there for good, and only the offsets are not committed.
     """
+
+    def __init__(self, message: str, *, copied: bool = False) -> None:
+        super().__init__(message)
+        self.copied = copied
 
 
 class MembershipOutdatedError(WriteUndoneError):

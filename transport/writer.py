@@ -125,7 +125,7 @@ class AutoWriter:
         try:
             self._group.commit(checkpoints)
         except KafkaException as error:
-            raise WriteUndoneError(str(error)) from error
+            raise WriteUndoneError(str(error), copied=True) from error
 
     def close(self) -> None:
         """Release the client."""

@@ -59,6 +59,10 @@ class DuplicateAudit:
             self._windows.popitem(last=False)
         return window.put(number, seen=True)
 
+    def drop(self, producer: str) -> None:
+        """Remember nothing of a producer."""
+        self._windows.pop(producer, None)
+
     def forget(self, producer: str, number: int) -> None:
         """Take a note back, after a dead letter could not be written."""
         window = self._windows.get(producer)

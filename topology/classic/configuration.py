@@ -54,7 +54,8 @@ class BrokerLayer:
 
     ``entry`` is the pattern of the redelivery policy; ``policy`` is that policy, asked or not;
     ``effective`` whether it is asked at all. ``dropped_by`` is the property that drops poison, and
-    ``expired_dropped_by`` the one that drops expired messages, which no redelivery plugin holds up.
+    ``expired_dropped_by`` the one that drops expired messages, which no redelivery plugin holds up. The report
+    intervals are those of the discarding plugins that drop either; 0 = there is none.
     """
 
     entry: str | None = None
@@ -67,6 +68,8 @@ class BrokerLayer:
     effective: bool = False
     dropped_by: str | None = None
     expired_dropped_by: str | None = None
+    poison_report_interval: int = 0
+    expired_report_interval: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +118,7 @@ def broker_for(configuration: ClassicConfiguration, destination: Destination) ->
     found = _Found()
     for plugin in reversed(configuration.plugins):
         if isinstance(plugin, DiscardingPlugin):
-            reason = plugin.drops(destination)
-            found.expired = found.expired or reason
-            found.poison = found.poison or reason
+            found.discard(plugin.drops(destination), plugin.report_interval)
         else:
             _redelivered(plugin, destination, found)
     return BrokerLayer(
@@ -129,6 +130,8 @@ def broker_for(configuration: ClassicConfiguration, destination: Destination) ->
         effective=found.effective,
         dropped_by=found.poison,
         expired_dropped_by=found.expired,
+        poison_report_interval=found.poison_interval,
+        expired_report_interval=found.expired_interval,
     )
 
 
@@ -144,6 +147,15 @@ class _Found:
     effective: bool = False
     poison: str | None = None
     expired: str | None = None
+    poison_interval: int = 0
+    expired_interval: int = 0
+
+    def discard(self, reason: str | None, interval: int) -> None:
+        """A discarding plugin drops what comes to it, as far as none before it has."""
+        if self.expired is None and reason is not None:
+            self.expired, self.expired_interval = reason, interval
+        if self.poison is None and reason is not None:
+            self.poison, self.poison_interval = reason, interval
 
 
 def _redelivered(plugin: RedeliveryPlugin, destination: Destination, found: _Found) -> None:

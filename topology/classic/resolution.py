@@ -150,6 +150,8 @@ class _Resolving:
             enable_audit=strategy.enable_audit,
             max_audit_depth=strategy.max_audit_depth,
             max_producers_to_audit=strategy.max_producers_to_audit,
+            poison_report_interval=self.broker.poison_report_interval,
+            expired_report_interval=self.broker.expired_report_interval,
         )
 
     @property

@@ -90,10 +90,18 @@ def committed(
     lateness_ms: Sequence[int] = (),
     handler_seconds: Sequence[float] = (),
     recoveries: Mapping[tuple[str, int], int] | None = None,
+    discarded: Mapping[tuple[str, str], int] | None = None,
 ) -> Committed:
     """A worker's write of which only this is told."""
     return Committed(
-        0.01, outcomes or {}, redeliveries or {}, dead_letters or {}, lateness_ms, handler_seconds, recoveries or {}
+        0.01,
+        outcomes or {},
+        redeliveries or {},
+        dead_letters or {},
+        lateness_ms,
+        handler_seconds,
+        recoveries or {},
+        discarded or {},
     )
 
 
@@ -111,6 +119,7 @@ def everything() -> Measurements:
             lateness_ms=[3, 700],
             handler_seconds=[0.002, 0.2],
             recoveries={("orders", 3): 4},
+            discarded={("orders", "expired"): 1, ("orders", "duplicate"): 1},
         )
     )
     found.released(
@@ -121,6 +130,7 @@ def everything() -> Measurements:
             clock_faults=1,
             outcomes={OutcomeLabel("orders", "dead_lettered", AckType.POISON): 1},
             dead_letters={("orders", "undeliverable"): 1},
+            discarded={("orders", "duplicate"): 1},
         )
     )
     found.backlog(
@@ -196,6 +206,8 @@ class TestValues:
             ("redelivery_redeliveries_total", "orders", "1"): 2,
             ("redelivery_dead_letters_total", "orders", "rejected"): 1,
             ("redelivery_dead_letters_total", "orders", "undeliverable"): 1,
+            ("redelivery_discarded_total", "orders", "duplicate"): 2,
+            ("redelivery_discarded_total", "orders", "expired"): 1,
             ("redelivery_early_total", "handler"): 0,
             ("redelivery_early_total", "release"): 0,
             ("redelivery_commits_undone_total",): 1,
@@ -276,7 +288,11 @@ class TestValues:
         found = empty()
         found.begin_at_zero(["orders"])
         told = samples(found)
-        assert [told["redelivery_dead_letters_total", "orders", reason] for reason in Reason] == [0] * len(Reason)
+        for reason in Reason:
+            assert told["redelivery_discarded_total", "orders", reason] == 0
+            assert told.get(("redelivery_dead_letters_total", "orders", reason)) == (
+                None if reason is Reason.DUPLICATE else 0
+            )
         for attempt in ("1", "2", "9", "10+"):
             assert told["redelivery_redeliveries_total", "orders", attempt] == 0
             assert told["redelivery_successes_total", "orders", attempt] == 0
