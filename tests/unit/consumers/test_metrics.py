@@ -1,8 +1,6 @@
 """The catalogue as Prometheus sees it: every metric once, and every number the one that was told."""
 
 import math
-import socket
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
@@ -15,8 +13,7 @@ from prometheus_client.openmetrics import parser as open_parser
 from prometheus_client.parser import text_string_to_metric_families
 
 from consumers.errors import HaltedError
-from consumers.health import Health
-from consumers.metrics import Build, Measurements, serve_metrics
+from consumers.metrics import Build, Measurements
 from consumers.observer import (
     Committed,
     DeadLetterLabel,
@@ -32,10 +29,8 @@ from consumers.observer import (
     WorkerState,
     telling_halts,
 )
-from topology.configuration import load_settings
 from topology.decision import AckType, Reason
 from topology.metric_catalogue import CATALOGUE, COMMON, DELIVERY_LATENESS, Kind
-from topology.settings import Settings
 from transport.errors import WriterFencedError
 
 BUILD = Build("1.2.3", "worker", "billing", "billing-0")
@@ -381,36 +376,3 @@ class TestHistograms:
             if metric.kind is Kind.HISTOGRAM:
                 found = [s.labels["le"] for s in families[metric.name].samples if s.name.endswith("_bucket")]
                 assert [float(bound) for bound in found] == [*metric.buckets, math.inf]
-
-
-def configured(metrics: str) -> Settings:
-    """A configuration with this ``metrics`` section."""
-    return load_settings(
-        f"""
-        group: billing
-        kafka: {{bootstrap.servers: "localhost:9092"}}
-        sources: [{{topic: orders}}]
-        metrics: {metrics}
-        """
-    )
-
-
-class TestEndpoint:
-    def test_it_is_scraped_while_the_process_runs(self) -> None:
-        """And its port is free again after it."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        settings = configured(f"{{port: {port}, host: 127.0.0.1}}")
-        for _ in range(2):
-            with serve_metrics(settings, "scheduler", "billing-7", Health()) as observer:
-                observer.halted("cause")
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-                    page = answer.read().decode()
-            assert 'redelivery_halts_total{group="billing",role="scheduler"} 1.0' in page
-            assert 'instance="billing-7"' in page
-
-    def test_without_a_port_there_is_none(self) -> None:
-        """The measurements are made all the same."""
-        with serve_metrics(configured("{}"), "worker", "x", Health()) as observer:
-            assert isinstance(observer, Measurements)
