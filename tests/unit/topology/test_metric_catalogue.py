@@ -9,7 +9,7 @@ from topology import metric_catalogue
 from topology.metric_catalogue import CATALOGUE, COMMON, Kind, Metric
 
 EACH = pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
-UNITS = ("_seconds", "_bytes", "_ratio")
+UNITS = ("_records", "_seconds", "_bytes", "_ratio")
 RESERVED = ("_total", "_created", "_count", "_sum", "_bucket")
 """Endings that the exposition adds itself; a name that has one collides with a sample of another."""
 
