@@ -7,14 +7,20 @@ to have it dead-lettered at once, or :class:`Redeliver` to name a delay of its o
 :class:`Retry`, :class:`DeadLetter`, :class:`Discard` or :class:`Halt`.
 """
 
+from typing import TYPE_CHECKING
+
 from consumers.record import Context, Record, Redeliver, Reject
 from consumers.testkit import Delivery, HandlerKit
 from serdes.codec import JsonCodec, RawCodec, StringCodec
 from topology.decision import Ack, DeadLetter, Discard, Halt, Retry
 from topology.policy import DeadLetterStrategy, RedeliveryPolicy
 
+if TYPE_CHECKING:
+    from pipeline.batch_context import BatchContext
+
 __all__ = [
     "Ack",
+    "BatchContext",
     "Context",
     "DeadLetter",
     "DeadLetterStrategy",
@@ -31,3 +37,12 @@ __all__ = [
     "Retry",
     "StringCodec",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """What only vectorised handlers need, since it needs Arrow."""
+    if name != "BatchContext":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pipeline.batch_context import BatchContext  # noqa: PLC0415 - an optional dependency
+
+    return BatchContext

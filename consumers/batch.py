@@ -117,13 +117,13 @@ class Batch:
         unsuccessful = self._settle_failures(unit)
         self.pressing = self.pressing or bool(unit.failures or unit.outputs)
         left = {index: each for index, each in unit.unacknowledged if index not in unsuccessful}
-        for index, outputs in unit.outputs:
+        for index, copies in unit.outputs if left else ():
             if index in left:
-                left[index].copies = outputs
-                continue
-            self.copies += outputs
-            self.owners += [Owner(assigned, unit.messages[index].offset(), "output")] * len(outputs)
-            self.bytes += sum(len(output.value or b"") for output in outputs)
+                left[index].copies = copies
+        outputs, owners = unit.emitted(left)
+        self.copies += outputs
+        self.owners += [Owner(assigned, offset, "output") for offset in owners]
+        self.bytes += sum(len(output.value or b"") for output in outputs)
         kept = {index for index, decision in unsuccessful.items() if self._keeps(decision)} | left.keys()
         offsets = unit.offsets()
         finished = [offset for index, offset in enumerate(offsets) if index not in kept] if kept else offsets

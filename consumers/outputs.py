@@ -6,6 +6,7 @@ transaction is open, reports others only when it is too late to tell whose they 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from consumers.record import Output
@@ -30,9 +31,8 @@ def as_copy(output: Output, codecs: tuple[Codec, Codec] | None, topics: Topics |
         EncodeError, SchemaSourceUnavailable: from the codecs.
     """
     topic, partition, key, value = output.topic, output.partition, output.key, output.value
-    _check_place(topic, partition, topics)
-    for pair in output.headers:
-        _check_header(topic, pair)
+    check_place(topic, partition, topics)
+    check_headers(topic, output.headers)
     if codecs is not None:
         key, value = codecs[0].encode(key), codecs[1].encode(value)
     else:
@@ -45,7 +45,12 @@ def as_copy(output: Output, codecs: tuple[Codec, Codec] | None, topics: Topics |
     return Copy(topic, partition, key, value, list(output.headers))
 
 
-def _check_place(topic: object, partition: object, topics: Topics | None) -> None:
+def check_place(topic: object, partition: object, topics: Topics | None) -> None:
+    """Whether there is something to write to.
+
+    Raises:
+        TypeError, ValueError, TransportError: as of :func:`as_copy`.
+    """
     if not isinstance(topic, str):
         raise TypeError(f"the topic of an output must be a str, got {type(topic).__name__}")
     _check_topic(topic)
@@ -62,6 +67,16 @@ def _check_place(topic: object, partition: object, topics: Topics | None) -> Non
 def _check_topic(topic: str) -> None:
     for fault in check_names({"output": topic}):
         raise ValueError(str(fault))
+
+
+def check_headers(topic: str, headers: Iterable[object]) -> None:
+    """Whether Kafka has such headers.
+
+    Raises:
+        TypeError, ValueError: as of :func:`as_copy`.
+    """
+    for pair in headers:
+        _check_header(topic, pair)
 
 
 def _check_header(topic: str, pair: object) -> None:

@@ -64,7 +64,7 @@ class Processor:
         for message in unit.messages[unit.position :]:
             if unit.stop or before > slice_end:
                 break
-            record = self._prepare(unit, message)
+            record = self.prepare(unit, message)
             context = None
             if isinstance(record, Failure):
                 failure: Failure | None = record
@@ -92,7 +92,7 @@ class Processor:
         for message in unit.messages[unit.position :]:
             if unit.stop or before > slice_end:
                 break
-            record = self._prepare(unit, message)
+            record = self.prepare(unit, message)
             context = None
             if isinstance(record, Failure):
                 failure: Failure | None = record
@@ -120,7 +120,7 @@ class Processor:
         del record
         return Context(unit.lineages[-1].deliveries if unit.lineages else 0, [])
 
-    def _prepare(self, unit: Unit, message: Message) -> Record | Failure:
+    def prepare(self, unit: Unit, message: Message) -> Record | Failure:
         """The record of a delivery, or why there is none. Notes the lineage of a redelivery."""
         assigned = unit.lane.assigned
         if assigned.redelivered:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -90,6 +91,16 @@ class Unit:
     def offsets(self) -> list[int]:
         """Of the records with an outcome."""
         return [message.offset() for message in self.messages[: self.position]]
+
+    def emitted(self, held: Container[int] = ()) -> tuple[list[Copy], list[int]]:
+        """What was emitted, without the records at ``held``, and for each the offset of the record that did."""
+        copies: list[Copy] = []
+        offsets: list[int] = []
+        for index, outputs in self.outputs:
+            if index not in held:
+                copies += outputs
+                offsets += [self.messages[index].offset()] * len(outputs)
+        return copies, offsets
 
     def abandon(self, limit_s: float) -> Unit | None:
         """Give up the record at ``position`` if it was begun before ``limit_s`` (monotonic).

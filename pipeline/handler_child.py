@@ -10,19 +10,17 @@ import asyncio
 import mmap
 import os
 import signal
-import struct
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Final, NamedTuple, cast
+from typing import cast
 
 import pyarrow as pa
 
-from consumers.clock import monotonic_s, wall_clock_ms
+from consumers.clock import wall_clock_ms
 from consumers.codecs import codecs
 from consumers.errors import HandlerLoadError
 from consumers.handler import Handler, load_handler
@@ -31,90 +29,15 @@ from consumers.logs import log_to_stderr
 from consumers.processor import Processor
 from consumers.routes import Route
 from consumers.unit import Assigned, Unit
+from pipeline.done import Done
 from pipeline.rows import Rows
+from pipeline.setup import Setup
+from pipeline.standing import STANDING_BYTES, Standing
+from pipeline.vectorized import VectorRuns
 from serdes.errors import SerdeError
-from topology.decision import Failure, FailureKind
-from topology.lineage import Lineage
 from topology.progress import Progress
-from topology.settings import HandlerSection, Settings
-from transport.protocols import Copy, Message, Partition
+from transport.protocols import Message
 from transport.topics import TopicDirectory
-
-_STANDING: Final = struct.Struct("=qqd")
-STANDING_BYTES: Final = _STANDING.size
-_NOWHERE: Final = -1
-
-
-class Standing:
-    """Where the child is: the records ``first`` and following, begun at a time. One writes, one reads."""
-
-    def __init__(self, memory: mmap.mmap) -> None:
-        self._memory = memory
-
-    def at(self, first: int, count: int = 1) -> None:
-        """These are being handled from now on."""
-        _STANDING.pack_into(self._memory, 0, first, count, monotonic_s())
-
-    def nowhere(self) -> None:
-        """Nothing is being handled."""
-        _STANDING.pack_into(self._memory, 0, _NOWHERE, 0, 0.0)
-
-    def read(self) -> tuple[int, int, float] | None:
-        """Which record is being handled, how many with it, and since when (monotonic); ``None`` = nothing is."""
-        found = _STANDING.unpack_from(self._memory, 0)
-        while True:  # it is written while it is read: two equal readings are a whole one
-            again = _STANDING.unpack_from(self._memory, 0)
-            if again == found:
-                return None if found[0] == _NOWHERE else (int(found[0]), int(found[1]), float(found[2]))
-            found = again
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What such a process is for."""
-
-    settings: Settings
-    base: Path
-    """The folder of the configuration."""
-
-    search_path: tuple[str, ...]
-    """Where modules are found, as in the parent."""
-
-    log_level: int
-    log_format: str
-
-    @property
-    def section(self) -> HandlerSection:
-        """The handler's."""
-        return cast("HandlerSection", self.settings.handler)
-
-    def routes(self) -> dict[str, tuple[Route, bool]]:
-        """By topic: its route, and whether it is a ready topic.
-
-        Raises:
-            SerdeError: a schema cannot be had.
-        """
-        found: dict[str, tuple[Route, bool]] = {}
-        for source in self.settings.sources:
-            route = Route.of(self.settings, source.topic, *codecs(source, self.base))
-            found |= {route.source: (route, False), route.ready: (route, True)}
-        return found
-
-
-class Done(NamedTuple):
-    """What became of the next records of a run; indexes count from the first of these."""
-
-    number: int
-    failures: Sequence[tuple[int, Failure]] = ()
-    outputs: Sequence[tuple[int, list[Copy]]] = ()
-    lineages: Sequence[Lineage] = ()
-    lateness: Sequence[tuple[int, int]] = ()
-    seconds: Sequence[float] = ()
-
-    @property
-    def critical(self) -> bool:
-        """Whether nothing may be done after it."""
-        return bool(self.failures) and self.failures[-1][1].kind is FailureKind.CRITICAL
 
 
 class _Watched:
@@ -155,7 +78,7 @@ def _serve(setup: Setup, pipe: Connection, standing: Standing) -> None:
     sys.path[:] = setup.search_path
     with ExitStack() as stack, suppress(EOFError, BrokenPipeError):
         try:
-            runs = _Runs(setup, stack, standing)
+            runs = _runs(setup, stack, standing)
         except HandlerLoadError as error:
             pipe.send((error.problem, error.mend))
             return
@@ -164,41 +87,49 @@ def _serve(setup: Setup, pipe: Connection, standing: Standing) -> None:
             return
         pipe.send(None)
         while True:
-            place: Partition = pipe.recv()
+            place, singly = pipe.recv()
             with pa.ipc.open_stream(pipe.recv_bytes()) as stream:
                 rows = Rows(place, stream.read_next_batch())
-            for done in runs.run(rows):
+            for done in runs(rows, singly):
                 pipe.send(done)
 
 
-class _Runs:
-    """Runs the handler over runs of records, as a worker's slot would."""
+def _runs(setup: Setup, stack: ExitStack, standing: Standing) -> Callable[[Rows, bool], Iterator[Done]]:
+    """What runs the handler over a run of records."""
+    routes = setup.routes()
+    handler = load_handler(setup.section.callable, setup.section.not_retryable, stack)
+    if handler.asynchronous:
+        handler = _plain(handler, stack.enter_context(asyncio.Runner()))
+    outputs = {output.topic: codecs(output, setup.base) for output in setup.settings.outputs}
+    directory = TopicDirectory(setup.settings.kafka)
+    # Past its deadline this process is killed: nothing in it has to look at the clock for that.
+    processor = Processor(handler, outputs, wall_clock_ms, None, directory)
+    if setup.section.vectorized:
+        vectors = VectorRuns(handler, processor, directory, standing)
+        return lambda rows, singly: vectors.run(rows, *routes[rows.place.topic], most=1 if singly else len(rows))
+    return lambda rows, _: _one_by_one(rows, *routes[rows.place.topic], processor, standing)
 
-    def __init__(self, setup: Setup, stack: ExitStack, standing: Standing) -> None:
-        self._standing = standing
-        self._routes = setup.routes()
-        handler = load_handler(setup.section.callable, setup.section.not_retryable, stack)
-        if handler.asynchronous:
-            handler = _plain(handler, stack.enter_context(asyncio.Runner()))
-        outputs = {output.topic: codecs(output, setup.base) for output in setup.settings.outputs}
-        directory = TopicDirectory(setup.settings.kafka)
-        # Past its deadline this process is killed: nothing in it has to look at the clock for that.
-        self._processor = Processor(handler, outputs, wall_clock_ms, None, directory)
 
-    def run(self, rows: Rows) -> Iterator[Done]:
-        route, redelivered = self._routes[rows.place.topic]
-        lane = Lane(Assigned(rows.place, route, redelivered, Progress(0)), exclusive=True)
-        messages = cast("list[Message]", _Watched(list(rows), self._standing))
-        position = 0
-        while position < len(messages):
-            unit = Unit(lane, messages, position)
-            self._processor.run(unit)
-            self._standing.nowhere()
-            done = _told(unit, position)
-            yield done
-            if done.critical:
-                return
-            position = unit.position
+def _one_by_one(
+    rows: Rows,
+    route: Route,
+    redelivered: bool,  # noqa: FBT001 - as routes have it
+    processor: Processor,
+    standing: Standing,
+) -> Iterator[Done]:
+    """As a worker's slot would; told of as it is done."""
+    lane = Lane(Assigned(rows.place, route, redelivered, Progress(0)), exclusive=True)
+    messages = cast("list[Message]", _Watched(list(rows), standing))
+    position = 0
+    while position < len(messages):
+        unit = Unit(lane, messages, position)
+        processor.run(unit)
+        standing.nowhere()
+        done = _told(unit, position)
+        yield done
+        if done.critical:
+            return
+        position = unit.position
 
 
 def _told(unit: Unit, first: int) -> Done:

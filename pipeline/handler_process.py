@@ -23,8 +23,10 @@ import pyarrow as pa
 from consumers.clock import monotonic_s
 from consumers.errors import HaltedError, HandlerLoadError
 from consumers.processor import deadline_passed
-from pipeline.handler_child import STANDING_BYTES, Done, Setup, Standing
+from pipeline.done import Done
 from pipeline.rows import Rows
+from pipeline.setup import Setup
+from pipeline.standing import STANDING_BYTES, Standing
 from topology.decision import Failure, FailureKind
 
 _log = logging.getLogger(__name__)
@@ -37,9 +39,9 @@ _PROGRAM: Final = "from pipeline.handler_child import main; main({}, {})"
 
 
 class _GoneError(Exception):
-    """The child is dead. ``at`` is the record it had, of those it was sent; ``None`` = it had none."""
+    """The child is dead. ``at`` are the first record it had, of those it was sent, and how many; ``None`` = none."""
 
-    def __init__(self, at: int | None, failure: Failure) -> None:
+    def __init__(self, at: tuple[int, int] | None, failure: Failure) -> None:
         super().__init__(failure.message)
         self.at = at
         self.failure = failure
@@ -73,6 +75,9 @@ class HandlerProcess:
             HaltedError: it dies again and again without having a record.
         """
         killers: dict[int, Failure] = {}
+        alone = range(0)
+        """Records that were together when their process died: each is then handled alone, which tells the killer."""
+
         position = deaths = 0
         while position < len(rows):
             if position in killers:
@@ -80,8 +85,9 @@ class HandlerProcess:
                 position += 1
                 continue
             sent = position
+            end = min(each for each in (*killers, alone.start, alone.stop, len(rows)) if each > sent)
             try:
-                for done in self._running().run(rows[sent : min(killers, default=len(rows))], self._deadline_s):
+                for done in self._running().run(rows[sent:end], self._deadline_s, singly=sent in alone):
                     position += done.number
                     deaths = 0
                     yield done
@@ -90,8 +96,13 @@ class HandlerProcess:
             except _GoneError as gone:
                 self._kill()
                 if gone.at is not None:
-                    killers[sent + gone.at] = gone.failure
-                    _log.warning("%s-%d, row %d: %s", *rows.place, sent + gone.at, gone.failure.message)
+                    first, number = sent + gone.at[0], gone.at[1]
+                    offset = rows[first].offset()
+                    _log.warning("%d record(s) from %s-%d@%d: %s", number, *rows.place, offset, gone.failure.message)
+                    if number == 1:
+                        killers[first] = gone.failure
+                    else:
+                        alone = range(first, first + number)
                     continue
                 deaths += 1
                 _log.warning("the handler's process died and had no record: %s", gone.failure.message)
@@ -137,7 +148,7 @@ class _Child:
             self.kill()
             raise HandlerLoadError(self._target, *problem)
 
-    def run(self, rows: Rows, deadline_s: float | None) -> Iterator[Done]:
+    def run(self, rows: Rows, deadline_s: float | None, *, singly: bool) -> Iterator[Done]:
         """What becomes of records, as it is told.
 
         Raises:
@@ -145,7 +156,7 @@ class _Child:
         """
         left = len(rows)
         try:
-            self._pipe.send(rows.place)
+            self._pipe.send((rows.place, singly))
             self._pipe.send_bytes(_as_bytes(rows.batch))
             while left:
                 if deadline_s is not None:
@@ -158,7 +169,7 @@ class _Child:
         except (EOFError, OSError):
             at = self._standing.read()
             failure = Failure(FailureKind.DIED, "ClientDied", f"the handler's process died: {self._death()}")
-            raise _GoneError(None if at is None else at[0], failure) from None
+            raise _GoneError(None if at is None else at[:2], failure) from None
 
     def _wait(self, deadline_s: float) -> None:
         """Wait for an answer, as long as no record takes longer than that."""
@@ -174,7 +185,7 @@ class _Child:
             self._process.wait()
             if self._pipe.poll(0) or self._standing.read() != at:
                 return  # it was done after all; what is in the pipe is told, then its end
-            raise _GoneError(at[0], deadline_passed(deadline_s))
+            raise _GoneError(at[:2], deadline_passed(deadline_s))
 
     def kill(self) -> None:
         """End it now."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Event
 from typing import Final, cast
 
@@ -16,9 +15,10 @@ from consumers.errors import HaltedError
 from consumers.lane import Lane
 from consumers.observer import Committed
 from consumers.patience import Patience
-from consumers.unit import Assigned, Unit
-from pipeline.handler_child import Done
+from consumers.unit import Assigned
+from pipeline.done import Done
 from pipeline.rows import Rows
+from pipeline.rows_unit import RowsUnit
 from pipeline.runner import Runner
 from pipeline.task_plan import TaskPlan
 from topology.decision import Failure, FailureKind
@@ -36,8 +36,8 @@ from transport.protocols import Message, Partition
 
 _log = logging.getLogger(__name__)
 
-RUN: Final = 1_000
-"""So many records are sent to the handler's process at once."""
+_RUN: Final = 1_000
+"""So many records are sent to the handler's process at once, or as many as a write has if it takes them together."""
 
 _WRITE_AFTER_S: Final = 1.0
 """What a slow handler has done is written so often."""
@@ -47,15 +47,6 @@ _AGAIN_S: Final = 0.2
 
 class SupersededError(TransportError):
     """Another task has this partition, or has had it meanwhile. The micro-batch is to be run once more."""
-
-
-@dataclass(slots=True, eq=False)
-class RowsUnit(Unit):
-    """Records with their outcomes, still as Arrow columns."""
-
-    def offsets(self) -> list[int]:
-        """Of all records: a unit is told of when each has its outcome."""
-        return cast("Rows", self.messages).offsets()
 
 
 class PartitionRun:
@@ -84,6 +75,7 @@ class PartitionRun:
         self._first = first
         self._route, self._redelivered = runner.routes[place.topic]
         self._limit = plan.setup.settings.limits.batch_records
+        self._run = self._limit if plan.setup.section.vectorized else min(_RUN, self._limit)
         self._writer, self._fresh = runner.writer(place, plan)
         self._units: list[RowsUnit] = []
         """What the next write consists of, to make it anew if it is undone."""
@@ -99,8 +91,8 @@ class PartitionRun:
             HaltedError: a decision says so.
             TransportError: see :meth:`finish`.
         """
-        for first in range(0, len(rows), RUN):
-            for fresh in self._unfinished(rows[first : first + RUN]):
+        for first in range(0, len(rows), self._run):
+            for fresh in self._unfinished(rows[first : first + self._run]):
                 self._handle(fresh)
 
     def finish(self) -> None:
@@ -177,6 +169,7 @@ class PartitionRun:
             list(done.lateness),
             list(done.seconds),
             rows.bytes,
+            tables=list(done.emitted),
         )
 
     def _write(self) -> None:
@@ -261,7 +254,4 @@ class PartitionRun:
         for unit in self._units:
             offsets = unit.offsets()
             if offsets[0] <= owner.offset <= offsets[-1]:
-                index = offsets.index(owner.offset)
-                unit.outputs = [entry for entry in unit.outputs if entry[0] != index]
-                others = [entry for entry in unit.failures if entry[0] != index]
-                unit.failures = sorted([*others, (index, failure)], key=lambda entry: entry[0])
+                unit.refuse(owner.offset, failure)

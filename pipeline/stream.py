@@ -21,11 +21,11 @@ from consumers.logs import TEXT, form_for_children
 from consumers.observer import Observer
 from consumers.patience import Patience
 from pipeline.errors import PipelineError, StreamHaltedError
-from pipeline.handler_child import Setup
 from pipeline.handler_process import HandlerProcess
 from pipeline.kafka_options import kafka_options
 from pipeline.membership import Membership, membership
 from pipeline.session import spark_session
+from pipeline.setup import Setup
 from pipeline.start import as_json, partitions_of, start_offsets, topics_of
 from pipeline.stopping import Stop, stopped_by_signals
 from pipeline.stream_rules import refuse_what_means_nothing

@@ -35,11 +35,18 @@ def _faults(settings: Settings) -> Iterator[str]:
         yield "there is no section handler: add 'handler: {callable: package.module:function}'"
         return
     yield from _handler_faults(handler)
+    if handler.vectorized:
+        for source in settings.sources:
+            for part in ("key", "value"):
+                given = getattr(source, part).format
+                if given != "raw":
+                    yield (
+                        f"sources: {source.topic} has a {part} of format {given}, but a vectorised handler is given "
+                        "bytes: remove the format and decode in the handler"
+                    )
 
 
 def _handler_faults(handler: HandlerSection) -> Iterator[str]:
-    if handler.vectorized:
-        yield "handler.vectorized is true: this is not there yet; remove it"
     if not handler.non_blocking_redelivery:
         yield (
             "handler.nonBlockingRedelivery is false: a micro-batch cannot wait for a record; remove it, or use "
@@ -50,10 +57,10 @@ def _handler_faults(handler: HandlerSection) -> Iterator[str]:
             "handler.persistDeliveryCountBeforeDelivery is true: handlers run in processes of their own here, so a "
             "record that kills one is counted anyway; remove it"
         )
-    if "slots" in handler.model_fields_set:
+    if handler.slots != 1:
         yield (
-            "handler.slots: as many records are handled at once as Spark has cores; remove it, and give Spark's master "
-            "or its executors as many as you want"
+            f"handler.slots is {handler.slots}: as many records are handled at once as Spark has cores; remove it, and "
+            "give Spark's master or its executors as many as you want"
         )
     if "ordering" in handler.model_fields_set and handler.ordering != "partition":
         yield f"handler.ordering is {handler.ordering}: here the order is always that of the partition; remove it"

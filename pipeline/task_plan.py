@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipeline.handler_child import Setup
+from pipeline.setup import Setup
 from transport.protocols import Partition
 
 

@@ -47,6 +47,8 @@ def ratio_goal(result: Result) -> float | None:
             return 0.5
         case "W2":
             return 0.5
+        case "spark":
+            return 0.5 if result.params["fail_ratio"] else 0.7
         case "keys" if result.params["ordering"] == "key":
             return 0.9
         case _:
@@ -128,6 +130,12 @@ def _headers(result: Result) -> Iterator[Goal]:
     yield Goal("headers at attempts 2 and 50", "the same", f"{measured} bytes", same)
 
 
+def _spark(result: Result) -> Iterator[Goal]:
+    failing = float(str(result.params["fail_ratio"]))
+    what = f"Spark, {result.params['handler']}, {failing:.0%} fail"
+    yield from _ratio(result, what)
+
+
 def _kill(result: Result) -> Iterator[Goal]:
     late = result.lateness
     if late is None:
@@ -160,4 +168,5 @@ _JUDGES: dict[str, Callable[[Result], Iterator[Goal]]] = {
     "keys": _keys,
     "headers": _headers,
     "kill": _kill,
+    "spark": _spark,
 }

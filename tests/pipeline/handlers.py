@@ -4,11 +4,15 @@ They run in processes that a session's first test has started, so nothing is tol
 JSON object ``{"n": 7, "do": ["raise", "ok"]}``, and what succeeds is emitted to the topic of the group's outputs.
 """
 
+import json
 import os
 import signal
 import time
 
-from kafka_redelivery import Context, Record, Redeliver, Reject
+import numpy as np
+import pyarrow as pa
+
+from kafka_redelivery import BatchContext, Context, Record, Redeliver, Reject
 
 
 def output_of(source: str) -> str:
@@ -40,3 +44,24 @@ def scripted(record: Record, context: Context) -> None:
         raise Redeliver(f"record {n} again")
     if verb == "memory":
         raise MemoryError
+
+
+def vectorized(batch: pa.RecordBatch, context: BatchContext) -> None:
+    """The same for many records: a row that is to ``throw`` brings the whole call down."""
+    steps = [_step(value, attempt) for value, attempt in zip(batch["value"], batch["attempt"], strict=True)]
+    verbs = np.array([verb for _, verb in steps])
+    if "kill" in verbs:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if "throw" in verbs:
+        raise RuntimeError("the whole batch fails")
+    context.fail(verbs == "raise", ValueError("rows fail"))
+    context.fail(np.flatnonzero(verbs == "reject"), Reject("rows are rejected"))
+    topic = output_of(batch["topic"][0].as_py())
+    context.send(topic, [b"%d" % n for n, _ in steps], keys=batch["key"], headers=batch["headers"])
+    if "to" in verbs:
+        context.send("no.such.topic", [b"lost"], rows=verbs == "to")
+
+
+def _step(value: pa.Scalar, attempt: pa.Scalar) -> tuple[int, str]:
+    record = json.loads(value.as_py())
+    return record["n"], record["do"][min(attempt.as_py(), len(record["do"])) - 1]

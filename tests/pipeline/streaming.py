@@ -17,11 +17,11 @@ from topology.configuration import load_settings
 HANDLER = "tests.pipeline.handlers:scripted"
 
 
-def prepare(group: Group, **sections: dict[str, Any]) -> None:
+def prepare(group: Group, **sections: Any) -> None:  # noqa: ANN401 - as in a file
     """Topics and configuration of a group with a query."""
     handler = {"callable": HANDLER} | sections.pop("handler", {})
     pipeline = {"checkpoint": "checkpoint"} | sections.pop("pipeline", {})
-    group.prepare(handler=handler, pipeline=pipeline, **sections)  # type: ignore[arg-type]
+    group.prepare(handler=handler, pipeline=pipeline, **sections)
 
 
 def run(group: Group, spark: SparkSession) -> None:

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.streaming import prepare, run
-from tests.scenarios.running import Group, exactly
+from tests.scenarios.running import Group, exactly, number
 
 pytestmark = pytest.mark.spark
 
@@ -27,3 +27,24 @@ def test_each_record_has_one_outcome(spark: SparkSession, group: Group) -> None:
     run(group, spark)
 
     assert group.outputs() == exactly(range(50))
+
+
+def test_a_vectorised_handler_fails_single_rows(spark: SparkSession, group: Group) -> None:
+    """Of rows handled together only the bad ones fail: those named, those that raise, kill, or send to nowhere."""
+    prepare(
+        group,
+        handler={"callable": "tests.pipeline.handlers:vectorized", "vectorized": True},
+        sources=[{"topic": group.source}],
+        policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 0, "redeliveryDelay": 300_000}},
+    )
+    group.send([["ok"]] * 300 + [["raise", "ok"], ["reject"], ["throw"], ["kill", "ok"], ["to"]])
+
+    run(group, spark)
+
+    assert group.outputs() == exactly(range(300))
+    assert group.dead() == exactly([301])
+
+    run(group, spark)  # the ready topic
+
+    assert group.outputs() == exactly([*range(301), 303])
+    assert sorted(number(record) for record in group.cluster.read(group.tier("5m"))) == [302, 304]

@@ -1,0 +1,162 @@
+"""What a vectorised handler says: which of its rows fail, and what it emits.
+
+A handler is called with a ``pyarrow.RecordBatch`` of these columns, one row for each record:
+
+========== ================================ ======================================================
+key        binary                           as in Kafka, null-ness included
+value      binary                           the same
+headers    list<struct<key, value>>         the record's own, in order
+topic      string                           of the first delivery, as the next three
+partition  int32
+offset     int64
+timestamp  int64                            epoch ms
+attempt    int32                            the number of this delivery, from 1
+========== ================================ ======================================================
+
+Rows that it does not fail have succeeded. If it raises, the rows are given to it again in halves, down to single ones:
+only a row that it raises for alone has failed. What it emitted in a call that raised is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from consumers.handler import Handler
+from consumers.outputs import check_headers, check_place
+from topology.decision import Failure
+from topology.headers import Headers
+from transport.protocols import Topics
+
+COLUMNS: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("attempt", pa.int32()),
+    ]
+)
+
+_HEADERS: Final = COLUMNS.field("headers").type
+
+
+class Emitted(NamedTuple):
+    """What one call of ``send`` emitted: columns ``row``, ``key``, ``value``, ``headers``."""
+
+    topic: str
+    partition: int | None
+    table: pa.RecordBatch
+
+
+class BatchContext:
+    """One call of a vectorised handler."""
+
+    def __init__(self, rows: int, handler: Handler, topics: Topics | None) -> None:
+        self._rows = rows
+        self._handler = handler
+        self._topics = topics
+        self.emitted: list[Emitted] = []
+        self.failures: dict[int, Failure] = {}
+
+    def fail(self, rows: Any, error: BaseException) -> None:  # noqa: ANN401 - arrays of several libraries
+        """Fail rows, as if a handler of one record had raised ``error`` for each of them.
+
+        Args:
+            rows: a boolean mask over all rows (null = false), or the numbers of rows from 0: an array of Arrow or
+                NumPy, or a sequence.
+            error: any exception; :class:`Reject` and :class:`Redeliver` mean what they mean when they are raised.
+
+        Raises:
+            ValueError: a row is not there, or the mask is not as long as the batch.
+        """
+        failure = self._handler.failure(error)
+        for row in self._numbers(rows).tolist():
+            self.failures.setdefault(row, failure)
+
+    def send(
+        self,
+        topic: str,
+        values: Any,  # noqa: ANN401 - an Arrow array, or what makes one
+        *,
+        keys: Any = None,  # noqa: ANN401 - as the values
+        headers: Mapping[str, bytes | None] | Headers | pa.Array = (),
+        rows: Any = None,  # noqa: ANN401 - as in fail
+        partition: int | None = None,
+    ) -> None:
+        """Emit a record for each value, in the transaction that acknowledges its row; dropped if that row fails.
+
+        Args:
+            topic: where to. If it is not there, the rows fail.
+            values: binary or string.
+            keys: the same, as many; ``None`` = none.
+            headers: the same for all, or a column like ``headers`` of the batch.
+            rows: to which row each value belongs, by mask or number; ``None`` = each row has one.
+            partition: ``None`` = by the key, as Java clients do.
+
+        Raises:
+            TypeError, ValueError: the columns do not fit each other, or are nothing that Kafka has.
+        """
+        found = _binary(values, "values")
+        numbers = np.arange(self._rows) if rows is None else self._numbers(rows)
+        if len(numbers) != len(found):
+            raise ValueError(f"{len(found)} values for {len(numbers)} rows; name with rows= which row each belongs to")
+        key = pa.nulls(len(found), pa.binary()) if keys is None else _binary(keys, "keys")
+        own = self._headers_of(topic, headers, len(found))
+        table = pa.RecordBatch.from_arrays(
+            [pa.array(numbers, pa.int32()), key, found, own], ["row", "key", "value", "headers"]
+        )
+        try:
+            check_place(topic, partition, self._topics)
+        except ValueError as error:
+            self.fail(numbers, error)
+            return
+        self.emitted.append(Emitted(topic, partition, table))
+
+    def _numbers(self, rows: Any) -> np.ndarray[Any, Any]:  # noqa: ANN401 - as in fail
+        if isinstance(rows, pa.ChunkedArray):
+            rows = rows.combine_chunks()
+        if isinstance(rows, pa.Array):
+            if pa.types.is_boolean(rows.type):
+                rows = rows.fill_null(False)  # noqa: FBT003 - Arrow's own
+            rows = rows.to_numpy(zero_copy_only=False)
+        found = np.asarray(rows)
+        if found.dtype == np.bool_:
+            if len(found) != self._rows:
+                raise ValueError(f"the mask has {len(found)} entries for {self._rows} rows")
+            return np.flatnonzero(found)
+        numbers = found.astype(np.int64)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self._rows:
+            raise ValueError(f"there is no row {numbers.min()} or {numbers.max()}: the batch has {self._rows}")
+        return numbers
+
+    def _headers_of(self, topic: str, headers: Any, number: int) -> pa.Array:  # noqa: ANN401 - as in send
+        if isinstance(headers, pa.ChunkedArray):
+            headers = headers.combine_chunks()
+        if isinstance(headers, pa.Array):
+            return headers.cast(_HEADERS)
+        pairs: Sequence[Any] = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
+        if not pairs:
+            return pa.nulls(number, _HEADERS)
+        check_headers(topic, pairs)
+        return pa.array([[{"key": name, "value": value} for name, value in pairs]] * number, _HEADERS)
+
+
+def _binary(values: Any, what: str) -> pa.Array:  # noqa: ANN401 - as in send
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    array = values if isinstance(values, pa.Array) else pa.array(values)
+    kind = array.type
+    if pa.types.is_binary(kind):
+        return array
+    if any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_large_binary)):
+        return array.cast(pa.binary())
+    if pa.types.is_null(kind):
+        return pa.nulls(len(array), pa.binary())
+    raise TypeError(f"{what} must be binary or string, got {kind}")
