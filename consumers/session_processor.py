@@ -50,10 +50,11 @@ class SessionProcessor(Processor):
         finally:
             self._free.append(session)
 
-    def _prepare(self, unit: Unit, message: Message) -> Record | Failure:
+    def prepare(self, unit: Unit, message: Message) -> Record | Failure:
+        """See :class:`consumers.processor.Processor`."""
         session = self._here()
         session.current = None
-        record = super()._prepare(unit, message)
+        record = super().prepare(unit, message)
         if isinstance(record, Failure):
             return record
         return SessionRecord.of(record, session.begin(unit.lane, message))

@@ -18,6 +18,7 @@ from consumers.clock import monotonic_s
 from pipeline.errors import StreamHaltedError, StreamRefusedError
 from topology.settings import Settings
 from transport.errors import ReaderError, TransportError
+from transport.owners import Owners
 from transport.protocols import Partition
 from transport.reader import Reader
 
@@ -32,6 +33,9 @@ _JOIN_S: Final = 120.0
 
 _SETTLE_S: Final = 15.0
 """So long a group may take to give everything to its only member."""
+
+_LOST_S: Final = 2.0
+"""After that what another member has got is not coming back by itself."""
 
 _CLASSIC: Final = {"group.protocol": "classic"}
 """Only there a second driver can take the first one's place at once."""
@@ -57,6 +61,8 @@ class Membership:
         self._ended = threading.Event()
         self._since_s = 0.0
         """Since when something is missing; 0 = nothing is."""
+
+        self._patience_s = _SETTLE_S
 
     @property
     def joined(self) -> bool:
@@ -84,6 +90,16 @@ class Membership:
                 raise self._failure
             return self._member
 
+    def check(self) -> None:
+        """See whether it still stands.
+
+        Raises:
+            StreamHaltedError, TransportError: it was lost to another driver or to workers.
+        """
+        with self._changed:
+            if self._failure is not None:
+                raise self._failure
+
     def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         """See :class:`transport.protocols.Listener`; nothing is read by it."""
         self._fresh.update(partitions)
@@ -110,6 +126,7 @@ class Membership:
                 while not self._ended.is_set():
                     reader.fetch(1, _POLL_S)
                     self._look(reader)
+                reader.leave()  # a static member would keep everything until its session ends
             finally:
                 reader.close()
         except (TransportError, StreamHaltedError) as error:
@@ -126,9 +143,8 @@ class Membership:
         if self._fresh:
             reader.pause(self._fresh)
             self._fresh = set()
-        whole = self._owned >= self._wanted
-        if whole:
-            self._since_s = 0.0
+        if self._owned >= self._wanted:
+            self._since_s, self._patience_s = 0.0, _LOST_S
             member = reader.group_metadata()
             with self._changed:
                 if self._member != member:
@@ -137,7 +153,7 @@ class Membership:
         elif self._owned or self._since_s:
             now_s = monotonic_s()
             self._since_s = self._since_s or now_s
-            if now_s - self._since_s > _SETTLE_S:
+            if now_s - self._since_s > self._patience_s:
                 others = sorted(self._wanted - self._owned)
                 raise StreamHaltedError(
                     f"{others[0].topic}-{others[0].number} and {len(others) - 1} others are with other members "
@@ -156,6 +172,22 @@ class Membership:
 
 _END: Final = -1
 """Kafka's own number for a partition's end."""
+
+
+def refuse_members(settings: Settings) -> None:
+    """Refuse to join a group that workers are in: each would have a part of it.
+
+    Raises:
+        StreamRefusedError: names them and the mend.
+        TransportError: the cluster does not answer.
+    """
+    others = sorted(Owners(settings.kafka).names(settings.group) - {f"{settings.group}.{NAME}"})
+    if others:
+        raise StreamRefusedError(
+            f"group {settings.group} has {len(others)} member(s) already ({', '.join(others[:3])}): a group is served "
+            "by workers or by one query; stop the workers first (one that was killed is a member until its session "
+            "ends, by default after 45 s)"
+        )
 
 
 @contextmanager

@@ -26,6 +26,19 @@ def topics_of(settings: Settings) -> list[str]:
     return [name for each in settings.sources for name in (each.topic, naming.ready_topic(each.topic))]
 
 
+def partition_counts(settings: Settings) -> dict[str, int]:
+    """Of every topic of the cluster.
+
+    Raises:
+        ReaderError: the broker does not tell.
+    """
+    reader = Reader(consumer_config(settings.kafka, group=settings.group, instance=None))
+    try:
+        return reader.partition_counts()
+    finally:
+        reader.close()
+
+
 def start_offsets(settings: Settings, wanted: frozenset[Partition]) -> dict[Partition, int]:
     """Where each partition is read from.
 

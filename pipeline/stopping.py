@@ -11,6 +11,8 @@ from datetime import timedelta
 from types import FrameType
 from typing import Final
 
+from pipeline.errors import StreamHaltedError
+
 _log = logging.getLogger(__name__)
 
 _LEAVING_S: Final = 3.0
@@ -47,14 +49,24 @@ class Stop:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """A micro-batch is under way. Once the end is asked for none begins: its thread waits to be interrupted."""
+        """A micro-batch is under way. Once the end is asked for none begins: its thread waits until all is over.
+
+        Raises:
+            StreamHaltedError: all is over.
+        """
         if self._wanted.is_set():
             self._over.wait(self._timeout_s + _LEAVING_S)
+            raise StreamHaltedError("stopped before the micro-batch began")
         self._idle.clear()
         try:
             yield
         finally:
             self._idle.set()
+
+    def over(self) -> None:
+        """Nobody has to be waited for any more."""
+        self._wanted.set()
+        self._over.set()
 
     def let_finish(self) -> bool:
         """Wait for the micro-batch under way, at most for the given time; whether it has ended."""
@@ -73,7 +85,10 @@ def stopped_by_signals(timeout: timedelta, given: Stop | None) -> Iterator[Stop]
         given: one that somebody else asks, which signals have nothing to do with.
     """
     if given is not None:
-        yield given
+        try:
+            yield given
+        finally:
+            given.over()
         return
     stop = Stop(timeout)
 
@@ -87,5 +102,6 @@ def stopped_by_signals(timeout: timedelta, given: Stop | None) -> Iterator[Stop]
         yield stop
         _log.info("stopped")
     finally:
+        stop.over()
         for number, handler in before.items():
             signal.signal(number, handler)

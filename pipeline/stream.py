@@ -8,49 +8,44 @@ what to look at next: whatever it repeats is skipped.
 from __future__ import annotations
 
 import logging
-import secrets
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from consumers.clock import monotonic_s
-from consumers.errors import ConsumersError, HaltedError
+from consumers.errors import ConsumersError
 from consumers.logs import TEXT, form_for_children
 from consumers.observer import Observer
-from consumers.patience import Patience
+from pipeline import table
+from pipeline.checkpoint import refuse_gaps
 from pipeline.errors import PipelineError, StreamHaltedError
 from pipeline.handler_process import HandlerProcess
 from pipeline.kafka_options import kafka_options
-from pipeline.membership import Membership, membership
+from pipeline.membership import Membership, membership, refuse_members
+from pipeline.micro_batches import MicroBatches, first_line
 from pipeline.session import spark_session
 from pipeline.setup import Setup
-from pipeline.start import as_json, partitions_of, start_offsets, topics_of
+from pipeline.start import as_json, partition_counts, partitions_of, start_offsets, topics_of
 from pipeline.stopping import Stop, stopped_by_signals
 from pipeline.stream_rules import refuse_what_means_nothing
-from pipeline.summary import Ended, Summary, together
-from pipeline.task import RESULT, Task
-from pipeline.task_plan import TaskPlan
 from pipeline.watch import Watch, is_resting, listening, watching
 from topology.errors import TopologyError
 from topology.pipeline_settings import PipelineSection
 from topology.settings import Settings
-from transport.client_config import consumer_config
 from transport.errors import TransportError
 from transport.preflight import verify
-from transport.protocols import Partition
-from transport.reader import Reader
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.2
-_AGAIN_S: Final = 1.0
-_OUR_MODULES: Final = ("consumers.", "transport.", "topology.", "serdes.", "pipeline.")
 _OUR_ERRORS: Final = (ConsumersError, PipelineError, TopologyError, TransportError)
 
 
@@ -79,6 +74,7 @@ def run_stream(
         HaltedError, StreamHaltedError, TransportError: it could not go on.
     """
     section = refuse_what_means_nothing(settings)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     options = kafka_options(settings.kafka)
     # At the end of the path: a package of the user's must not hide one of ours or of the installation.
     if str(base) not in sys.path:
@@ -86,197 +82,122 @@ def run_stream(
     setup = Setup(settings, base, tuple(sys.path), logging.getLogger().level, form_for_children(TEXT))
     HandlerProcess(setup).close()
     verify(settings)
-    counts = _partition_counts(settings)
+    counts = partition_counts(settings)
+    if section.sink is not None:
+        table.refuse(section.sink, counts)
+    refuse_members(settings)
     wanted = partitions_of(settings, counts)
-    with (
-        stopped_by_signals(settings.limits.shutdown_timeout, stop) as ending,
-        watching(settings, observer) as watch,
-        membership(settings, wanted) as member,
-    ):
+    with ExitStack() as stack:
+        ending = stack.enter_context(stopped_by_signals(settings.limits.shutdown_timeout, stop))
+        watch = stack.enter_context(watching(settings, observer))
+        member = stack.enter_context(membership(settings, wanted))
         starts = start_offsets(settings, wanted)
-        options["startingOffsets"] = as_json(starts)
         watch.begins_at(starts)
-        batches = MicroBatches(setup, member, counts, watch, ending)
-        if session is not None:
-            _query(session, settings, section, options, base, batches, available_now=available_now)
+        spark = {
+            "spark.log.level": "DEBUG" if _log.isEnabledFor(logging.DEBUG) else "ERROR",
+            **table.session_settings(section.sink),
+            **{name: _text(value) for name, value in section.spark.items()},
+        }
+        own = nullcontext(session) if session is not None else spark_session(settings.group, spark)
+        session = stack.enter_context(own)
+        folder = _folder(section.checkpoint, base)
+        refuse_gaps(session, settings, f"{folder}/stream", starts)
+        batches = MicroBatches(setup, member, counts, watch.observer, ending)
+        handling = _handling(session, settings, section, {**options, "startingOffsets": as_json(starts)}, batches)
+        queries = [(handling.option("checkpointLocation", f"{folder}/stream"), section.trigger)]
+        if section.sink is not None:
+            path = _folder(section.sink.path, base)
+            appending = table.appending(session, options, section.sink, path, f"{folder}/table")
+            queries.append((appending, section.sink.trigger))
+        _log.info("the query of group %s reads %s", settings.group, ", ".join(topics_of(settings)))
+        with _told_by(batches):
+            _Turning(session, ending, watch, member).run(queries, available_now=available_now)
+
+
+class _Turning:
+    """The driver's main thread: starts the queries, looks after them, and stops them."""
+
+    def __init__(self, session: SparkSession, stop: Stop, watch: Watch, member: Membership) -> None:
+        self._session = session
+        self._stop = stop
+        self._watch = watch
+        self._member = member
+
+    def run(self, queries: list[tuple[DataStreamWriter, timedelta]], *, available_now: bool) -> None:
+        """Until one of the queries ends, or all are to; the first one is what the watch is told of."""
+        if available_now:
+            for number, (writer, _) in enumerate(queries):  # the second one reads what the first has written
+                if not self._stop.wanted:
+                    self._look_after([writer.trigger(availableNow=True).start()], watched=number == 0)
             return
-        with spark_session(settings.group, {name: _text(value) for name, value in section.spark.items()}) as own:
-            _query(own, settings, section, options, base, batches, available_now=available_now)
+        started = []
+        try:
+            for writer, every in queries:
+                milliseconds = round(every.total_seconds() * 1000)
+                started.append(writer.trigger(processingTime=f"{milliseconds} milliseconds").start())
+            self._look_after(started, watched=True)
+        finally:
+            for query in started:
+                query.stop()
+
+    def _look_after(self, queries: list[StreamingQuery], *, watched: bool) -> None:
+        first = queries[0]
+        with listening(self._session, first, self._watch) if watched else nullcontext():
+            while not any(query.awaitTermination(_LOOK_S / len(queries)) for query in queries):  # type: ignore[arg-type] # a float is taken, too
+                self._member.check()  # between two micro-batches nobody else asks
+                self._watch.turned(member=self._member.joined, resting=lambda: is_resting(first))
+                if self._stop.wanted:
+                    self._watch.health.stopping()
+                    self._stop.let_finish()
+                    for query in queries:
+                        query.stop()
+                    return
 
 
-class MicroBatches:
-    """Runs one micro-batch after the other. Called on Spark's thread."""
-
-    def __init__(self, setup: Setup, member: Membership, counts: Mapping[str, int], watch: Watch, stop: Stop) -> None:
-        self._setup = setup
-        self.member = member
-        self._counts = counts
-        self.watch = watch
-        self.stop = stop
-        self._query = secrets.token_hex(8)
-        self._runners: dict[Partition, str] = {}
-        self._patience = Patience()
-        self.failure: Exception | None = None
-        """Why the query ended, in our own words."""
-
-    def __call__(self, frame: DataFrame, number: int) -> None:
-        """Handle a micro-batch; done again until each of its tasks has come to its end.
-
-        Raises:
-            Exception: the query cannot go on; kept in :attr:`failure`, for Spark makes a long text of it.
-        """
-        with self.stop.busy():
-            try:
-                self._run(frame, number)
-            except Exception as error:
-                self.failure = error
-                raise
-
-    def _run(self, frame: DataFrame, number: int) -> None:
-        begun_s = monotonic_s()
-        member: object = None
-        while True:
-            member = self.member.member(than=member)
-            plan = TaskPlan(self._query, self._setup, member, self._counts, dict(self._runners))
-            try:
-                rows = frame.mapInArrow(Task(plan), RESULT).collect()
-            except Exception as error:
-                if self.stop.wanted:
-                    raise
-                self.member.member()  # if it is lost, that is the reason
-                self._undone(_first_line(error))
-                _log.warning("micro-batch %d is run again: %s", number, _first_line(error))
-                self.stop.wait(_AGAIN_S)
-                member = None
-                continue
-            summaries = [Summary.unpacked(bytes(row.summary)) for row in rows]
-            self._tell(summaries)
-            again = [each for each in summaries if each.ended is Ended.OUTDATED]
-            if not again:
-                self._patience.succeeded()
-                _tell_outcomes(number, monotonic_s() - begun_s, summaries)
-                return
-            self._undone(again[0].cause)
-            _log.warning("micro-batch %d is run again: %s", number, again[0].cause)
-            if self.stop.wait(_AGAIN_S):
-                raise StreamHaltedError("stopped")
-            member = None
-
-    def _undone(self, cause: str) -> None:
-        self.watch.observer.undone(cause)
-        self._patience.undone(cause)
-
-    def _tell(self, summaries: list[Summary]) -> None:
-        for each in summaries:
-            if each.place is not None:
-                self._runners[each.place] = each.runner
-            if each.writes:
-                self.watch.observer.committed(together(each.writes))
-        for each in summaries:
-            if each.ended is Ended.HALTED:
-                raise HaltedError(each.cause)
-            if each.ended is Ended.REPLACED:
-                self.watch.observer.fenced()
-                self.member.member()
-                raise StreamHaltedError(
-                    f"another query of group {self._setup.settings.group} has taken over ({each.cause})"
-                )
+@contextmanager
+def _told_by(batches: MicroBatches) -> Iterator[None]:
+    """Errors in our own words instead of Spark's."""
+    try:
+        yield
+    except _OUR_ERRORS:
+        raise
+    except Exception as error:
+        if isinstance(batches.failure, _OUR_ERRORS):
+            raise batches.failure from None
+        raise StreamHaltedError(f"the query ended: {first_line(error)}") from error
 
 
-def _query(
+def _handling(
     session: SparkSession,
     settings: Settings,
     section: PipelineSection,
     options: Mapping[str, str],
-    base: Path,
-    batches: MicroBatches,
-    *,
-    available_now: bool,
-) -> None:
-    topics = topics_of(settings)
-    frame = records(
+    batches: Callable[[DataFrame, int], None],
+) -> DataStreamWriter:
+    read = (
         session.readStream.format("kafka")
         .options(**options)
-        .option("subscribe", ",".join(topics))
+        .option("subscribe", ",".join(topics_of(settings)))
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "true")
         .option("maxOffsetsPerTrigger", str(section.max_offsets_per_trigger))
         .load()
     )
-    writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", _folder(section.checkpoint, base))
-    if available_now:
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{round(section.trigger.total_seconds() * 1000)} milliseconds")
-    query = writer.start()
-    _log.info("the query of group %s reads %s", settings.group, ", ".join(topics))
-    with listening(session, query, batches.watch):
-        _await(query, batches)
+    return records(read).writeStream.foreachBatch(batches)
 
 
 def records(frame: DataFrame) -> DataFrame:
     """What tasks are given of Spark's Kafka source."""
     from pyspark.sql import functions as F  # noqa: PLC0415 - an optional dependency
 
-    return frame.select(
-        "key",
-        "value",
-        "headers",
-        "topic",
-        "partition",
-        "offset",
-        F.unix_millis("timestamp").alias("timestamp"),
-    )
-
-
-def _await(query: StreamingQuery, batches: MicroBatches) -> None:
-    stop = batches.stop
-    try:
-        while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type] # a float is taken, too
-            batches.watch.turned(member=batches.member.joined, resting=lambda: is_resting(query))
-            if stop.wanted:
-                batches.watch.health.stopping()
-                stop.let_finish()
-                query.stop()
-                return
-    except Exception as error:
-        if batches.failure is not None and isinstance(batches.failure, _OUR_ERRORS):
-            raise batches.failure from None
-        raise StreamHaltedError(f"the query ended: {_first_line(error)}") from error
-
-
-def _tell_outcomes(number: int, seconds: float, summaries: Sequence[Summary]) -> None:
-    """A line of the log for a micro-batch that had records."""
-    found: Counter[str] = Counter()
-    for each in summaries:
-        for write in each.writes:
-            for label, count in write.outcomes.items():
-                found[label.outcome] += count
-    if found:
-        told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(found.items()))
-        more = {"micro_batch": number, "seconds": round(seconds, 3), "outcomes": dict(found)}
-        _log.info("micro-batch %d: %s in %.2f s", number, told, seconds, extra=more)
-
-
-def _partition_counts(settings: Settings) -> dict[str, int]:
-    reader = Reader(consumer_config(settings.kafka, group=settings.group, instance=None))
-    try:
-        return reader.partition_counts()
-    finally:
-        reader.close()
+    timestamp = F.unix_millis("timestamp").alias("timestamp")
+    return frame.select("key", "value", "headers", "topic", "partition", "offset", timestamp)
 
 
 def _folder(path: str, base: Path) -> str:
     """A path of the configuration: as it is if it is one of a file system of its own."""
-    return path if "://" in path or path.startswith("/") else (base / path).as_uri()
+    return path if "://" in path else (base / path).absolute().as_uri()
 
 
 def _text(value: str | float | bool) -> str:  # noqa: FBT001 - a setting
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _first_line(error: BaseException) -> str:
-    """What a person needs of an error of Spark's, which brings the stack of every process it went through."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(_OUR_MODULES)]
-    return (told or lines or [type(error).__name__])[-1 if told else 0][:500]

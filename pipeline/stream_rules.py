@@ -28,8 +28,6 @@ def refuse_what_means_nothing(settings: Settings) -> PipelineSection:
 def _faults(settings: Settings) -> Iterator[str]:
     if settings.mode is not AcknowledgementMode.TRANSACTED:
         yield f"mode is {settings.mode}: a query always writes in transactions; remove it, or write transacted"
-    if settings.pipeline is not None and settings.pipeline.sink is not None:
-        yield "pipeline.sink: this is not there yet; remove it"
     handler = settings.handler
     if handler is None:
         yield "there is no section handler: add 'handler: {callable: package.module:function}'"

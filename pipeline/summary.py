@@ -23,7 +23,10 @@ class Ended(StrEnum):
     """Another driver has taken this one's place in the group."""
 
     OUTDATED = "outdated"
-    """The group has changed, or another task has this partition: the micro-batch is to be run once more."""
+    """The group has changed: the micro-batch is to be run once more, with the membership of then."""
+
+    SUPERSEDED = "superseded"
+    """Another task has this partition: the micro-batch is to be run once more."""
 
 
 @dataclass(frozen=True, slots=True)

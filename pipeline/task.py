@@ -57,8 +57,10 @@ def _summaries(runner: Runner, plan: TaskPlan, batches: Iterator[pa.RecordBatch]
             run.finish()
     except HaltedError as error:
         ended, cause = Ended.HALTED, str(error)
-    except (MembershipOutdatedError, SupersededError) as error:
+    except MembershipOutdatedError as error:
         ended, cause = Ended.OUTDATED, str(error)
+    except SupersededError as error:
+        ended, cause = Ended.SUPERSEDED, str(error)
     except WriterFencedError as error:
-        ended, cause = (Ended.REPLACED if error.as_member else Ended.OUTDATED), str(error)
+        ended, cause = (Ended.REPLACED if error.as_member else Ended.SUPERSEDED), str(error)
     yield Summary(place, ended, cause, runner.name, () if run is None else run.writes)

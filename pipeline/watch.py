@@ -165,8 +165,8 @@ def is_resting(query: StreamingQuery) -> bool:
 
 
 def _offsets(text: str | None) -> dict[Partition, int]:
-    """Offsets as Spark's Kafka source writes them."""
-    found: Mapping[str, Mapping[str, int]] = json.loads(text) if text else {}
+    """Offsets as Spark's Kafka source writes them; of a micro-batch that is run again some are ``null``."""
+    found: Mapping[str, Mapping[str, int]] = (json.loads(text) if text else None) or {}
     return {
         Partition(topic, int(number)): offset for topic, offsets in found.items() for number, offset in offsets.items()
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -14,6 +15,7 @@ from transport.protocols import Partition
 
 _TIMEOUT_S = 10.0
 _SETTLED = {"Stable", "Empty"}
+_STATIC = re.compile(r"(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 class Owners:
@@ -58,3 +60,20 @@ class Owners:
         return self._calls.repeated(
             f"look at the members of group {group}", lambda: self._calls.client.list_groups(group, _TIMEOUT_S)
         )
+
+    def names(self, group: str) -> set[str]:
+        """The members of a group: the names of their processes, or the client's own where they have none.
+
+        Of a group with the new protocol (KIP-848) nothing is told.
+
+        Raises:
+            TransportError: the cluster does not answer, or does not allow it.
+        """
+        described = (each for each in self._described(group) if each.error is None)
+        return {_name(str(member.id)) for each in described for member in each.members}
+
+
+def _name(member_id: str) -> str:
+    """A static member's id is its name and a UUID; the older answer does not have the name itself."""
+    found = _STATIC.match(member_id)
+    return member_id if found is None else found[1]

@@ -34,6 +34,7 @@ PATIENCE_S = 60.0
 """So long a broker that does not answer is asked again: as long as writes may be undone one after the other."""
 
 _AGAIN_S = 0.2
+_LEAVE_S = 2.0
 _Answer = TypeVar("_Answer")
 _PASSING = frozenset(
     {
@@ -274,6 +275,14 @@ class Reader:
             for entry in self._consumer.commit(offsets=offsets, asynchronous=False) or ():
                 if entry.error is not None:
                     raise KafkaException(entry.error)
+
+    def leave(self) -> None:
+        """Give everything back and leave the group for good, also where membership is static; then close it."""
+        self._orphans = None
+        self._consumer.unsubscribe()
+        end = monotonic() + _LEAVE_S
+        while self._consumer.assignment() and monotonic() < end:
+            self._consumer.poll(_AGAIN_S)
 
     def close(self) -> None:
         """Give the assignment back (the listener is told) and leave the group, unless membership is static."""

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,8 @@ def scripted(record: Record, context: Context) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if verb == "exit":
         os._exit(3)
+    if verb == "stall" and context.attempt == 1:
+        time.sleep(60)
     if verb == "sleep":
         time.sleep(float(argument))
     if verb == "quiet":
@@ -36,7 +39,7 @@ def scripted(record: Record, context: Context) -> None:
     value = os.urandom(int(argument)) if verb == "big" else b"%d" % n
     topic = argument if verb == "to" else output_of(record.topic)
     context.send(topic, value, key=record.raw_key)
-    if verb == "raise":
+    if verb == "raise" or (verb == "until" and not Path(argument).exists()):
         raise ValueError(f"record {n} fails")
     if verb == "reject":
         raise Reject(f"record {n} is rejected")

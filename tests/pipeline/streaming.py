@@ -1,5 +1,6 @@
 """A consumer group whose records are handled by a streaming query, in the session that tests share."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.stopping import Stop
 from pipeline.stream import run_stream
-from tests.scenarios.running import Group
+from tests.scenarios.running import COMMAND, Group, Process
 from topology.configuration import load_settings
 
 HANDLER = "tests.pipeline.handlers:scripted"
@@ -52,3 +53,12 @@ def running(group: Group, spark: SparkSession) -> Iterator[None]:
         thread.join(40)
     assert not thread.is_alive()
     assert not failures, failures
+
+
+def start(group: Group, name: str = "query") -> Process:
+    """A query of its own, as the command starts it."""
+    command = [*COMMAND, "pipeline", "stream", "--config", str(group.file), "--set", f"pipeline.checkpoint={name}"]
+    command += ["--set", 'pipeline.spark={"spark.master": "local[2]"}']
+    process = Process(name, command, os.environ, group.folder / f"{name}.log")
+    group.processes.append(process)
+    return process

@@ -5,10 +5,11 @@ from collections import Counter
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline.errors import StreamRefusedError
 from tests.pipeline.streaming import prepare, run
 from tests.scenarios.running import Group, exactly, number
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 def test_each_record_has_one_outcome(spark: SparkSession, group: Group) -> None:
@@ -48,3 +49,47 @@ def test_a_vectorised_handler_fails_single_rows(spark: SparkSession, group: Grou
 
     assert group.outputs() == exactly([*range(301), 303])
     assert sorted(number(record) for record in group.cluster.read(group.tier("5m"))) == [302, 304]
+
+
+def test_the_table_holds_each_output_once(spark: SparkSession, group: Group) -> None:
+    """What handlers send to the outcome topic is appended to a table, each record once, over several runs."""
+    sink = {"topic": group.output, "path": "table"}
+    prepare(group, pipeline={"checkpoint": "checkpoint", "sink": sink})
+    group.send([["ok"]] * 20 + [["reject"]])
+    run(group, spark)
+    group.send([["ok"]] * 10, first=30)
+    run(group, spark)
+
+    rows = spark.read.parquet(str(group.folder / "table")).collect()
+
+    assert Counter(int(row.value) for row in rows) == exactly([*range(20), *range(30, 40)])
+    assert {row.day for row in rows} == {row.timestamp.date() for row in rows}
+
+
+def test_a_replayed_batch_is_not_decided_again(spark: SparkSession, group: Group) -> None:
+    """Spark's last commit is lost and the handler would now decide otherwise: nothing is handled a second time."""
+    prepare(group)
+    group.send([[f"until {group.folder / 'flag'}"]] * 10)
+    run(group, spark)
+    (group.folder / "flag").touch()
+    commits = group.folder / "checkpoint" / "stream" / "commits"
+    (commits / "0").unlink()
+    (commits / ".0.crc").unlink()
+
+    run(group, spark)
+
+    assert (commits / "0").exists(), "the micro-batch was not run again, which this test is about"
+    assert group.outputs() == exactly([])
+    assert len(group.cluster.read(group.tier("200ms"))) == 10
+
+
+def test_a_checkpoint_ahead_of_the_group_is_refused(spark: SparkSession, group: Group) -> None:
+    """Where Spark would begin behind records that nobody has handled, the query is refused and says what to do."""
+    prepare(group)
+    group.send([["ok"]] * 10)
+    run(group, spark)
+    for partition in range(2):
+        group.cluster.commit(group.name, group.source, partition, 0)
+
+    with pytest.raises(StreamRefusedError, match="would be left out"):
+        run(group, spark)

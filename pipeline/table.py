@@ -1,0 +1,84 @@
+"""The table that takes what handlers send to one topic: a second query, which appends each record exactly once.
+
+The first query writes that topic in its transactions; this one reads what is committed there, and Spark's own sinks
+make an append of a micro-batch that is repeated a single one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from pipeline.errors import StreamRefusedError
+from topology.pipeline_settings import SinkSection
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+COLUMNS: Final = ("day", "key", "value", "headers", "partition", "offset", "timestamp")
+"""Of the table."""
+
+_DELTA: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+def refuse(sink: SinkSection, counts: Mapping[str, int]) -> None:
+    """Refuse a table that cannot be written.
+
+    Raises:
+        StreamRefusedError: its topic or its format is not there, or it is divided by a column that it has not.
+    """
+    if sink.topic not in counts:
+        raise StreamRefusedError(f"pipeline.sink: there is no topic {sink.topic}; create it")
+    unknown = [name for name in sink.partition_by if name not in COLUMNS]
+    if unknown:
+        raise StreamRefusedError(
+            f"pipeline.sink.partitionBy: the table has no column {unknown[0]}; it has {', '.join(COLUMNS)}"
+        )
+    if sink.format == "delta" and find_spec("delta") is None:
+        raise StreamRefusedError(
+            "pipeline.sink: format delta needs the package delta-spark; install it, or use parquet"
+        )
+
+
+def session_settings(sink: SinkSection | None) -> dict[str, str]:
+    """What a session needs for it."""
+    return dict(_DELTA) if sink is not None and sink.format == "delta" else {}
+
+
+def appending(
+    session: SparkSession, options: Mapping[str, str], sink: SinkSection, path: str, checkpoint: str
+) -> DataStreamWriter:
+    """The query, ready to be started with a trigger.
+
+    Args:
+        session: to run in.
+        options: of the Kafka source.
+        sink: what is configured.
+        path: of the table.
+        checkpoint: a folder of its own.
+    """
+    read = (
+        session.readStream.format("kafka")
+        .options(**options)
+        .option("subscribe", sink.topic)
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+        .option("failOnDataLoss", "true")
+        .load()
+    )
+    writer = as_table(read).writeStream.format(sink.format).outputMode("append")
+    return writer.option("path", path).option("checkpointLocation", checkpoint).partitionBy(*sink.partition_by)
+
+
+def as_table(records: DataFrame) -> DataFrame:
+    """Records of Kafka as rows of the table."""
+    from pyspark.sql import functions as F  # noqa: PLC0415 - an optional dependency
+
+    return records.select(
+        F.to_date("timestamp").alias("day"), "key", "value", "headers", "partition", "offset", "timestamp"
+    )

@@ -1,0 +1,99 @@
+"""Whatever a record does, the query goes on, and the record has the outcome that it would have with a worker."""
+
+import json
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.errors import StreamRefusedError
+from tests.pipeline.streaming import prepare, run
+from tests.scenarios.cluster import Seen, Sent
+from tests.scenarios.running import Group, exactly, script
+from tests.scenarios.waiting import until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+POLICY = {
+    "redeliveryPolicy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 0, "redeliveryDelay": 300_000},
+}
+TIMES = {"_AMQ_SCHED_DELIVERY", "_AMQ_ACTUAL_EXPIRY"}
+
+
+def test_what_a_record_does_is_its_own_failure(spark: SparkSession, group: Group) -> None:
+    """Past its deadline, dead, too large, to a missing topic: each is one failed delivery, the others succeed."""
+    prepare(group, handler={"deadline": "2s"}, output={"max.message.bytes": "2000"})
+    steps = [["stall"], ["exit"], ["big 9000"], ["to no.such.topic"], ["redeliver"]]
+    group.send([["ok"]] * 20 + steps + [["ok"]] * 20)
+
+    run(group, spark)
+
+    assert group.outputs() == exactly([*range(20), *range(25, 45)])
+    waiting = group.cluster.read(group.tier("200ms"))
+    assert {json.loads(record.value or b"")["n"] for record in waiting} == set(range(20, 25))
+    assert all(record.header("JMSXDeliveryCount") == "1" for record in waiting)
+    assert len(waiting) == 5
+
+
+def test_copies_are_those_of_a_worker(spark: SparkSession, group: Group) -> None:
+    """A worker and a query write the same copies of the same records: topics, partitions, keys, values and headers."""
+    prepare(group, policyEntry=POLICY)
+    group.cluster.produce(group.source, _records())
+    for _ in range(2):
+        run(group, spark)
+    found = _copies(group)
+    other = Group(group.cluster, group.name[:-1] + "z", group.folder / "worker", {})
+    other.folder.mkdir()
+    try:
+        prepare(other, policyEntry=POLICY)
+        group.cluster.produce(other.source, _records())
+        other.worker()
+        until(lambda: len(_copies(other)) >= len(found), "the worker has written as many copies")
+        other.stop()
+        assert _copies(other) == found
+    finally:
+        other.close()
+
+
+def test_a_group_with_workers_is_refused(spark: SparkSession, group: Group) -> None:
+    """While a worker is a member of the group a query is refused, and the worker is not disturbed."""
+    prepare(group, handler={"callable": "tests.scenarios.handlers:scripted"})
+    worker = group.worker()
+    until(lambda: any(group.cluster.members(group.name).values()), "the worker has partitions")
+
+    with pytest.raises(StreamRefusedError, match="stop the workers first"):
+        run(group, spark)
+
+    assert worker.running
+    group.stop()
+
+
+def _records() -> list[Sent]:
+    """One of each kind, to given partitions and with given times."""
+    records = [
+        script(0, ["ok"], partition=0),
+        script(1, ["raise"], partition=1, headers=[("trace", b"t"), ("empty", None)]),
+        script(2, ["reject"], partition=0),
+        script(3, ["raise", "ok"], partition=1),
+        Sent(b"{", b"key", (), 0),
+        Sent(None, None, (("JMSExpiration", b"1"),), 1),
+        script(4, ["raise"], partition=0, headers=[("JMSDeliveryMode", b"PERSISTENT"), ("trace", b"u")]),
+    ]
+    return [
+        Sent(each.value, each.key, each.headers, each.partition, 1_700_000_000_000 + n)
+        for n, each in enumerate(records)
+    ]
+
+
+def _copies(group: Group) -> list[tuple[object, ...]]:
+    """Every copy there is, without names of the group and times of handling."""
+    own = [topic for topic in group.cluster.topics() if group.name in topic and topic != group.source]
+    return sorted((_neutral(group, record) for record in group.cluster.read(*own)), key=repr)
+
+
+def _neutral(group: Group, record: Seen) -> tuple[object, ...]:
+    name = group.name.encode()
+    headers = tuple(
+        (header, "a time" if header in TIMES else value if value is None else value.replace(name, b"GROUP"))
+        for header, value in record.headers
+    )
+    return record.topic.replace(group.name, "GROUP"), record.partition, record.key, record.value, headers
