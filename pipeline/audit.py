@@ -48,6 +48,9 @@ class AuditOptions:
     journal: bool = True
     """False leaves the journal unread: for where it was off for a while."""
 
+    archive: str | None = None
+    """The table of ``redelivery pipeline archive``, a path or URI: a dead letter that is there is not missing."""
+
     listed: int = 20
     """So many findings come with the result."""
 
@@ -100,7 +103,7 @@ def _audited(
 ) -> AuditResult:
     tell("reading copies, dead letters and the journal")
     evidence, journal = Evidence(frames, snapshot), JournalFrames(frames, snapshot)
-    with _kept(evidence.copies()) as said, _kept(journal.ranges()) as ranges:
+    with _kept(evidence.copies(options.archive)) as said, _kept(journal.ranges()) as ranges:
         copies = evidence.attributed(said)
         unattributed = _unattributed(copies, snapshot)
         covered = coverage(ranges, snapshot, ordering)

@@ -58,13 +58,17 @@ class Evidence:
         records = self._frames.records(((source.place, source.first, source.end) for source in ranges), headers=False)
         return self._standing(records.select(*ORIGIN), marks, standings).select(*ORIGIN, "stands")
 
-    def copies(self) -> DataFrame:
+    def copies(self, archive: str | None = None) -> DataFrame:
         """One row for each copy in a tier, a ready topic or a dead-letter topic.
 
-        ``topic, partition, offset`` of the copy, its ``kind`` and timestamp ``at_ms``; ``origin_topic,
-        origin_partition, origin_offset``, null where its headers do not say; ``deliveries``, -1 if unreadable;
-        ``finished``: its reader is done with it; ``late``: it may have come after the commits were looked at;
-        ``expired``; ``redriven``.
+        Args:
+            archive: the table that dead letters have been archived in; those that their topics have no more are added.
+
+        Returns:
+            ``topic, partition, offset`` of the copy, its ``kind`` and timestamp ``at_ms``; ``origin_topic,
+            origin_partition, origin_offset``, null where its headers do not say; ``deliveries``, -1 if unreadable;
+            ``finished``: its reader is done with it; ``late``: it may have come after the commits were looked at;
+            ``expired``; ``redriven``.
         """
         spans = {span.place: (kind, span) for kind in _COPIES for span in self._snapshot.spans[kind]}
         standings = {place: point for place, point in self._snapshot.standings.items() if place in spans}
@@ -73,7 +77,34 @@ class Evidence:
             "topic string, partition int, kind string, early bigint, watermark bigint, seen bigint",
         )
         records = self._frames.records((place, span.start, span.end) for place, (_, span) in spans.items())
-        return self._parsed(self._standing(records, marks, standings))
+        there = self._parsed(self._standing(records, marks, standings))
+        return there if archive is None else there.unionByName(self._archived(archive))
+
+    def _archived(self, path: str) -> DataFrame:
+        """Dead letters that are in the archive, and no more in their topic."""
+        starts = self._frames.local(
+            [(*span.place, span.start) for span in self._snapshot.spans[Kind.LETTER]],
+            "topic string, partition int, start bigint",
+        )
+        letters = self._frames.table(path).where(F.col("origin_group") == self._snapshot.group)
+        gone = letters.join(F.broadcast(starts), ["topic", "partition"]).where(F.col("offset") < F.col("start"))
+        return (
+            gone.select(
+                *ORIGIN,
+                F.lit(str(Kind.LETTER)).alias("kind"),
+                F.unix_millis("dead_lettered_at").alias("at_ms"),
+                F.lit(False).alias("late"),  # noqa: FBT003 - a literal
+                F.col("origin_address").alias("origin_topic"),
+                "origin_partition",
+                "origin_offset",
+                F.coalesce(F.col("delivery_count").cast("bigint"), F.lit(-1)).alias("deliveries"),
+                F.col("expiration").isNotNull().alias("expires"),
+                F.col("actual_expiry").isNotNull().alias("expired"),
+                F.lit(False).alias("redriven"),  # noqa: FBT003
+            )
+            .withColumn("finished", F.col("expires") & self._is_moved())
+            .select(*_COPY)
+        )
 
     def _parsed(self, placed: DataFrame) -> DataFrame:
         """Headers into columns."""

@@ -54,6 +54,8 @@ class Frames:
         if not starts:
             return self.local([], _RECORD)
         options = {
+            # Where a range ends in markers of transactions, its task asks once more, for nothing.
+            "kafka.fetch.max.wait.ms": "20",
             **self._options,
             "kafka.isolation.level": "read_committed",
             "failOnDataLoss": "true",
@@ -68,6 +70,18 @@ class Frames:
             .load()
             .select(*_COLUMNS, F.col("headers") if headers else F.lit(None).alias("headers"))
         )
+
+    def table(self, path: str) -> DataFrame:
+        """A table of a lake: Delta if it is one, else Parquet."""
+        # Delta reads its own tables only; a Parquet table has no log.
+        kind = "delta" if self._exists(f"{path.rstrip('/')}/_delta_log") else "parquet"
+        return self._spark.read.format(kind).load(path)
+
+    def _exists(self, path: str) -> bool:
+        jvm: Any = self._spark._jvm  # noqa: SLF001 - the only way to ask the file systems that Spark knows
+        place = jvm.org.apache.hadoop.fs.Path(path)
+        configuration = self._spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+        return bool(place.getFileSystem(configuration).exists(place))
 
     def local(self, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
         """Rows of ours. Through Arrow they are a part of the plan, so that Spark leaves out what is empty."""

@@ -144,6 +144,7 @@ class Team:
             "kafka": kafka,
             "sources": [{"topic": self.source}],
             "handler": how,
+            "journal": options.journal,
             **sections,
         }
         # JSON is YAML.

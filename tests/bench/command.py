@@ -36,6 +36,9 @@ def bench(
     persist_counts: Annotated[
         bool, typer.Option("--persist-counts", help="with handler.persistDeliveryCountBeforeDelivery")
     ] = False,
+    journal: Annotated[
+        bool, typer.Option("--journal", help="with the journal; W0: in turns with runs without it")
+    ] = False,
     fail_ratio: Annotated[float, typer.Option(min=0.01, max=1, help="W1: share that fails once")] = 1.0,
     pending: Annotated[int, typer.Option(min=100, help="W3: records that wait")] = 50_000,
     rate: Annotated[int, typer.Option(min=1, help="release: records per second")] = 1000,
@@ -60,6 +63,7 @@ def bench(
         slots=slots,
         output=output,
         persist_counts=persist_counts,
+        journal=journal,
         fail_ratio=fail_ratio,
         pending=pending,
         rate=rate,

@@ -16,6 +16,7 @@ class Options:
     slots: int = 1
     output: bool = False
     persist_counts: bool = False
+    journal: bool = False
     fail_ratio: float = 1.0
     pending: int = 50_000
     rate: int = 1000

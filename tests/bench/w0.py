@@ -26,9 +26,13 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     batch = max(tried, key=lambda size: tried[size])
     limits = {size: [tried[size]] for size in {batch, OWN_BATCH}}
     runs = []
+    without_journal = []
     for turn in range(options.repeat):
         bed.say(f"worker, {turn + 1} of {options.repeat}")
         runs.append(_worker(bed, n, source, options))
+        if options.journal:
+            bed.say(f"worker without a journal, {turn + 1} of {options.repeat}")
+            without_journal.append(_worker(bed, n, source, options.with_changes(journal=False)))
         bed.say(f"bare loop, {turn + 1} of {options.repeat}")
         for size, found in limits.items():
             found.append(bed.act(**bare, source=source, n=n, batch=size)["records_per_s"])
@@ -39,7 +43,9 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
         mode=options.mode,
         params={
             "n": n,
-            **options.params("value_bytes", "keys", "partitions", "slots", "output", "persist_counts", "repeat"),
+            **options.params(
+                "value_bytes", "keys", "partitions", "slots", "output", "persist_counts", "journal", "repeat"
+            ),
         },
         records_per_s=round(rate),
         baseline=Baseline(name=f"{name}, batches of {batch}", records_per_s=round(limit)),
@@ -55,8 +61,21 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
             "baseline_runs": [round(each) for each in limits[batch]],
             "baseline_by_batch": {str(size): round(each) for size, each in tried.items()},
             "ratio_at_same_batch": round(rate / median(limits[OWN_BATCH]), 3),
+            **_cost_of_the_journal(runs, without_journal),
         },
     )
+
+
+def _cost_of_the_journal(runs: list[dict[str, Any]], without: list[dict[str, Any]]) -> dict[str, object]:
+    """Each run beside the one that followed it; empty where none did."""
+    if not without:
+        return {}
+    pairs = list(zip(runs, without, strict=True))
+    return {
+        "runs_without_journal": [round(run["records_per_s"]) for run in without],
+        "journal_ratio": round(median(own["records_per_s"] / other["records_per_s"] for own, other in pairs), 3),
+        "journal_cpu_us": round(median(own["cpu_us"] - other["cpu_us"] for own, other in pairs), 2),
+    }
 
 
 def _worker(bed: Bed, n: int, source: str, options: Options) -> dict[str, Any]:
