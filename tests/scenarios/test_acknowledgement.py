@@ -71,7 +71,7 @@ def test_client_acknowledges_whatever_the_session_was_given(group: Group) -> Non
     until(lambda: _committed(group) == 10, "all ten are acknowledged")
     assert group.outputs() == exactly(range(10))
 
-    group.send([["leave", "ack"], ["leave", "leave"], ["recover", "ack"]], first=10)
+    group.send([["leave", "ack"], ["leave", "ack"], ["recover", "ack"]], first=10)  # in whatever order they come again
     until(lambda: group.deliveries.counts()[12] == 2, "the session is recovered")
     group.settle()
     assert group.outputs() == exactly(range(13))
