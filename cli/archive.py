@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +14,7 @@ from cli.archive_view import print_pending, print_run
 from cli.first_process import heed_signals
 from cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
 from cli.output import stderr
-from cli.spark import SparkSettings, spark_settings
+from cli.spark import SparkSettings, spark_settings, table_place
 from pipeline.table_format import TableFormat, session_settings
 from topology.durations import parse_duration
 
@@ -61,7 +60,7 @@ def archive(
     to = Archive(
         settings=settings,
         codecs=SourceCodecs.of(settings, config.absolute().parent),
-        output=output if "://" in output else str(Path(output).absolute()),
+        output=table_place(output),
         format=table,
         batch=batch,
     )

@@ -18,10 +18,12 @@ from cli.options import (
     Overrides,
     load,
 )
+from cli.report import report
 
 app = typer.Typer(help="Jobs that run on Spark.", no_args_is_help=True)
 app.command()(archive)
 app.command()(audit)
+app.command()(report)
 
 
 @app.command()

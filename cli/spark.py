@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,11 @@ SparkSettings = Annotated[
     list[str] | None,
     typer.Option("--spark", metavar="NAME=VALUE", help="A setting of Spark's own; may be given several times."),
 ]
+
+
+def table_place(given: str) -> str:
+    """A table as Spark has to be told of it: a path from here on is made whole, a URI stays as it is."""
+    return given if "://" in given else str(Path(given).absolute())
 
 
 def spark_settings(settings: Settings, given: list[str] | None, level: LogLevel) -> dict[str, str]:

@@ -26,6 +26,7 @@ _KINDS = (
         ("no plane N515MQ", "no plane <id>"),
         ("line 12, column 7", "line <number>, column <number>"),
         ("took 1,250.5 ms", "took <number> ms"),
+        ("branch -7 of 2-3", "branch <number> of <number>-<number>"),
         ("order 6f1c8a52-0b0e-4a39-93f1-cc2b8f2f6d11 is gone", "order <uuid> is gone"),
         ("at 2026-03-01T12:00:00.123Z and 2026-03-01", "at <time> and <time>"),
         ("at 2026-03-01 12:00:00,123 +02:00", "at <time>"),

@@ -1,0 +1,123 @@
+"""A report counts what is there, and what strangers write into records cannot harm who reads it."""
+
+import json
+import re
+from functools import partial
+from html.parser import HTMLParser
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from pyspark.sql import SparkSession
+
+from pipeline.archive import Archive, archive_session, run_archive
+from pipeline.report import Request, Tables, make_report
+from pipeline.report_page import page
+from tests.pipeline.letters import FIRST_MS, KEPT, letter, settings_of
+from tests.scenarios.cluster import Cluster, Sent
+from tests.scenarios.waiting import until
+from topology.decision import Failure, FailureKind, Retry
+from topology.headers import ready_headers, retry_headers
+from topology.lineage import Lineage
+
+_HOUR_MS = 3_600_000
+_SCRIPT = '<script>alert(1)</script> $x^2$ \u202e "q" </svg>'
+
+
+class _Tags(HTMLParser):
+    """Notes what a browser would find."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.links += [value or "" for name, value in attrs if name in {"src", "href", "xlink:href", "onload"}]
+
+
+def _failure(exception: str, message: str) -> Failure:
+    return Failure(FailureKind.RAISED, exception, message)
+
+
+def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> None:
+    """Letters that are archived and those that are not count once each; without a journal the topics tell of recovery.
+
+    A record recovers if it was retried, is no letter and does not wait; what waits is what the group has not consumed.
+    """
+    session, source, other = archive_session(spark), f"{unique}.orders", f"{unique}.bills"
+    settings = settings_of(cluster, unique, source, other)
+    tier, ready = f"{unique}.retry.1s", f"{unique}.ready.{source}"
+    cluster.create(f"DLQ.{source}", f"DLQ.{other}", tier, ready, config=KEPT)
+    cluster.produce(f"DLQ.{source}", [letter(source, number, deliveries=3) for number in range(3)])
+    archive = Archive.of(settings, tmp_path, str(tmp_path / "table"))
+    run_archive(session, archive)
+    hostile = _failure(f"E{_SCRIPT}", _SCRIPT)
+    cluster.produce(f"DLQ.{source}", [letter(source, 3, deliveries=3, at_ms=FIRST_MS + 5 * _HOUR_MS)])
+    cluster.produce(f"DLQ.{other}", [letter(other, 0, deliveries=1, failure=hostile, headers=[("x", b"\x00")])])
+    # 10 recovered after its first redelivery, 11 is ready for its second, 12 waits for its first; 0 died.
+    cluster.produce(tier, [_retry(source, number, 1) for number in (0, 10, 11, 12)])
+    cluster.produce(ready, [_ready(source, number, 1) for number in (0, 10, 11)] + [_ready(source, 11, 2)])
+    for group, topic in ((f"{unique}.scheduler", tier), (unique, ready)):
+        until(partial(_commit, cluster, group, topic), f"{group} has an offset")
+    request = Request(settings=settings, archive=archive.output, output=tmp_path / "report", form=Tables.JSON)
+
+    report = make_report(session, request, FIRST_MS)
+
+    assert (report.letters, report.origins, report.unit) == (5, 2, "hour")
+    assert [(row["origin"], row["letters"]) for row in report.by_origin] == [(source, 4), (other, 1)]
+    assert [(row["deliveries"], row["letters"]) for row in report.by_attempt] == [(3, 4), (1, 1)]
+    assert sum(row["letters"] for row in report.trend) == 5
+    first, second = report.fingerprints
+    assert (first["letters"], first["normal_message"], first["exception"]) == (4, "no plane <number>", "KeyError")
+    assert {sample["key"] for sample in first["samples"]} <= {f"key-{number}" for number in range(4)}
+    assert (report.failed, report.recovered, report.journal, report.acked) == (8, 1, False, None)
+    curve = [(row["attempt"], row["reached"], row["recovered"], row["dead"]) for row in report.survival]
+    assert curve == [(1, 8, 0, 1), (2, 7, 1, 0), (3, 5, 0, 4)]
+    assert [(row["records"], row["in_tiers"], row["ready"]) for row in report.pending] == [(2, 1, 1)]
+    assert report.pending[0]["oldest_message_id"] == f"{source}-0@11"
+    written = [
+        json.loads(line)
+        for path in (tmp_path / "report/by_origin").glob("*.json")
+        for line in path.read_text().splitlines()
+    ]
+    assert [row["letters"] for row in written] == [4, 1]
+    _is_harmless(page(report), second["exception"])
+
+
+def _is_harmless(text: str, exception: str) -> None:
+    assert "<script>" in exception  # it did get that far
+    found = _Tags()
+    found.feed(text)
+    assert found.tags.isdisjoint({"script", "img", "iframe", "link", "object", "embed"})
+    assert all(link.startswith("#") for link in found.links)
+    assert not re.findall(r"url\((?!#)", text)
+    assert "&lt;script&gt;" in text
+
+
+def _commit(cluster: Cluster, group: str, topic: str) -> bool:
+    """Whether the group's coordinator took the offset; on a fresh broker it is not there at once."""
+    try:
+        cluster.commit(group, topic, 0, 3)
+    except (AssertionError, KafkaException):
+        return False
+    return True
+
+
+def _retry(source: str, offset: int, deliveries: int) -> Sent:
+    lineage = Lineage(source, 0, offset, FIRST_MS + offset, deliveries)
+    return Sent(b"{}", b"k", retry_headers(lineage, "billing", [], Retry(1000, FIRST_MS + 1000)), 0, FIRST_MS)
+
+
+def _ready(source: str, offset: int, deliveries: int) -> Sent:
+    return Sent(b"{}", b"k", ready_headers(_retry(source, offset, deliveries).headers), 0, FIRST_MS + 1000 * deliveries)
+
+
+def test_a_report_of_nothing_has_a_page(spark: SparkSession, cluster: Cluster, unique: str) -> None:
+    """Where there are no topics and no letters, the page says so instead of failing."""
+    settings = settings_of(cluster, unique, f"{unique}.orders")
+
+    report = make_report(archive_session(spark), Request(settings=settings), FIRST_MS)
+
+    assert (report.letters, report.failed, report.curve) == (0, 0, [])
+    assert "nothing waits" in page(report)
