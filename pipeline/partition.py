@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from functools import partial
 from threading import Event
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from consumers.assignment import lineage_of
 from consumers.batch import Batch, Owner
@@ -32,7 +34,7 @@ from transport.errors import (
     WriteUndoneError,
 )
 from transport.message_headers import UnreadableHeadersError, headers_of
-from transport.protocols import Message, Partition
+from transport.protocols import Message, Partition, Written
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +49,13 @@ _AGAIN_S: Final = 0.2
 
 class SupersededError(TransportError):
     """Another task has this partition, or has had it meanwhile. The micro-batch is to be run once more."""
+
+
+class _UnderWay(NamedTuple):
+    batch: Batch
+    points: Mapping[Partition, Checkpoint]
+    units: list[RowsUnit]
+    write: Future[Written]
 
 
 class PartitionRun:
@@ -80,6 +89,15 @@ class PartitionRun:
         self._units: list[RowsUnit] = []
         """What the next write consists of, to make it anew if it is undone."""
 
+        self._under_way: _UnderWay | None = None
+        """The write that is being made while more is handled."""
+
+        self._refused: list[tuple[Owner | None, str]] = []
+        """Copies that the broker refused, and why."""
+
+        self._in_hand: list[int] = []
+        """Offsets that are seen and being handled; some have their outcome already."""
+
         self._patience = Patience()
         self._begun_s = monotonic_s()
         self._open(runner.committed(place))
@@ -92,8 +110,10 @@ class PartitionRun:
             TransportError: see :meth:`finish`.
         """
         for first in range(0, len(rows), self._run):
-            for fresh in self._unfinished(rows[first : first + self._run]):
-                self._handle(fresh)
+            runs = list(self._unfinished(rows[first : first + self._run]))
+            self._in_hand = [offset for run in runs for offset in run.offsets()]
+            for run in runs:
+                self._handle(run)
 
     def finish(self) -> None:
         """Write what is left.
@@ -104,7 +124,13 @@ class PartitionRun:
             MembershipOutdatedError, WriterFencedError: of the driver's membership.
         """
         if self._batch.size:
-            self._write()
+            self._begin()
+        self._settle()
+
+    def abandon(self) -> None:
+        """Wait for a write that is under way, whatever comes of it: who reads the group's offset next finds out."""
+        if self._under_way is not None:
+            wait([self._under_way.write])
 
     def _open(self, committed: Checkpoint | None) -> None:
         """Begin at a commit, with nothing to be written."""
@@ -149,7 +175,9 @@ class PartitionRun:
             self._batch.add(unit)
             full = self._batch.size >= self._limit or monotonic_s() - self._begun_s > _WRITE_AFTER_S
             if full or self._batch.halts:
-                self._write()
+                self._begin()
+            if done.critical:
+                self._settle()
 
     def _unit(self, rows: Rows, done: Done) -> RowsUnit:
         lineages = list(done.lineages)
@@ -172,48 +200,98 @@ class PartitionRun:
             tables=list(done.emitted),
         )
 
+    def _begin(self) -> None:
+        """Begin to write the batch, once the last one is written; meanwhile the next records are handled."""
+        self._settle()
+        if not self._batch.size:
+            return
+        batch, self._batch = self._batch, Batch(self._runner.shared)
+        units, self._units = self._units, []
+        points = batch.checkpoints()
+        batch.close()
+        write = self._runner.beside.submit(self._writer.write, batch.copies, points, member=self._plan.member)
+        self._under_way = _UnderWay(batch, points, units, write)
+
+    def _settle(self) -> None:
+        """See the write under way to its end. If it is undone, all that there is is written before more is handled."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is None:
+            return
+        if self._ends(under_way.batch, under_way.points, under_way.write.result):
+            return
+        self._units = under_way.units + self._units
+        if self._done_after_all(under_way.points[self._place], under_way.units):
+            self._end(under_way.batch, under_way.points[self._place], 0.0)
+        elif self._batch.size:
+            self._write()
+
     def _write(self) -> None:
-        """Write the batch, until it is written."""
+        """Write the batch here and now, until it is written."""
         while True:
-            batch = self._batch
+            batch, units = self._batch, self._units
             points = batch.checkpoints()
             batch.close()
-            try:
-                written = self._writer.write(batch.copies, points, member=self._plan.member)
-            except WriteRefusedError as error:
-                for refusal in error.refusals:
-                    self._judge(batch.owners[refusal.index], refusal.reason)
-                self._note_undone(str(error))
-            except MembershipOutdatedError:
-                raise
-            except WriteUndoneError as error:
-                self._note_undone(str(error))
-                Event().wait(_AGAIN_S)
-            except WriterFencedError as error:
-                if error.as_member or self._fresh:
-                    raise
-                self._writer, self._fresh = self._runner.take_over(self._place, self._writer), True
-            else:
-                self._end(batch, points[self._place], written.seconds)
+            write = partial(self._writer.write, batch.copies, points, member=self._plan.member)
+            self._units = []
+            if self._ends(batch, points, write):
+                self._batch = Batch(self._runner.shared)
                 return
-            if self._done_after_all(points[self._place]):
+            self._units = units
+            if self._done_after_all(points[self._place], units):
+                self._units, self._batch = [], Batch(self._runner.shared)
                 self._end(batch, points[self._place], 0.0)
                 return
 
-    def _done_after_all(self, point: Checkpoint) -> bool:
-        """Go back to what is committed, and make the batch anew, unless it is just that."""
+    def _ends(self, batch: Batch, points: Mapping[Partition, Checkpoint], write: Callable[[], Written]) -> bool:
+        """Whether a write has ended well; if not, what was wrong with it is seen to, as far as it can be."""
+        try:
+            written = write()
+        except WriteRefusedError as error:
+            for refusal in error.refusals:
+                self._refused.append((batch.owners[refusal.index], refusal.reason))
+            self._note_undone(str(error))
+            return False
+        except MembershipOutdatedError:
+            raise
+        except WriteUndoneError as error:
+            self._note_undone(str(error))
+            Event().wait(_AGAIN_S)
+            return False
+        except WriterFencedError as error:
+            if error.as_member or self._fresh:
+                raise
+            self._writer, self._fresh = self._runner.take_over(self._place, self._writer), True
+            return False
+        self._end(batch, points[self._place], written.seconds)
+        return True
+
+    def _done_after_all(self, point: Checkpoint, units: Sequence[RowsUnit]) -> bool:
+        """Go back to what is committed, and make the batch anew from all units, unless that is what was to be written.
+
+        Args:
+            point: what the write would have committed.
+            units: what it consisted of; they are left out if it is done.
+        """
+        refused, self._refused = self._refused, []
+        for owner, reason in refused:
+            self._judge(owner, reason)
         before, committed = self._committed, self._runner.committed(self._place)
         if committed == point:
+            self._units = self._units[len(units) :]
             return True
         if committed != before:
             raise SupersededError(
                 f"{self._place.topic}-{self._place.number} was at {before}, is at {committed}, and not by this task"
             )
-        units = self._units
         self._open(committed)
-        for unit in units:
+        progress = self._assigned.progress
+        for unit in self._units:
             for offset in unit.offsets():
-                self._assigned.progress.see(offset)
+                progress.see(offset)
+        for offset in self._in_hand:
+            if offset >= progress.next_offset:
+                progress.see(offset)
+        for unit in self._units:
             unit.lane = self._lane
             self._batch.add(unit)
         return False
@@ -223,8 +301,6 @@ class PartitionRun:
         self._fresh = True  # it is ours now: whoever fences it from here on has the partition
         self._committed = point
         self.writes.append(batch.committed(seconds))
-        self._units = []
-        self._batch = Batch(self._runner.shared)
         if batch.halts:
             assigned, offset, failure = batch.halts[0]
             place = assigned.partition

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
@@ -41,6 +42,9 @@ class Runner:
         self.routes: dict[str, tuple[Route, bool]] = plan.setup.routes()
         self.handler = HandlerProcess(plan.setup)
         self._reader = Reader(consumer_config(settings.kafka, group=settings.group, instance=None))
+        self.beside = ThreadPoolExecutor(1, "writer")
+        """Makes one write at a time, while the next records are handled."""
+
         self._writers: OrderedDict[Partition, TransactedWriter] = OrderedDict()
         naming = settings.naming()
         self.shared = Shared(
@@ -90,6 +94,7 @@ class Runner:
     def close(self) -> None:
         """Let go of everything."""
         self.handler.close()
+        self.beside.shutdown()
         for writer in self._writers.values():
             self._release(writer)
         self._reader.close()

@@ -18,7 +18,7 @@ from pipeline.rows import by_place
 from pipeline.runner import Runner, the_runner
 from pipeline.summary import Ended, Summary
 from pipeline.task_plan import TaskPlan
-from transport.errors import MembershipOutdatedError, WriterFencedError
+from transport.errors import MembershipOutdatedError, TransportError, WriterFencedError
 from transport.protocols import Partition
 
 RESULT = "summary binary"
@@ -55,12 +55,21 @@ def _summaries(runner: Runner, plan: TaskPlan, batches: Iterator[pa.RecordBatch]
                 run.add(rows)
         if run is not None:
             run.finish()
-    except HaltedError as error:
-        ended, cause = Ended.HALTED, str(error)
-    except MembershipOutdatedError as error:
-        ended, cause = Ended.OUTDATED, str(error)
-    except SupersededError as error:
-        ended, cause = Ended.SUPERSEDED, str(error)
-    except WriterFencedError as error:
-        ended, cause = (Ended.REPLACED if error.as_member else Ended.SUPERSEDED), str(error)
+    except (HaltedError, MembershipOutdatedError, SupersededError, WriterFencedError) as error:
+        ended, cause = _ended(error), str(error)
+    finally:
+        if run is not None:
+            run.abandon()  # of a task that has come to its end there is none
     yield Summary(place, ended, cause, runner.name, () if run is None else run.writes)
+
+
+def _ended(error: HaltedError | TransportError) -> Ended:
+    match error:
+        case HaltedError():
+            return Ended.HALTED
+        case MembershipOutdatedError():
+            return Ended.OUTDATED
+        case WriterFencedError(as_member=True):
+            return Ended.REPLACED
+        case _:
+            return Ended.SUPERSEDED

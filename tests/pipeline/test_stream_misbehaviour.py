@@ -21,7 +21,7 @@ TIMES = {"_AMQ_SCHED_DELIVERY", "_AMQ_ACTUAL_EXPIRY"}
 
 def test_what_a_record_does_is_its_own_failure(spark: SparkSession, group: Group) -> None:
     """Past its deadline, dead, too large, to a missing topic: each is one failed delivery, the others succeed."""
-    prepare(group, handler={"deadline": "2s"}, output={"max.message.bytes": "2000"})
+    prepare(group, handler={"deadline": "2s"}, output={"max.message.bytes": "2000"}, limits={"batch": 5})
     steps = [["stall"], ["exit"], ["big 9000"], ["to no.such.topic"], ["redeliver"]]
     group.send([["ok"]] * 20 + steps + [["ok"]] * 20)
 
