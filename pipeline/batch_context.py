@@ -44,7 +44,7 @@ COLUMNS: Final = pa.schema(
     ]
 )
 
-_HEADERS: Final = COLUMNS.field("headers").type
+HEADERS: Final = COLUMNS.field("headers").type
 
 
 class Emitted(NamedTuple):
@@ -140,12 +140,12 @@ class BatchContext:
         if isinstance(headers, pa.ChunkedArray):
             headers = headers.combine_chunks()
         if isinstance(headers, pa.Array):
-            return headers.cast(_HEADERS)
+            return headers.cast(HEADERS)
         pairs: Sequence[Any] = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
         if not pairs:
-            return pa.nulls(number, _HEADERS)
+            return pa.nulls(number, HEADERS)
         check_headers(topic, pairs)
-        return pa.array([[{"key": name, "value": value} for name, value in pairs]] * number, _HEADERS)
+        return pa.array([[{"key": name, "value": value} for name, value in pairs]] * number, HEADERS)
 
 
 def _binary(values: Any, what: str) -> pa.Array:  # noqa: ANN401 - as in send

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from pipeline.batch_context import Emitted
 from topology.decision import Failure, FailureKind
 from topology.lineage import Lineage
-from transport.protocols import Copy
 
 
 class Done(NamedTuple):
@@ -16,12 +15,11 @@ class Done(NamedTuple):
 
     number: int
     failures: Sequence[tuple[int, Failure]] = ()
-    outputs: Sequence[tuple[int, list[Copy]]] = ()
     lineages: Sequence[Lineage] = ()
     lateness: Sequence[tuple[int, int]] = ()
     seconds: Sequence[float] = ()
     emitted: Sequence[Emitted] = ()
-    """Of a vectorised handler; the rest as of :class:`consumers.unit.Unit`."""
+    """What was emitted; the rest as of :class:`consumers.unit.Unit`."""
 
     @property
     def critical(self) -> bool:

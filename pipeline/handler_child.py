@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -29,14 +30,16 @@ from consumers.logs import log_to_stderr
 from consumers.processor import Processor
 from consumers.routes import Route
 from consumers.unit import Assigned, Unit
+from pipeline.batch_context import HEADERS, Emitted
 from pipeline.done import Done
 from pipeline.rows import Rows
 from pipeline.setup import Setup
 from pipeline.standing import STANDING_BYTES, Standing
 from pipeline.vectorized import VectorRuns
 from serdes.errors import SerdeError
+from topology.headers import HeaderList
 from topology.progress import Progress
-from transport.protocols import Message
+from transport.protocols import Copy, Message
 from transport.topics import TopicDirectory
 
 
@@ -136,11 +139,34 @@ def _told(unit: Unit, first: int) -> Done:
     return Done(
         unit.position - first,
         [(index - first, failure) for index, failure in unit.failures],
-        [(index - first, copies) for index, copies in unit.outputs],
         unit.lineages,
         unit.lateness,
         unit.seconds,
+        list(_columns(unit, first)) if unit.outputs else (),
     )
+
+
+def _columns(unit: Unit, first: int) -> Iterator[Emitted]:
+    """The outputs as Arrow columns, which travel faster than so many objects; in order for each place."""
+    places: defaultdict[tuple[str, int | None], list[tuple[int, Copy]]] = defaultdict(list)
+    for index, copies in unit.outputs:
+        for copy in copies:
+            places[copy.topic, copy.partition].append((index - first, copy))
+    for (topic, partition), found in places.items():
+        columns = [
+            pa.array([row for row, _ in found], pa.int32()),
+            pa.array([copy.key for _, copy in found], pa.binary()),
+            pa.array([copy.value for _, copy in found], pa.binary()),
+            _headers([copy.headers for _, copy in found]),
+        ]
+        yield Emitted(topic, partition, pa.RecordBatch.from_arrays(columns, ["row", "key", "value", "headers"]))
+
+
+def _headers(lists: Sequence[HeaderList | None]) -> pa.Array:
+    if not any(lists):
+        return pa.nulls(len(lists), HEADERS)
+    pairs = [None if not each else [{"key": name, "value": value} for name, value in each] for each in lists]
+    return pa.array(pairs, HEADERS)
 
 
 def _plain(handler: Handler, runner: asyncio.Runner) -> Handler:

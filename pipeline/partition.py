@@ -192,7 +192,7 @@ class PartitionRun:
             cast("list[Message]", rows),
             done.number,
             list(done.failures),
-            list(done.outputs),
+            [],
             lineages,
             list(done.lateness),
             list(done.seconds),

@@ -153,7 +153,6 @@ class _Telling:
         return Done(
             end - begin,
             sorted([*own, *failed], key=lambda entry: entry[0]),
-            (),
             ready.lineages[begin:end],
             [(index - begin, late) for index, late in ready.lateness if begin <= index < end],
             () if seconds is None else (seconds,),

@@ -14,6 +14,7 @@ from consumers.batch import Shared
 from consumers.errors import HaltedError
 from consumers.routes import Waiting
 from pipeline import partition
+from pipeline.batch_context import HEADERS, Emitted
 from pipeline.done import Done
 from pipeline.partition import PartitionRun, SupersededError
 from pipeline.rows import SCHEMA, Rows
@@ -84,12 +85,15 @@ class Handler:
                 yield Done(1, [(0, Failure(FailureKind.CRITICAL, "MemoryError"))])
                 return
             failures = [(n, Failure(FailureKind.RAISED)) for n, offset in enumerate(offsets) if offset in self.failing]
-            outputs = [
-                (n, [Copy("out", None, None, b"%d" % offset)])
-                for n, offset in enumerate(offsets)
-                if offset not in self.failing
+            good = [(n, b"%d" % offset) for n, offset in enumerate(offsets) if offset not in self.failing]
+            columns = [
+                pa.array([n for n, _ in good], pa.int32()),
+                pa.nulls(len(good), pa.binary()),
+                pa.array([value for _, value in good], pa.binary()),
+                pa.nulls(len(good), HEADERS),
             ]
-            yield Done(len(offsets), failures, outputs)
+            table = pa.RecordBatch.from_arrays(columns, ["row", "key", "value", "headers"])
+            yield Done(len(offsets), failures, emitted=[Emitted("out", None, table)])
 
 
 class FakeRunner:
