@@ -36,6 +36,7 @@ def _shown(report: Report) -> str:
 def test_the_object_has_what_programs_ask_for() -> None:
     """All figures, and "ok" where everything is accounted for."""
     assert json.loads(json.dumps(_report().document())) == {
+        "engine": "workers",
         "records_in": 3,
         "outcomes": {
             "acked": 2,
