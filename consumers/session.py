@@ -15,11 +15,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 from consumers.record import Context, Record
+from topology.decision import Failure, FailureKind
 
 if TYPE_CHECKING:
     from consumers.lane import Lane
     from consumers.unit import Assigned
     from transport.protocols import Copy, Message
+
+
+RECOVERED = Failure(FailureKind.REDELIVER, "Recovered", "the session was recovered before this record was acknowledged")
 
 
 class Said(Enum):

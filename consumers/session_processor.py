@@ -8,15 +8,12 @@ from typing import Any
 
 from consumers.processor import Processor
 from consumers.record import Context, Record
-from consumers.session import Said, Session, SessionContext, SessionRecord, Sessions
+from consumers.session import RECOVERED, Said, Session, SessionContext, SessionRecord, Sessions
 from consumers.unit import Unit
 from topology.decision import Failure, FailureKind
 from transport.protocols import Message
 
 _log = logging.getLogger(__name__)
-_RECOVERED = Failure(
-    FailureKind.REDELIVER, "Recovered", "the session was recovered before this record was acknowledged"
-)
 
 
 class SessionProcessor(Processor):
@@ -77,7 +74,7 @@ class SessionProcessor(Processor):
         said = delivered.session.end(delivered)
         if said is None:
             unit.unacknowledged.append((unit.position, delivered))
-        return super()._note(unit, _RECOVERED if said is Said.RECOVERED else None, context, before)
+        return super()._note(unit, RECOVERED if said is Said.RECOVERED else None, context, before)
 
     def _here(self) -> Session:
         session = self._session.get()

@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from consumers.batch import Batch
 from consumers.clock import monotonic_s
 from consumers.lanes import Lanes
-from consumers.session import Delivered, Said, Sessions
+from consumers.session import RECOVERED, Delivered, Said, Sessions
 from consumers.unit import Assigned, Unit
 from topology.decision import Failure, FailureKind
 from topology.lineage import Lineage
@@ -22,10 +22,6 @@ _LOOK_S = 0.02
 
 LONG_S = 60.0
 """After so long without an acknowledgement somebody should know."""
-
-_RECOVERED = Failure(
-    FailureKind.REDELIVER, "Recovered", "the session was recovered before this record was acknowledged"
-)
 
 
 class Unacknowledged:
@@ -101,7 +97,7 @@ class Unacknowledged:
             if delivered.said is Said.ACKNOWLEDGED:
                 batch.acknowledge(assigned, message, lineage, delivered.copies)
             else:
-                batch.settle(assigned, message, lineage, _RECOVERED)
+                batch.settle(assigned, message, lineage, RECOVERED)
         for delivered in early:
             self._sessions.told.put(delivered)
         if self._kept:

@@ -27,22 +27,12 @@ import pyarrow as pa
 
 from consumers.handler import Handler
 from consumers.outputs import check_headers, check_place
+from pipeline.rows import SCHEMA
 from topology.decision import Failure
 from topology.headers import Headers
 from transport.protocols import Topics
 
-COLUMNS: Final = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("attempt", pa.int32()),
-    ]
-)
+COLUMNS: Final = SCHEMA.append(pa.field("attempt", pa.int32()))
 
 HEADERS: Final = COLUMNS.field("headers").type
 
