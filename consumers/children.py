@@ -101,14 +101,15 @@ class Children:
     def _call(self, record: Record, context: Context) -> None:
         child = self._idle.get()
         try:
-            if child is not None and child.dead:  # of what came before: this record has not reached it
+            if child is not None and not child.take(record, context.deliveries):  # it died of what came before
                 _log.warning("an idle process of the handler died, starting another")
                 self._alive.discard(child)
                 child.kill()
                 child = None
             if child is None:
                 child = self._start()
-            outcome = child.run(record, context.deliveries, self._deadline_s)
+                child.take(record, context.deliveries)  # where that fails, it died of this record
+            outcome = child.outcome(record, self._deadline_s)
             if isinstance(outcome, Failure):
                 self._alive.discard(child)
                 child.kill()
@@ -154,10 +155,19 @@ class _Child:
         if problem is not None:
             raise HandlerLoadError(self._target, *problem)
 
-    def run(self, record: Record, deliveries: int, deadline_s: float | None) -> Outcome | Failure:
-        """The outcome of a record, or the failure that this process did not survive, or must not."""
+    def take(self, record: Record, deliveries: int) -> bool:
+        """Hand it a record; false if it is dead, and the handler has not seen the record."""
+        if self.dead:
+            return False
         try:
             self._pipe.send((record, deliveries))
+        except OSError:
+            return False
+        return True
+
+    def outcome(self, record: Record, deadline_s: float | None) -> Outcome | Failure:
+        """The outcome of the record it took, or the failure that this process did not survive, or must not."""
+        try:
             if not self._answers(deadline_s):
                 return deadline_passed(deadline_s)
             answer = self._pipe.recv_bytes()
