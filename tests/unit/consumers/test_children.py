@@ -124,7 +124,7 @@ def test_a_child_that_died_between_two_records_counts_for_neither() -> None:
     with children() as found:
         _, [pid] = delivered(found, "ok")
         psutil.Process(int(pid)).kill()
-        # Its state is "zombie" already while its other threads end; this waits for all of it, and leaves it to be reaped.
+        # Its state is "zombie" already while its threads end; this waits for all of it, and leaves it to be reaped.
         os.waitid(os.P_PID, int(pid), os.WEXITED | os.WNOWAIT)
         failure, [other] = delivered(found, "ok")
         assert failure is None
