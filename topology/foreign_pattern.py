@@ -28,6 +28,7 @@ _PIECE = re.compile(
     |(?P<open>\()
     |(?P<close>\))
     |\{(?P<least>[0-9]+)(?:,[0-9]*)?\}
+    |(?P<brace>\{(?![0-9]*,[0-9]*\}))
     |.
     """,
     re.VERBOSE | re.DOTALL,
@@ -56,7 +57,7 @@ class ForeignPattern:
             if _size(text) > _LARGEST:
                 raise re.error("its repetitions come to more than can be meant", text)
             ascii_only = regex.ASCII if flags & re.ASCII else 0
-            self._pattern = regex.compile(text, regex.VERSION0 | ascii_only)
+            self._pattern = regex.compile(_braces_escaped(text), regex.VERSION0 | ascii_only)
         except (regex.error, RecursionError, OverflowError, ValueError) as error:
             raise re.error(str(error), text) from None
 
@@ -71,6 +72,11 @@ class ForeignPattern:
         except TimeoutError:
             problem = f"cannot be compared with {name[:60]!r} in a second: it repeats what repeats, as (a+)+ does"
             raise MatchError(self._shown, problem) from None
+
+
+def _braces_escaped(text: str) -> str:
+    """With braces that repeat nothing written as the characters they are: to ``regex`` they mean more."""
+    return _PIECE.sub(lambda piece: r"\{" if piece["brace"] else piece[0], text)
 
 
 def _size(text: str) -> int:

@@ -4,7 +4,7 @@ import re
 from time import perf_counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from topology.configuration import ConfigurationError, load_settings
@@ -53,9 +53,12 @@ def test_honest_patterns_are_not_refused(text: str) -> None:
 
 
 @given(
-    st.text("ab.*+?|()[]^{}2,\\dw-", max_size=12),
+    st.text("ab.*+?|()[]^{}2,\\dei<w-", max_size=12),
     st.lists(st.text("ab.-2", max_size=8), min_size=1, max_size=4),
 )
+@example("a{d}", ["a{d}", "a"])
+@example("{d", ["{d"])
+@example("[]{d]{,2}", ["{d", "]"])
 def test_whatever_python_reads_means_the_same(text: str, names: list[str]) -> None:
     """And what it refuses is refused."""
     try:
