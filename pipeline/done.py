@@ -24,4 +24,4 @@ class Done(NamedTuple):
     @property
     def critical(self) -> bool:
         """Whether nothing may be done after it."""
-        return bool(self.failures) and self.failures[-1][1].kind is FailureKind.CRITICAL
+        return any(failure.kind is FailureKind.CRITICAL for _, failure in self.failures)

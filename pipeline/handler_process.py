@@ -35,6 +35,9 @@ _MOST_DEATHS: Final = 3
 """So often in a row it may die without having a record."""
 
 _LEAVE_S: Final = 2.0
+_LOOK_S: Final = 1.0
+"""So often a process that does not answer is looked at."""
+
 _PROGRAM: Final = "from pipeline.handler_child import main; main({}, {})"
 
 
@@ -111,6 +114,8 @@ class HandlerProcess:
                     raise HaltedError(problem) from None
 
     def _running(self) -> _Child:
+        if self._child is not None and not self._child.idle:
+            self._kill()  # a task gave up in the middle of a run: what would be told next is of that one's records
         if self._child is None:
             self._child = _Child(self._setup)
         return self._child
@@ -125,6 +130,9 @@ class _Child:
     """One process. Used by one thread."""
 
     def __init__(self, setup: Setup) -> None:
+        self.idle = True
+        """Whether it has told of all that it was sent."""
+
         self._target = setup.section.callable
         self._pipe, other = Pipe()
         with other, tempfile.TemporaryFile() as file:
@@ -155,14 +163,15 @@ class _Child:
             _GoneError: the process is dead, by itself or because a record took too long.
         """
         left = len(rows)
+        self.idle = False
         try:
             self._pipe.send((rows.place, singly))
             self._pipe.send_bytes(_as_bytes(rows.batch))
             while left:
-                if deadline_s is not None:
-                    self._wait(deadline_s)
+                self._wait(deadline_s)
                 done: Done = self._pipe.recv()
                 left -= done.number
+                self.idle = not left or done.critical
                 yield done
                 if done.critical:
                     return
@@ -171,13 +180,17 @@ class _Child:
             failure = Failure(FailureKind.DIED, "ClientDied", f"the handler's process died: {self._death()}")
             raise _GoneError(None if at is None else at[:2], failure) from None
 
-    def _wait(self, deadline_s: float) -> None:
+    def _wait(self, deadline_s: float | None) -> None:
         """Wait for an answer, as long as no record takes longer than that."""
         while True:
             at = self._standing.read()
-            left_s = deadline_s if at is None else at[2] + deadline_s - monotonic_s()
-            if self._pipe.poll(max(0.0, left_s)):
+            left_s = _LOOK_S if at is None or deadline_s is None else at[2] + deadline_s - monotonic_s()
+            if self._pipe.poll(max(0.0, min(_LOOK_S, left_s))):
                 return
+            if self._process.poll() is not None and not self._pipe.poll(0):
+                raise EOFError  # its pipe is open still: what the handler has forked lives on
+            if deadline_s is None:
+                continue
             late = self._standing.read()
             if at is None or late != at or monotonic_s() < at[2] + deadline_s:
                 continue
