@@ -64,6 +64,7 @@ class BatchContext:
             error: any exception; :class:`Reject` and :class:`Redeliver` mean what they mean when they are raised.
 
         Raises:
+            TypeError: they are neither.
             ValueError: a row is not there, or the mask is not as long as the batch.
         """
         failure = self._handler.failure(error)
@@ -112,6 +113,10 @@ class BatchContext:
     def _numbers(self, rows: Any) -> np.ndarray[Any, Any]:  # noqa: ANN401 - as in fail
         if isinstance(rows, pa.ChunkedArray):
             rows = rows.combine_chunks()
+        if not isinstance(rows, pa.Array):
+            rows = np.asarray(rows)
+            if rows.dtype == np.object_:  # pandas gives out masks like that
+                rows = pa.array(rows.tolist(), from_pandas=True)
         if isinstance(rows, pa.Array):
             if pa.types.is_boolean(rows.type):
                 rows = rows.fill_null(False)  # noqa: FBT003 - Arrow's own
@@ -121,6 +126,8 @@ class BatchContext:
             if len(found) != self._rows:
                 raise ValueError(f"the mask has {len(found)} entries for {self._rows} rows")
             return np.flatnonzero(found)
+        if len(found) and found.dtype.kind not in "iu":
+            raise TypeError(f"rows are a mask of bool or numbers of int, not {found.dtype}")
         numbers = found.astype(np.int64)
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self._rows:
             raise ValueError(f"there is no row {numbers.min()} or {numbers.max()}: the batch has {self._rows}")
@@ -130,12 +137,16 @@ class BatchContext:
         if isinstance(headers, pa.ChunkedArray):
             headers = headers.combine_chunks()
         if isinstance(headers, pa.Array):
-            return headers.cast(HEADERS)
-        pairs: Sequence[Any] = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
-        if not pairs:
+            column = headers.cast(HEADERS)
+            pairs = column.flatten()
+            if pairs.null_count or pairs.field("key").null_count:
+                raise TypeError(f"a header to {topic} has no name")
+            return column
+        own: Sequence[Any] = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
+        if not own:
             return pa.nulls(number, HEADERS)
-        check_headers(topic, pairs)
-        return pa.array([[{"key": name, "value": value} for name, value in pairs]] * number, HEADERS)
+        check_headers(topic, own)
+        return pa.array([[{"key": name, "value": value} for name, value in own]] * number, HEADERS)
 
 
 def _binary(values: Any, what: str) -> pa.Array:  # noqa: ANN401 - as in send
