@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 from kafka_redelivery import Context, Record, Redeliver, Reject
@@ -62,6 +63,7 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
       also if the first was not counted.
     * ``big BYTES``: emit so many bytes that cannot be compressed, succeed. ``quiet``: succeed without an output.
     * ``raise``, ``broken`` (an exception named as not retryable), ``reject``: emit ``n``, then fail so.
+    * ``until PATH``: like ``raise`` as long as there is no such file, then like ``ok``.
     * ``after DURATION``: emit ``n``, ask to be redelivered after so long.
     * ``leave``: emit ``n``, return without a word. ``ack``: the same, acknowledged; ``recover``: the session recovered.
     * ``kill``, ``exit``: the process ends here and now, by SIGKILL or by ``os._exit``.
@@ -77,7 +79,9 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
             return
         case "ack" | "recover":
             record.acknowledge() if verb == "ack" else context.recover()
-        case "raise":
+        case "until" if Path(argument).exists():
+            return
+        case "raise" | "until":
             raise ValueError(f"attempt {context.attempt} of {n}")
         case "broken":
             raise MoreBrokenPromiseError("never again")
