@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import psutil
 
-from tests.crash.load import HASTY, SCRIPTS, expected, settings
+from tests.crash.load import BY_HANDLER, HASTY, SCRIPTS, expected, settings
 from tests.crash.points import EAGER, KillPoint
 from tests.crash.program import PROGRAM
 from tests.crash.verdict import Verdict, judge
@@ -114,7 +114,7 @@ class _Scene:
         group.stop()
 
     def judge(self) -> Verdict:
-        outputs, dead = expected(self._sent)
+        outputs, dead = expected(self._sent, by_handler=self._point.by_handler)
         if self._point.role == "worker":
             return judge(self._group, outputs=outputs, dead=dead)
         # What cannot be released is buried by the scheduler, which keeps no journal.
@@ -127,8 +127,10 @@ class _Scene:
         kafka: dict[str, Any] = {"partition.assignment.strategy": point.strategy}
         if point.flow in {"joined", "left", "stalled"}:
             kafka |= HASTY
-        # Mode auto has no transaction that a journal could be part of.
+        # Only a transaction can have a journal as its part.
         sections: dict[str, Any] = {"mode": point.mode, "journal": point.mode == "transacted", "kafka": kafka}
+        if point.by_handler:
+            sections["acknowledgement"] = {"timeout": "1s"}
         if point.noting:
             sections["handler"] = {
                 "slots": 2,
@@ -147,7 +149,7 @@ class _Scene:
         records = []
         for n in range(self._sent, self._sent + number):
             last = n % 10
-            do, padding = SCRIPTS.get(last, ["ok"]), 0
+            do, padding = BY_HANDLER.get(last, ["ack"]) if point.by_handler else SCRIPTS.get(last, ["ok"]), 0
             if refused and last in _REFUSED:
                 self._refused.add(n)
                 if point.role == "worker":

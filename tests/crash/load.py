@@ -14,6 +14,18 @@ SCRIPTS: Final[Mapping[int, Sequence[str]]] = {
 }
 """By the last digit of a record's number; the others succeed at once."""
 
+BY_HANDLER: Final[Mapping[int, Sequence[str]]] = {
+    0: ["raise"],
+    1: ["reject"],
+    2: ["raise", "ack"],
+    3: ["recover", "ack"],
+    4: ["leave", "ack"],
+    5: ["leave", "ack"],
+    6: ["leave", "ack"],
+}
+"""The same where the handler acknowledges. What it leaves is acknowledged with a later one, recovered, or fails of its
+time-out; the second time it acknowledges, as it does with the others."""
+
 _DEAD: Final = frozenset({0, 1})
 _QUIET: Final = frozenset({4, 5})
 
@@ -48,10 +60,11 @@ def scripts(number: int, *, first: int = 0) -> list[Sequence[str]]:
     return [SCRIPTS.get(n % 10, ["ok"]) for n in range(first, first + number)]
 
 
-def expected(number: int) -> tuple[set[int], set[int]]:
+def expected(number: int, *, by_handler: bool = False) -> tuple[set[int], set[int]]:
     """Of the first so many records, those that end among the outputs, and those among the dead letters."""
     dead = {n for n in range(number) if n % 10 in _DEAD}
-    return {n for n in range(number) if n % 10 not in _QUIET} - dead, dead
+    quiet = frozenset() if by_handler else _QUIET
+    return {n for n in range(number) if n % 10 not in quiet} - dead, dead
 
 
 def settings(delay_ms: int = 100, **sections: object) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from tests.scenarios.running import Role
 
 When = Literal["before", "after"]
-Mode = Literal["transacted", "auto"]
+Mode = Literal["transacted", "auto", "client", "individual"]
 Flow = Literal["plain", "full", "refused", "joined", "left", "stalled", "stopped"]
 """What happens around the death.
 
@@ -29,6 +29,8 @@ STEPS: Final = {
     "abort": "abort a transaction whose copies are refused",
     "fetch": "wait for a record: after it, it is fetched and not handed out",
     "handle": "call the handler: after it, it has returned and nothing is collected",
+    "acknowledge": "the handler acknowledges, in modes client and individual",
+    "recover": "the handler recovers its session, in the same modes",
     "committed": "read the committed offsets back",
     "seek": "go back to an offset after an undone write",
     "pause": "stop fetching partitions while the buffer is full",
@@ -42,6 +44,8 @@ STEPS: Final = {
     "close": "release the producer",
 }
 """What the process does in each step."""
+
+_SESSIONS: Final[tuple[Mode, ...]] = ("client", "individual")
 
 EAGER: Final = "range"
 COOPERATIVE: Final = "cooperative-sticky"
@@ -60,6 +64,11 @@ class KillPoint:
     strategy: str = COOPERATIVE
     noting: bool = False
     """Whether deliveries are noted before they are made, and what fails waits in its place: more is in each commit."""
+
+    @property
+    def by_handler(self) -> bool:
+        """Whether the handler acknowledges."""
+        return self.mode in _SESSIONS
 
     @property
     def trap(self) -> str:
@@ -123,6 +132,14 @@ _AUTO: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("lost", 1, "stalled"),
     ("close", 1, "stopped"),
 )
+_BY_HANDLER: Final[tuple[tuple[str, int, Flow], ...]] = (
+    ("acknowledge", 6, "plain"),
+    ("recover", 2, "plain"),
+    ("flush", 3, "plain"),
+    ("commit", 3, "plain"),
+    ("revoked", 1, "joined"),
+    ("lost", 1, "stalled"),
+)
 _NOTING: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("offsets", 3, "plain"),
     ("commit", 3, "plain"),
@@ -148,6 +165,12 @@ POINTS: Final[tuple[KillPoint, ...]] = (
     ),
     *(KillPoint(role, step, when, n, flow, mode="auto") for role in ROLES for step, n, flow in _AUTO for when in BOTH),
     *(KillPoint("worker", "handle", when, 4, mode="auto") for when in BOTH),
+    *(
+        KillPoint("worker", step, when, n, flow, mode=mode)
+        for mode in _SESSIONS
+        for step, n, flow in _BY_HANDLER
+        for when in BOTH
+    ),
     *(KillPoint("worker", step, when, n, flow, noting=True) for step, n, flow in _NOTING for when in BOTH),
 )
 
@@ -156,6 +179,7 @@ SAMPLE: Final[tuple[KillPoint, ...]] = (
     KillPoint("worker", "commit", "before", 3),
     KillPoint("worker", "commit", "after", 3),
     KillPoint("worker", "handle", "after", 12, noting=True),
+    KillPoint("worker", "recover", "after", 2, mode="client"),
     KillPoint("worker", "init", "before", 2, "refused"),
     KillPoint("scheduler", "begin", "after", 3),
     KillPoint("scheduler", "offsets", "after", 3),

@@ -28,6 +28,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaException, Producer
 
 import consumers.processor
+import consumers.session
 import consumers.slots
 import transport.reader
 import transport.removal
@@ -120,6 +121,8 @@ def trapped(trap: Trap) -> None:
     )
     for owner, method, step in (
         (consumers.processor.Processor, "run", "handle"),
+        (consumers.session.Session, "acknowledge", "acknowledge"),
+        (consumers.session.Session, "recover", "recover"),
         (consumers.slots.ThreadSlots, "close", "slots"),
         (transport.removal.Remover, "remove", "remove"),
         (transport.writer.TransactedWriter, "close", "close"),
