@@ -70,9 +70,13 @@ def load_partly(config: Path, overrides: list[str] | None) -> tuple[Settings, bo
         the settings, and whether their sources are the file's own.
 
     Raises:
-        ConfigurationError: the file cannot be read, or holds faults.
+        ConfigurationError: the file cannot be read, holds faults, or nothing at all: what an import that failed leaves.
     """
-    return load_policies(_text(config), name=str(config), environment=os.environ, overrides=overrides or ())
+    text = _text(config)
+    if not text.strip():
+        mend = "if redelivery import was to write it, do as its message says; else list at least a policyEntry"
+        raise ConfigurationError((Fault(str(config), "is empty", mend),))
+    return load_policies(text, name=str(config), environment=os.environ, overrides=overrides or ())
 
 
 def _text(config: Path) -> str:

@@ -48,7 +48,7 @@ def read_activemq_xml(root: Element, name: str, values: Values) -> Imported:
     """
     imported = Imported(name, "activemq")
     beans = Beans(root, imported, values)
-    brokers = [root] if root.name == "broker" else [child for child in root.all("broker") if _is_core(child)]
+    brokers = [each for each in ([root] if root.name == "broker" else root.all("broker")) if _is_core(each)]
     if not brokers:
         raise MigrationError(
             place(name, root.line), f"has no <broker xmlns={NAMESPACE!r}> in it; the broker refuses the file"

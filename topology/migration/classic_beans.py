@@ -36,6 +36,10 @@ _OF_OTHERS = frozenset(("redeliveryPolicyMap", "redeliveryPolicy"))
 _PROPERTY_ELEMENTS = _OF_OTHERS | frozenset(("deadLetterStrategy", "destination", "deadLetterQueue"))
 
 
+_OF_THE_SCRIPT = {"activemq.home": ".", "activemq.base": ".", "activemq.conf": "conf", "activemq.data": "data"}
+"""What ``bin/activemq`` sets, and where that is seen from the broker's own folder."""
+
+
 class Beans:
     """The document's beans and properties."""
 
@@ -52,7 +56,9 @@ class Beans:
             if bean is not None:
                 self._by_id[alias.attributes.get("alias", "")] = bean
         own, self._configured, self._lenient = self._configurers(root)
-        self._properties = values.for_spring(own)
+        properties = values.for_spring(own)
+        self._assumed = {name: text for name, text in _OF_THE_SCRIPT.items() if name not in properties}
+        self._properties = self._assumed | properties
         self._check(root)
 
     def attributes(self, element: Element) -> dict[str, Value]:
@@ -167,6 +173,12 @@ class Beans:
     def _resolved(self, element: Element, text: str) -> str:
         if not self._configured or "${" not in text:
             return text
+        for name in [name for name in self._assumed if f"${{{name}" in text]:
+            self._imported.note(
+                element.line,
+                f"{name} is what the broker's start script sets, taken as {self._assumed.pop(name)!r}: give another "
+                f"one with --property {name}=VALUE",
+            )
         try:
             return spring_text(text, self._properties)
         except CircularError as error:

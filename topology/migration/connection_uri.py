@@ -23,6 +23,13 @@ _POLICY = "redeliveryPolicy."
 _ILLEGAL = re.compile(r"[\x00-\x20\x7f<>\"{}|\\^`]|%(?![0-9a-fA-F]{2})")
 _NO_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//)?")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_TRANSPORTS = words(
+    """
+    auto auto+nio auto+nio+ssl auto+ssl discovery failover fanout http https mock multicast nio nio+ssl peer ssl tcp udp
+    vm ws wss
+    """
+)
+"""Those of the JMS client, in this case of letters."""
 
 _INT, _LONG, _SHORT = (2**31), (2**63), (2**15)
 _SIZES = {
@@ -73,6 +80,7 @@ _PREFETCH_NUMBERS = frozenset(
 _SECRETS = frozenset(("password", "userName"))
 
 _REASONS = {
+    "brokerConfig": "give the broker's file itself to the import",
     "optimizedAckScheduledAckInterval": "acknowledgement.optimizeAcknowledgeTimeOut is kept on time without it",
     "checkForDuplicates": "Kafka's transactions see to that",
     "consumerExpiryCheckEnabled": "an expired record is always found when it is read",
@@ -97,6 +105,10 @@ def read_connection_uri(uri: str) -> Imported:
     if _NO_ADDRESS.fullmatch(uri):
         raise MigrationError(name, "is no URI: nothing follows its scheme")
     imported = Imported(name, "activemq", {"redeliveryPolicy": {}})
+    scheme = uri.partition(":")[0]
+    if scheme not in _TRANSPORTS:
+        what = f"{scheme}:" if scheme else "an empty text"
+        imported.note(None, f"{what} is no transport of the JMS client; a real one cannot connect with this URI")
     options = _options(uri, imported)
     given = {key.removeprefix(_JMS): value for key, value in options.items() if key.startswith(_JMS)}
     rest = {key: value for key, value in options.items() if not key.startswith(_JMS)}
@@ -117,7 +129,8 @@ def read_connection_uri(uri: str) -> Imported:
             f"records overtake it: set handler.{_NON_BLOCKING} to false for the client's way",
         )
     for key in rest:
-        imported.note(None, f"{key} is not carried over: it is about the connection to the broker")
+        reason = _REASONS.get(key, "it is about the connection to the broker")
+        imported.note(None, f"{key} is not carried over: {reason}")
     return imported
 
 

@@ -140,6 +140,13 @@ class TestExplain:
         assert run("explain", "a").exit_code == exit_codes.CONFIGURATION
         assert run("explain", "a", "--config", "other.yaml").exit_code == exit_codes.CONFIGURATION
 
+    def test_an_empty_file_is_told(self) -> None:
+        """It is what a failed import leaves behind, and says nothing about anything."""
+        Path("redelivery.yaml").write_text("\n", encoding="utf-8")
+        result = run("explain", "a")
+        assert (result.exit_code, result.stdout) == (exit_codes.CONFIGURATION, "")
+        assert "redelivery.yaml: is empty; if redelivery import was to write it" in result.stderr
+
     def test_an_empty_name_is_told(self) -> None:
         """It is no destination."""
         Path("redelivery.yaml").write_text(CLASSIC, encoding="utf-8")

@@ -109,6 +109,14 @@ def test_what_the_broker_refuses_is_refused(broker: str) -> None:
     assert caught.value.place == "activemq.xml:2"
 
 
+@pytest.mark.parametrize("namespace", ["http://example.com/x", "http://activemq.org/config/1.0", ""])
+def test_a_broker_of_another_namespace_is_refused(namespace: str) -> None:
+    """Nothing in it would have a meaning; at the root of the file, too."""
+    for text in (f'<broker xmlns="{namespace}"/>', f'<beans xmlns="{SPRING}"><broker xmlns="{namespace}"/></beans>'):
+        with pytest.raises(MigrationError, match="has no <broker"):
+            read(text)
+
+
 def test_nothing_is_left_out_in_silence() -> None:
     """Every attribute and element that is not carried over is told, with its line and a reason."""
     text = document(
@@ -179,6 +187,17 @@ class TestPlaceholders:
         """Spring refuses it, too."""
         with pytest.raises(MigrationError, match="--property q=VALUE"):
             read(self.configured("other=1"))
+
+    def test_what_the_start_script_of_the_broker_sets_need_not_be_given(self) -> None:
+        """As in the file that comes with the broker; it is told once, and a given value counts."""
+        text = document("", before=f'<bean class="{CONFIGURER}"/>', attributes='dataDirectory="${activemq.data}/a"')
+        notes = [note.text for note in read(text).notes if "start script" in note.text]
+        [note] = notes
+        assert "taken as 'data': give another one with --property activemq.data=VALUE" in note
+        given = read(text, **{"activemq.data": "/var"}).notes
+        assert [note.text for note in given] == [
+            "dataDirectory=/var/a is not carried over: it is about the broker itself"
+        ]
 
     def test_other_files_are_told(self) -> None:
         """They are not opened."""
