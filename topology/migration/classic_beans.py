@@ -36,6 +36,9 @@ _OF_OTHERS = frozenset(("redeliveryPolicyMap", "redeliveryPolicy"))
 _PROPERTY_ELEMENTS = _OF_OTHERS | frozenset(("deadLetterStrategy", "destination", "deadLetterQueue"))
 
 
+SPRING = "http://www.springframework.org/schema/beans"
+_NEVER_REPLACED = frozenset(("id", "name"))
+
 _OF_THE_SCRIPT = {"activemq.home": ".", "activemq.base": ".", "activemq.conf": "conf", "activemq.data": "data"}
 """What ``bin/activemq`` sets, and where that is seen from the broker's own folder."""
 
@@ -55,11 +58,14 @@ class Beans:
             bean = self._by_id.get(alias.attributes.get("name", ""))
             if bean is not None:
                 self._by_id[alias.attributes.get("alias", "")] = bean
-        own, self._configured, self._lenient = self._configurers(root)
+        self._configured = self._lenient = self._elsewhere = False
+        own = self._configurers(root)
         properties = values.for_spring(own)
         self._assumed = {name: text for name, text in _OF_THE_SCRIPT.items() if name not in properties}
         self._properties = self._assumed | properties
         self._check(root)
+        if self._configured and not self._elsewhere:
+            self._check_placeholders(root)
 
     def attributes(self, element: Element) -> dict[str, Value]:
         """The attributes of an element with their types, placeholders replaced.
@@ -170,6 +176,24 @@ class Beans:
                 continue
             check_shape(element, shape, self._imported.name, lenient=self._configured)
 
+    def _check_placeholders(self, root: Element) -> None:
+        """Replace them in what is not carried over, too: Spring needs a value for each.
+
+        Where other files hold properties nobody here knows them, and only what is carried over needs one.
+        """
+        waiting = [root]
+        while waiting:
+            element = waiting.pop()
+            if _is_configurer(element):
+                continue
+            waiting += element.children
+            ours = element.namespace.startswith(NAMESPACE)
+            if ours or element.namespace == SPRING:
+                left = {"id"} if ours else _NEVER_REPLACED
+                texts = [text for name, text in element.attributes.items() if name not in left]
+                for text in (*texts, element.text if element.name == "value" else ""):
+                    self._resolved(element, text)
+
     def _resolved(self, element: Element, text: str) -> str:
         if not self._configured or "${" not in text:
             return text
@@ -194,30 +218,32 @@ class Beans:
                 f"needs a value for {missing.name}: give it with --property {missing.name}=VALUE",
             ) from None
 
-    def _configurers(self, root: Element) -> tuple[dict[str, str], bool, bool]:
-        """The properties that the file holds itself, whether placeholders are replaced at all, and leniently."""
+    def _configurers(self, root: Element) -> dict[str, str]:
+        """The properties that the file holds itself; notes whether placeholders are replaced at all, and how."""
         found: dict[str, str] = {}
-        configured = lenient = False
-        for bean in root.all("bean"):
-            if not bean.attributes.get("class", "").endswith(_CONFIGURERS):
-                continue
-            configured = True
+        for bean in filter(_is_configurer, root.children):
+            self._configured = True
             for setting in bean.all("property"):
                 name = setting.attributes.get("name", "")
                 if name in {"properties", "localProperties"}:
                     found |= _properties(setting)
                 elif name in {"location", "locations"}:
+                    self._elsewhere = True
                     self._imported.note(
                         setting.line, "properties of other files are not read: give them with --property"
                     )
                 elif name in {"placeholderPrefix", "placeholderSuffix", "valueSeparator"}:
                     self._imported.note(setting.line, f"{name} is not carried over: only ${{name:default}} is replaced")
                 elif name == "ignoreUnresolvablePlaceholders":
-                    lenient = (setting.attributes.get("value") or "").strip() == "true"
+                    self._lenient = (setting.attributes.get("value") or "").strip() == "true"
         for element in root.all("property-placeholder"):
-            configured = True
+            self._configured = self._elsewhere = True
             self._imported.note(element.line, "properties of other files are not read: give them with --property")
-        return found, configured, lenient
+        return found
+
+
+def _is_configurer(element: Element) -> bool:
+    return element.name == "bean" and element.attributes.get("class", "").endswith(_CONFIGURERS)
 
 
 def _reference(element: Element) -> str:

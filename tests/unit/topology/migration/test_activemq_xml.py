@@ -188,6 +188,22 @@ class TestPlaceholders:
         with pytest.raises(MigrationError, match="--property q=VALUE"):
             read(self.configured("other=1"))
 
+    @pytest.mark.parametrize(
+        "part",
+        [
+            '<persistenceAdapter><kahaDB directory="${nope}/kahadb"/></persistenceAdapter>',
+            '<transportConnectors><transportConnector name="${nope}" uri="tcp://0.0.0.0:1"/></transportConnectors>',
+            f'<services><bean xmlns="{SPRING}"><property><value>${{nope}}</value></property></bean></services>',
+        ],
+    )
+    def test_one_without_a_value_is_refused_in_what_is_not_carried_over_too(self, part: str) -> None:
+        """The broker does not load the file; but where other files hold properties nobody here can tell."""
+        with pytest.raises(MigrationError, match="--property nope=VALUE"):
+            read(document(part, before=f'<bean class="{CONFIGURER}"/>'))
+        location = '<property name="location" value="file:${nope}/x.properties"/>'
+        for before in ("", f'<bean class="{CONFIGURER}">{location}</bean>'):
+            assert read(document(part, before=before)).dialect == "activemq"
+
     def test_what_the_start_script_of_the_broker_sets_need_not_be_given(self) -> None:
         """As in the file that comes with the broker; it is told once, and a given value counts."""
         text = document("", before=f'<bean class="{CONFIGURER}"/>', attributes='dataDirectory="${activemq.data}/a"')
