@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from topology.classic.destination import Kind, named
+from topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, SEPARATOR, Kind, named
 from topology.errors import DestinationError
 from topology.migration.classic_beans import Beans
 from topology.migration.classic_schema import ELEMENTS, NAMESPACE, SHAPES
@@ -19,6 +19,7 @@ _TARGETS = ("queue", "tempQueue", "tempTopic", "topic")
 """In the order in which Spring sets them: the last one counts."""
 
 _KINDS = ("queue", "topic", "tempQueue", "tempTopic")
+_WILDCARDS = {ANY_CHILD, ANY_DESCENDANT}
 _STRATEGIES = {
     "sharedDeadLetterStrategy": "sharedDeadLetterStrategy",
     "individualDeadLetterStrategy": "individualDeadLetterStrategy",
@@ -106,7 +107,7 @@ class _ActiveMqXml:
             found = self._policy_entry(entry)
             if container == "defaultEntry":
                 section["defaultEntry"] = {key: text for key, text in found.items() if key not in _TARGETS}
-            else:
+            elif not self._about_nobody(found, entry):
                 entries.append(self._about_something(found, entry))
         if entries:
             section["policyEntries"] = entries
@@ -168,6 +169,9 @@ class _ActiveMqXml:
         targets = [given for target in strategy.all("deadLetterQueue") for given in self._beans.inside(target, *_KINDS)]
         for child in targets[-1:] or self._beans.referred(strategy, "deadLetterQueue", text, _KINDS):
             kind, name = self._destination(child)
+            if not name.strip() and kind in {Kind.TEMP_QUEUE, Kind.TEMP_TOPIC}:
+                self._left(child, f"<{child.name}>", "it has no physicalName, so dead letters would be lost")
+                continue
             if not name.strip():
                 self._beans.refuse(child, f"<{child.name}> has no physicalName")
             if kind in {Kind.TEMP_QUEUE, Kind.TEMP_TOPIC}:
@@ -215,7 +219,7 @@ class _ActiveMqXml:
             }
             if container == "defaultEntry":
                 found["defaultEntry"] = {key: text for key, text in policy.items() if key not in _TARGETS}
-            else:
+            elif not self._about_nobody(policy, entry):
                 entries.append(self._about_something(policy, entry))
         if entries:
             found["redeliveryPolicyEntries"] = entries
@@ -252,6 +256,13 @@ class _ActiveMqXml:
             self._beans.refuse(entry, f"<{entry.name}> is about no destination")
         return found
 
+    def _about_nobody(self, found: dict[str, Any], entry: Element) -> bool:
+        """Whether the entry is about a temporary destination by its name, which the broker alone chooses."""
+        if not any(found.get(name) is False for name in ("tempQueue", "tempTopic")):
+            return False
+        self._left(entry, f"<{entry.name}>", "it names a temporary destination, but the broker makes up their names")
+        return True
+
     def _destination(self, element: Element) -> tuple[str, str]:
         attributes = self._beans.attributes(element)
         name = str(attributes.get("physicalName", ""))  # there is a name, too, which is not the destination's
@@ -262,10 +273,9 @@ class _ActiveMqXml:
 
 
 def _target(kind: str, name: str) -> dict[str, Any]:
-    if kind == Kind.TEMP_QUEUE:
-        return {"tempQueue": True}
-    if kind == Kind.TEMP_TOPIC:
-        return {"tempTopic": True}
+    temporary = {Kind.TEMP_QUEUE: "tempQueue", Kind.TEMP_TOPIC: "tempTopic"}.get(Kind(kind))
+    if temporary is not None:
+        return {temporary: set(name.split(SEPARATOR)) <= _WILDCARDS} if name.strip() else {}
     try:
         return {kind: named(Kind(kind), name).name}
     except (DestinationError, ValueError):

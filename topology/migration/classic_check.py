@@ -39,6 +39,8 @@ def _check_element(element: Element, name: str) -> None:
             continue
         if element.name == "plugins" and child.name not in PLUGINS:
             _refuse(child, name, f"<{child.name}> is no plugin")
+        if element.name == "destinationPolicy" and child.name != "policyMap":
+            _refuse(child, name, f"<{child.name}> is no <policyMap>")
         if element.name == "redeliveryPlugin" and child.name == "redeliveryPolicyMap":
             _check_map_property(child, name)
         if child.name in HOLDS_ONE and len(child.children) != 1:

@@ -98,6 +98,7 @@ def test_a_strategy_in_each_of_its_forms(text: str, expected: str) -> None:
         redelivery('<redeliveryPolicy queue=">" collisionAvoidancePercent="40000"/>'),
         redelivery('<redeliveryPolicy queue=">" collisionAvoidanceFactor="0.2"/>'),
         redelivery('<redeliveryPolicy maximumRedeliveries="3"/>'),
+        "<destinationPolicy><destinationPolicy/></destinationPolicy>",
         "<plugins><nonsense/></plugins>",
         "<nonsense/>",
     ],
@@ -148,6 +149,17 @@ def test_the_flag_of_a_temporary_entry_is_not_looked_at() -> None:
     assert read(document(policies('<policyEntry tempQueue="false"/>'))).section["policyEntries"] == [
         {"tempQueue": True}
     ]
+
+
+def test_an_entry_that_names_a_temporary_destination_is_left_out() -> None:
+    """The broker makes up such names, so it is about none; one of wildcards is about all of them."""
+    named = '<policyEntry><destination><tempQueue physicalName="A"/></destination></policyEntry>'
+    all_of_them = '<policyEntry><destination><tempTopic physicalName="&gt;"/></destination></policyEntry>'
+    imported = read(document(policies(named + all_of_them)))
+    assert imported.section["policyEntries"] == [{"tempTopic": True}]
+    assert any("the broker makes up their names" in note.text for note in imported.notes)
+    with pytest.raises(MigrationError, match="about no destination"):
+        read(document(policies("<policyEntry><destination><tempQueue/></destination></policyEntry>")))
 
 
 def test_the_last_of_several_maps_counts() -> None:
@@ -235,6 +247,13 @@ def test_the_queue_of_a_shared_strategy_is_an_element() -> None:
     for attributes, target in (('deadLetterQueue="X"', ""), ("", '<queue physicalName=""/>')):
         with pytest.raises(MigrationError, match="the broker refuses"):
             read(document(shared(attributes, target)))
+
+
+def test_a_temporary_queue_without_a_name_is_no_place_for_dead_letters() -> None:
+    """The broker loads it and loses them; here they go where they go without it."""
+    ours = Migrated(document(shared("", "<tempQueue/>")))
+    assert "dead letters would be lost" in ours.notes
+    assert ours.explain("q")["dead_letter_topic"] == "ActiveMQ.DLQ"
 
 
 def test_temporary_dead_letters_are_kept_for_good_and_that_is_told() -> None:
