@@ -85,7 +85,7 @@ def compact(
         told: called after each round.
 
     Raises:
-        CompactionError: this file system cannot do it, or rows went missing; the table is as it was.
+        CompactionError: this file system cannot do it, the table was moved, or rows went missing; it is as it was.
         TableLogError: the table's log is not what an archive writes.
     """
     if not files.replaces_at_once:
@@ -191,6 +191,12 @@ def _delete_unread(files: LakeFiles, log: SinkLog, now_ms: int, grace_ms: int) -
     """Delete what the log does not name, if it has not for so long that no reader can be at it."""
     batch = log.latest()
     named = {str(entry["path"]) for entry in log.entries(batch)} if batch is not None else set()
+    elsewhere = sorted(named - {file.uri for file in files.files()})
+    if elsewhere:
+        raise CompactionError(
+            f"the log of the table {files.root} names files that are not in it, as {elsewhere[0]}: it was moved, or is "
+            "called differently here; nothing is touched"
+        )
     deleted = 0
     waiting: set[str] = set()
     for name in files.names(_FOLDER):

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from pipeline.archive import Archive, archive_session, run_archive
+from pipeline.archive_errors import CompactionError
 from pipeline.compaction import Compacted, compact
 from pipeline.lake_files import LakeFiles
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, letter, settings_of
@@ -43,7 +44,7 @@ def archive(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) 
 def test_small_files_become_one(spark: SparkSession, archive: Archive, cluster: Cluster) -> None:
     """Each folder has one file afterwards, with the same rows; what was replaced stays for its grace, then goes.
 
-    The archive goes on as before.
+    The archive goes on as before. In a table that was moved, whose log names other files, nothing is deleted.
     """
     session, before = archive_session(spark), _rows(spark, archive)
     files = LakeFiles(session, archive.output)
@@ -61,6 +62,11 @@ def test_small_files_become_one(spark: SparkSession, archive: Archive, cluster: 
     after = _rows(spark, archive)
     assert [row for row in after if row["origin_offset"] != 5] == before
     assert len(after) == len(before) + 1
+
+    moved = Path(archive.output).rename(f"{archive.output} moved")
+    with pytest.raises(CompactionError, match="was moved"):
+        compact(session, LakeFiles(session, str(moved)), _NOW_MS)
+    assert len(list(moved.rglob("*.parquet"))) == 1 + 2 + 1
 
 
 def test_a_death_at_any_step_loses_and_doubles_nothing(
