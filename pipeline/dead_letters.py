@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.archive_schema import ARCHIVE_SCHEMA, SCHEMA_VERSION, UNKNOWN_ORIGIN
+from pipeline.days import utc_day
 from pipeline.decoding import SourceCodecs, decoded
 from topology.headers import (
     ACTUAL_EXPIRY,
@@ -89,7 +90,7 @@ def _archive_columns(letters: DataFrame) -> DataFrame:
         "dead_lettered_at": F.col("timestamp"),
         "origin_partition": _of_message_id(2).try_cast("int"),
         "origin_offset": _of_message_id(3).try_cast("bigint"),
-        "day": F.to_date("timestamp"),
+        "day": utc_day("timestamp"),
         "origin": F.when(F.col("origin_address").rlike(_TOPIC), F.col("origin_address")).otherwise(UNKNOWN_ORIGIN),
         **{name: F.col(f"cause.{name}") for name in ("reason", "exception", "message")},
         **{

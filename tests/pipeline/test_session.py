@@ -1,12 +1,14 @@
 """Spark runs with nothing but what the README sets up."""
 
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline.days import utc_day
 from pipeline.errors import SparkUnavailableError
 from pipeline.spark_java import find_spark_java
 from tests.scenarios.cluster import Cluster, Sent
@@ -26,6 +28,17 @@ def test_spark_reads_kafka(spark: SparkSession, cluster: Cluster, unique: str) -
 
     found = read.mapInArrow(_as_it_is, "key binary, value binary").collect()
     assert [(bytes(row.key), bytes(row.value)) for row in found] == [(b"key", b"value")]
+
+
+def test_days_are_those_of_utc(spark: SparkSession) -> None:
+    """Whatever time zone was submitted: a table is not divided otherwise after a change of clusters."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "Pacific/Kiritimati")
+
+    day = session.sql("SELECT timestamp_millis(1700000000000) AS at").select(utc_day("at").alias("day")).first()
+
+    assert day is not None
+    assert day.day == date(2023, 11, 14)
 
 
 def _as_it_is(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
