@@ -84,6 +84,7 @@ class PartitionRun:
         self._first = first
         self._route, self._redelivered = runner.routes[place.topic]
         self._limit = plan.setup.settings.limits.batch_records
+        self._most_bytes = plan.setup.settings.limits.buffer_bytes // 2  # as much again may be under way
         self._run = self._limit if plan.setup.section.vectorized else min(_RUN, self._limit)
         self._writer, self._fresh = runner.writer(place, plan)
         self._units: list[RowsUnit] = []
@@ -173,11 +174,18 @@ class PartitionRun:
                 self._begun_s = monotonic_s()
             self._units.append(unit)
             self._batch.add(unit)
-            full = self._batch.size >= self._limit or monotonic_s() - self._begun_s > _WRITE_AFTER_S
-            if full or self._batch.halts:
+            if self._is_full() or self._batch.halts:
                 self._begin()
             if done.critical:
                 self._settle()
+
+    def _is_full(self) -> bool:
+        batch = self._batch
+        return (
+            batch.size >= self._limit
+            or batch.bytes >= self._most_bytes
+            or monotonic_s() - self._begun_s > _WRITE_AFTER_S
+        )
 
     def _unit(self, rows: Rows, done: Done) -> RowsUnit:
         lineages = list(done.lineages)

@@ -36,7 +36,7 @@ SETTINGS = load_settings(
             "sources": [{"topic": "t"}],
             "handler": {"callable": "m:f"},
             "pipeline": {"checkpoint": "c"},
-            "limits": {"batch": 10},
+            "limits": {"batch": 10, "bufferBytes": 2**16},
         }
     )
 )
@@ -50,10 +50,12 @@ class Kafka:
         self.copies: list[Copy] = []
         self.point: Checkpoint | None = None
         self.taken_over = 0
+        self.writes = 0
 
     def write(self, copies: Sequence[Copy], points: Mapping[Partition, Checkpoint], *, member: object) -> Written:
         """One transaction."""
         del member
+        self.writes += 1
         what = self.script.pop(0) if self.script else "ok"
         if what == "refused":
             index = next(n for n, copy in enumerate(copies) if copy.topic == "out")
@@ -124,7 +126,7 @@ class FakeRunner:
         return self.kafka.point
 
 
-def run(kafka: Kafka, offsets: Sequence[int], handler: Handler | None = None) -> None:
+def run(kafka: Kafka, offsets: Sequence[int], handler: Handler | None = None, value: bytes = b"v") -> None:
     """A task with these records."""
     runner: Any = FakeRunner(kafka, Handler() if handler is None else handler)
     plan = TaskPlan("q", Setup(SETTINGS, Path(), (), 0, ""), None, {}, {})
@@ -132,7 +134,7 @@ def run(kafka: Kafka, offsets: Sequence[int], handler: Handler | None = None) ->
     count = len(offsets)
     columns = [
         pa.nulls(count, pa.binary()),
-        pa.array([b"v"] * count, pa.binary()),
+        pa.array([value] * count, pa.binary()),
         pa.nulls(count, SCHEMA.field("headers").type),
         pa.array(["t"] * count),
         pa.array([0] * count, pa.int32()),
@@ -184,6 +186,16 @@ def test_a_refused_output_is_a_failed_delivery(at: int) -> None:
     assert len(retried) == 1
     assert len(emitted(kafka)) == len(OFFSETS) - 1
     assert kafka.point == Checkpoint(62, "")
+
+
+def test_large_records_are_not_gathered_until_there_are_many() -> None:
+    """What has half of ``bufferBytes`` is written, however few records it is."""
+    kafka = Kafka()
+
+    run(kafka, OFFSETS[:8], value=b"v" * 20_000)
+
+    assert kafka.writes == 3
+    assert emitted(kafka) == OFFSETS[:8]
 
 
 def test_what_is_committed_is_skipped() -> None:
