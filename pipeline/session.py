@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,7 +68,11 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Itera
     builder = SparkSession.builder.appName(name)
     for key, value in {**chosen, **fixed}.items():
         builder = builder.config(key, value)
+    asked = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
+    # Spark's context takes Ctrl-C for itself and cancels all jobs; who asked for it before wants to end in order.
+    if asked is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, asked)
     try:
         yield session
     finally:

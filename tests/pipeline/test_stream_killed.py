@@ -49,7 +49,8 @@ def test_the_newer_of_two_queries_goes_on(group: Group) -> None:
     assert first.wait(90) == 6, first.log
     assert "another query" in first.log
     _wait_for(group, RECORDS)
-    second.stop()
+    os.kill(second.pid, signal.SIGINT)  # Ctrl-C, which Spark would take for itself
+    assert second.wait(60) == 0, second.log
     assert group.outputs() == exactly(range(RECORDS))
 
 
