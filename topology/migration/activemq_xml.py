@@ -169,11 +169,11 @@ class _ActiveMqXml:
         targets = [given for target in strategy.all("deadLetterQueue") for given in self._beans.inside(target, *_KINDS)]
         for child in targets[-1:] or self._beans.referred(strategy, "deadLetterQueue", text, _KINDS):
             kind, name = self._destination(child)
-            if not name.strip() and kind in {Kind.TEMP_QUEUE, Kind.TEMP_TOPIC}:
+            if "physicalName" not in child.attributes:
                 self._left(child, f"<{child.name}>", "it has no physicalName, so dead letters would be lost")
                 continue
             if not name.strip():
-                self._beans.refuse(child, f"<{child.name}> has no physicalName")
+                self._beans.refuse(child, f"<{child.name}> has an empty physicalName")
             if kind in {Kind.TEMP_QUEUE, Kind.TEMP_TOPIC}:
                 self._imported.note(child.line, f"the dead letters of {kind} {name} go to a queue: a topic is for good")
                 kind = str(Kind.QUEUE)

@@ -28,6 +28,9 @@ _ELSEWHERE = {
 }
 _PERSIST = "persist-delivery-count-before-delivery"
 _MARKERS = 2
+_MOST_CHARACTERS, _MOST_WORDS = 500_000, 20_000
+"""Characters and single-word wildcards of all matches together: each becomes a pattern, and large ones take minutes."""
+
 _NOT_OURS = "it is about the broker's own memory, paging, consumers or resources; Kafka has its own ways"
 
 
@@ -123,6 +126,7 @@ class _BrokerXml:
 
     def _settings(self, core: Element, repository: SettingsRepository) -> Iterator[dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
+        characters = words = 0
         for element in self._setting_elements(core):
             match = element.attributes.get("match")
             if match is None:
@@ -130,7 +134,9 @@ class _BrokerXml:
                 continue
             setting = self._setting(element)
             match = artemis_text(match, self._properties)
-            if len(match) > LONGEST:
+            characters += len(match)
+            words += match.count(repository.wildcards.single_word)
+            if len(match) > LONGEST or characters > _MOST_CHARACTERS or words > _MOST_WORDS:
                 raise MigrationError(place(self._name, element.line), "the match is longer than can be meant")
             try:
                 repository.checked(match)

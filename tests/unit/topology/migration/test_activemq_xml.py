@@ -242,16 +242,17 @@ def shared(attributes: str, target: str) -> str:
 
 
 def test_the_queue_of_a_shared_strategy_is_an_element() -> None:
-    """It stands above an attribute, which alone cannot be converted; without a name it is a fault."""
+    """It stands above an attribute, which alone cannot be converted; an empty name is a fault."""
     assert told(document(shared('deadLetterQueue="X"', '<topic physicalName="lost"/>'))) == "topic:lost"
     for attributes, target in (('deadLetterQueue="X"', ""), ("", '<queue physicalName=""/>')):
         with pytest.raises(MigrationError, match="the broker refuses"):
             read(document(shared(attributes, target)))
 
 
-def test_a_temporary_queue_without_a_name_is_no_place_for_dead_letters() -> None:
+@pytest.mark.parametrize("target", ["<tempQueue/>", '<topic name="lost"/>'])
+def test_a_destination_without_a_name_is_no_place_for_dead_letters(target: str) -> None:
     """The broker loads it and loses them; here they go where they go without it."""
-    ours = Migrated(document(shared("", "<tempQueue/>")))
+    ours = Migrated(document(shared("", target)))
     assert "dead letters would be lost" in ours.notes
     assert ours.explain("q")["dead_letter_topic"] == "ActiveMQ.DLQ"
 

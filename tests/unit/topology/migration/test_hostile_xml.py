@@ -137,9 +137,11 @@ def in_core(content: str) -> bytes:
 
 
 def test_a_pattern_of_megabytes_is_refused() -> None:
-    """A match of an address setting and the patterns of a plugin: neither is compiled."""
+    """A match of an address setting, many long ones, and the patterns of a plugin: they are not compiled."""
     settings = f'<address-settings><address-setting match="{"*" * 5_000_000}#"/></address-settings>'
     assert "longer than can be meant" in refused(in_core(settings))
+    settings = "".join(f'<address-setting match="{"*." * words}#"/>' for words in range(1, 2000))
+    assert "longer than can be meant" in refused(in_core(f"<address-settings>{settings}</address-settings>"))
     plugin = f'<plugins><discardingDLQBrokerPlugin dropAll="false" dropOnly="{"(a|b)" * 1_000_000}"/></plugins>'
     assert "longer than can be meant" in refused(f'<broker xmlns="{NAMESPACE}">{plugin}</broker>'.encode())
 
