@@ -22,7 +22,7 @@ TOPOLOGY_REFUSED: Final = 5
 """The cluster's topics would lose records; nothing was started."""
 
 HALTED: Final = 6
-"""A worker or scheduler stopped to protect data."""
+"""A worker, scheduler or query stopped to protect data."""
 
 INTERNAL: Final = 70
 """A fault of ours."""
@@ -45,7 +45,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     CONFIGURATION: "the configuration has faults",
     BROKER_UNAVAILABLE: "no broker answered in time",
     TOPOLOGY_REFUSED: "the topics would lose records; nothing was started",
-    HALTED: "a worker or scheduler stopped to protect data",
+    HALTED: "a worker, scheduler or query stopped to protect data",
     INTERNAL: "a fault of this program",
 }
 """The codes as the command's help lists them."""

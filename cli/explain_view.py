@@ -32,7 +32,7 @@ def _facts(told: dict[str, Any]) -> Table:
         told["destination"]: f"Kafka topic {told['topic']}",
         "decided by": f"{told['dialect']}, {told['layer']}",
         "matches": ", ".join(told["matched"]) or "no pattern",
-        "policy": " ".join(f"{name}={value}" for name, value in told["policy"].items()),
+        "policy": " ".join(f"{name}={_as_written(value)}" for name, value in told["policy"].items()),
         "deliveries": "no limit" if most < 0 else str(most),
         "dead letters": _dead_letters(told),
         "expired": "dropped and counted" if told["expiry_topic"] is None else f"to {told['expiry_topic']}",
@@ -40,6 +40,11 @@ def _facts(told: dict[str, Any]) -> Table:
     for name, value in rows.items():
         table.add_row(name, value)
     return table
+
+
+def _as_written(value: object) -> str:
+    """In the words of the configuration file."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _dead_letters(told: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ def report(
         typer.Option("--archive", metavar="TABLE", help="Dead letters that were archived; else those in the topics."),
     ] = None,
     archive_format: Annotated[TableFormat, typer.Option(help="Of the archive.")] = TableFormat.PARQUET,
-    tables: Annotated[str, typer.Option(help="The format of the tables: parquet, csv or json.")] = "parquet",
+    tables: Annotated[str, typer.Option(metavar="<parquet|csv|json>", help="The format of the tables.")] = "parquet",
     journal: Annotated[
         bool, typer.Option("--journal/--no-journal", help="Whether to use the journal, where it is on.")
     ] = True,
