@@ -105,6 +105,8 @@ class MicroBatches:
                 self._runners[each.place] = each.runner
             if each.writes:
                 self._observer.committed(together(each.writes))
+            for cause in each.undone:
+                self._observer.undone(cause)
         for each in summaries:
             if each.ended is Ended.HALTED:
                 raise HaltedError(each.cause)

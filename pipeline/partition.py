@@ -78,6 +78,9 @@ class PartitionRun:
         self.writes: list[Committed] = []
         """What was written so far."""
 
+        self.undone: list[str] = []
+        """Of each write that was undone: why."""
+
         self._runner = runner
         self._plan = plan
         self._place = place
@@ -318,6 +321,7 @@ class PartitionRun:
             )
 
     def _note_undone(self, cause: str) -> None:
+        self.undone.append(cause)
         self._patience.undone(cause)
         _log.warning("going back to the committed offset of %s-%d: %s", *self._place, cause)
 

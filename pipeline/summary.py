@@ -40,6 +40,8 @@ class Summary:
     """The Python worker it ran in: it still holds the partition's producer."""
 
     writes: Sequence[Committed] = field(default=())
+    undone: Sequence[str] = ()
+    """Of each write that was undone and made again: why."""
 
     def packed(self) -> bytes:
         """As a row holds it."""
@@ -58,6 +60,7 @@ def together(writes: Iterable[Committed]) -> Committed:
     redeliveries: Counter[object] = Counter()
     dead_letters: Counter[object] = Counter()
     recoveries: Counter[object] = Counter()
+    discarded: Counter[object] = Counter()
     lateness: list[int] = []
     seconds: list[float] = []
     took = 0.0
@@ -66,7 +69,8 @@ def together(writes: Iterable[Committed]) -> Committed:
         redeliveries.update(write.redeliveries)
         dead_letters.update(write.dead_letters)
         recoveries.update(write.recoveries)
+        discarded.update(write.discarded)
         lateness += write.lateness_ms
         seconds += write.handler_seconds
         took += write.seconds
-    return Committed(took, outcomes, redeliveries, dead_letters, lateness, seconds, recoveries)  # type: ignore[arg-type]
+    return Committed(took, outcomes, redeliveries, dead_letters, lateness, seconds, recoveries, discarded)  # type: ignore[arg-type]

@@ -49,7 +49,7 @@ def _summaries(runner: Runner, plan: TaskPlan, batches: Iterator[pa.RecordBatch]
                 if run is None or rows.place != place:
                     if run is not None:
                         run.finish()
-                        yield Summary(place, ended, cause, runner.name, run.writes)
+                        yield Summary(place, ended, cause, runner.name, run.writes, run.undone)
                     place = rows.place
                     run = PartitionRun(runner, plan, place, first=rows[0].offset())
                 run.add(rows)
@@ -60,7 +60,8 @@ def _summaries(runner: Runner, plan: TaskPlan, batches: Iterator[pa.RecordBatch]
     finally:
         if run is not None:
             run.abandon()  # of a task that has come to its end there is none
-    yield Summary(place, ended, cause, runner.name, () if run is None else run.writes)
+    told = ((), ()) if run is None else (run.writes, run.undone)
+    yield Summary(place, ended, cause, runner.name, *told)
 
 
 def _ended(error: HaltedError | TransportError) -> Ended:

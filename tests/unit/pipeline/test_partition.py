@@ -126,8 +126,10 @@ class FakeRunner:
         return self.kafka.point
 
 
-def run(kafka: Kafka, offsets: Sequence[int], handler: Handler | None = None, value: bytes = b"v") -> None:
-    """A task with these records."""
+def run(
+    kafka: Kafka, offsets: Sequence[int], handler: Handler | None = None, value: bytes = b"v"
+) -> Sequence[str]:
+    """A task with these records; why writes of it were undone."""
     runner: Any = FakeRunner(kafka, Handler() if handler is None else handler)
     plan = TaskPlan("q", Setup(SETTINGS, Path(), (), 0, ""), None, {}, {})
     task = PartitionRun(runner, plan, PLACE, offsets[0])
@@ -143,6 +145,7 @@ def run(kafka: Kafka, offsets: Sequence[int], handler: Handler | None = None, va
     ]
     task.add(Rows(PLACE, pa.RecordBatch.from_arrays(columns, schema=SCHEMA)))
     task.finish()
+    return task.undone
 
 
 def emitted(kafka: Kafka) -> list[int]:
@@ -168,11 +171,12 @@ def test_each_record_is_written_once(what: str, at: int) -> None:
         return
     kafka = Kafka(*["ok"] * at, *what.split())
 
-    run(kafka, OFFSETS)
+    undone = run(kafka, OFFSETS)
 
     assert emitted(kafka) == OFFSETS
     assert kafka.point == Checkpoint(62, "")
     assert kafka.taken_over == (what == "fenced")
+    assert len(undone) == what.count("un")
 
 
 @pytest.mark.parametrize("at", range(4))
@@ -180,8 +184,9 @@ def test_a_refused_output_is_a_failed_delivery(at: int) -> None:
     """Its record is retried, all others are emitted, and nothing is handled again."""
     kafka = Kafka(*["ok"] * at, "refused")
 
-    run(kafka, OFFSETS)
+    undone = run(kafka, OFFSETS)
 
+    assert len(undone) == 1
     retried = [copy for copy in kafka.copies if copy.topic == "g.retry.1s"]
     assert len(retried) == 1
     assert len(emitted(kafka)) == len(OFFSETS) - 1
