@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from consumers.codecs import codecs
 from pipeline.fingerprint import fingerprint, normalise
+from pipeline.schema_files import SchemaFiles
 from serdes.codec import Codec, RawCodec
 from serdes.errors import SerdeError
 from topology.settings import CodecSection, Settings
@@ -37,7 +38,10 @@ class SourceCodecs:
     """By source topic: its codecs, as JSON."""
 
     base: str
-    """The folder that paths of schemas are taken from. Each executor must have it."""
+    """The folder that paths of schemas are taken from."""
+
+    schemas: SchemaFiles = field(default_factory=SchemaFiles)
+    """For executors that do not have it."""
 
     @classmethod
     def of(cls, settings: Settings, base: Path) -> SourceCodecs:
@@ -50,9 +54,10 @@ class SourceCodecs:
             source.topic: CodecSection(key=source.key, value=source.value).model_dump_json()
             for source in settings.sources
         }
+        schemas = SchemaFiles.of(settings, base)
         for section in sections.values():
-            _codecs(section, str(base))
-        return cls(sections, str(base))
+            _codecs(section, str(base), schemas)
+        return cls(sections, str(base), schemas)
 
 
 def decoded(source_codecs: SourceCodecs) -> Callable[..., Column]:
@@ -84,7 +89,7 @@ def _row(
     if section is None:
         return None, None, None, normal, mark
     errors: list[str] = []
-    key_codec, value_codec = _codecs(section, source_codecs.base)
+    key_codec, value_codec = _codecs(section, source_codecs.base, source_codecs.schemas)
     key_json = _text(key_codec, key, "key", errors)
     value_json = _text(value_codec, value, "value", errors)
     return key_json, value_json, "; ".join(errors) or None, normal, mark
@@ -97,9 +102,9 @@ def _mark(exception: str, message: str) -> tuple[str, str]:
 
 
 @lru_cache
-def _codecs(section: str, base: str) -> tuple[Codec, Codec]:
+def _codecs(section: str, base: str, schemas: SchemaFiles) -> tuple[Codec, Codec]:
     """Built once in each Python worker."""
-    return codecs(CodecSection.model_validate_json(section), Path(base))
+    return codecs(CodecSection.model_validate_json(section), schemas.folder(Path(base)))
 
 
 def _text(codec: Codec, data: bytes | None, what: str, errors: list[str]) -> str | None:

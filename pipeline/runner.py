@@ -37,10 +37,11 @@ class Runner:
         """
         self.name = secrets.token_hex(8)
         self.query = plan.query
-        settings = plan.setup.settings
+        setup = plan.setup.here()
+        settings = setup.settings
         self._settings = settings
-        self.routes: dict[str, tuple[Route, bool]] = plan.setup.routes()
-        self.handler = HandlerProcess(plan.setup)
+        self.routes: dict[str, tuple[Route, bool]] = setup.routes()
+        self.handler = HandlerProcess(setup)
         self._reader = Reader(consumer_config(settings.kafka, group=settings.group, instance=None))
         self.beside = ThreadPoolExecutor(1, "writer")
         """Makes one write at a time, while the next records are handled."""

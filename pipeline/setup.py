@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
 from consumers.codecs import codecs
 from consumers.routes import Route
+from pipeline.schema_files import SchemaFiles
 from topology.settings import HandlerSection, Settings
 
 
@@ -20,10 +22,20 @@ class Setup:
     """The folder of the configuration."""
 
     search_path: tuple[str, ...]
-    """Where modules are found, as in the parent."""
+    """Where modules are found."""
 
     log_level: int
     log_format: str
+    schemas: SchemaFiles = field(default_factory=SchemaFiles)
+
+    def here(self) -> Setup:
+        """The same on this machine, which need not have the driver's folders: what was shipped to it comes first.
+
+        Raises:
+            OSError: the schemas cannot be put anywhere.
+        """
+        path = tuple(dict.fromkeys((*sys.path, *self.search_path)))
+        return replace(self, base=self.schemas.folder(self.base), search_path=path)
 
     @property
     def section(self) -> HandlerSection:

@@ -24,6 +24,7 @@ from pipeline.handler_process import HandlerProcess
 from pipeline.kafka_options import kafka_options
 from pipeline.membership import Membership, membership, refuse_members
 from pipeline.micro_batches import MicroBatches, first_line
+from pipeline.schema_files import SchemaFiles
 from pipeline.session import spark_session
 from pipeline.setup import Setup
 from pipeline.start import as_json, partition_counts, partitions_of, start_offsets, topics_of
@@ -79,7 +80,8 @@ def run_stream(
     # At the end of the path: a package of the user's must not hide one of ours or of the installation.
     if str(base) not in sys.path:
         sys.path.append(str(base))
-    setup = Setup(settings, base, tuple(sys.path), logging.getLogger().level, form_for_children(TEXT))
+    schemas = SchemaFiles.of(settings, base)
+    setup = Setup(settings, base, tuple(sys.path), logging.getLogger().level, form_for_children(TEXT), schemas)
     HandlerProcess(setup).close()
     verify(settings)
     counts = partition_counts(settings)

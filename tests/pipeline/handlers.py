@@ -31,8 +31,8 @@ def scripted(record: Record, context: Context) -> None:
         os._exit(3)
     if verb == "stall" and context.attempt == 1:
         time.sleep(60)
-    if verb == "sleep":
-        time.sleep(float(argument))
+    if verb == "hold":
+        _hold(Path(argument))
     if verb == "quiet":
         return
     n = record.value["n"]
@@ -47,6 +47,13 @@ def scripted(record: Record, context: Context) -> None:
         raise Redeliver(f"record {n} again")
     if verb == "memory":
         raise MemoryError
+
+
+def _hold(gate: Path) -> None:
+    """Wait until a file is there; that somebody waits is told by another one beside it."""
+    gate.with_suffix(".held").touch()
+    while not gate.exists():
+        time.sleep(0.01)
 
 
 def vectorized(batch: pa.RecordBatch, context: BatchContext) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -10,12 +10,17 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from pipeline.audit import AuditOptions, audit
 from pipeline.stopping import Stop
 from pipeline.stream import run_stream
 from tests.scenarios.running import COMMAND, Group, Process
+from tests.scenarios.waiting import until
 from topology.configuration import load_settings
 
 HANDLER = "tests.pipeline.handlers:scripted"
+
+LONG_S = 120.0
+"""A query of its own starts within 15 s on an idle machine; a shared one can be much slower."""
 
 
 def prepare(group: Group, **sections: Any) -> None:  # noqa: ANN401 - as in a file
@@ -31,11 +36,40 @@ def run(group: Group, spark: SparkSession) -> None:
     run_stream(settings, Path(group.folder), available_now=True, session=spark)
 
 
+class Gate:
+    """A record that waits in its handler until it is let go, and tells that it is there: a micro-batch is under way."""
+
+    def __init__(self, group: Group, name: str) -> None:
+        self._file = group.folder / name
+        self._held = self._file.with_suffix(".held")
+        self.step = f"hold {self._file}"
+
+    def reached(self, *processes: Process) -> None:
+        """Wait until a handler is there."""
+        until(
+            lambda: self._held.exists() or not all(each.running for each in processes),
+            f"{self._file.name} is reached",
+            within_s=LONG_S,
+        )
+        assert self._held.exists(), [each.log[-3000:] for each in processes]
+
+    def open(self) -> None:
+        """Let it go, and whoever comes later."""
+        self._file.touch()
+
+
+def audited(group: Group, spark: SparkSession) -> Mapping[str, int]:
+    """What became of the records, after an audit that found nothing missing or doubled."""
+    result = audit(spark, load_settings(group.file.read_text(encoding="utf-8")), AuditOptions())
+    assert result.conserved, result.findings
+    return {state: count for state, count in result.document()["states"].items() if count}
+
+
 @contextmanager
-def running(group: Group, spark: SparkSession) -> Iterator[None]:
-    """Handle what comes while the block runs."""
+def running(group: Group, spark: SparkSession, *, shutdown_s: float = 25) -> Iterator[None]:
+    """Handle what comes while the block runs; at its end the micro-batch under way has so long to finish."""
     settings = load_settings(group.file.read_text(encoding="utf-8"))
-    stop = Stop(timedelta(seconds=25))
+    stop = Stop(timedelta(seconds=shutdown_s))
     failures: list[BaseException] = []
 
     def go_on() -> None:

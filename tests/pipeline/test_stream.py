@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.errors import StreamRefusedError
-from tests.pipeline.streaming import prepare, run
-from tests.scenarios.running import Group, exactly, number
+from tests.pipeline.streaming import Gate, audited, prepare, run, running
+from tests.scenarios.running import Group, exactly, number, script
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -66,9 +66,25 @@ def test_the_table_holds_each_output_once(spark: SparkSession, group: Group) -> 
     assert {row.day for row in rows} == {row.timestamp.date() for row in rows}
 
 
+def test_a_micro_batch_that_takes_too_long_is_given_up(spark: SparkSession, group: Group) -> None:
+    """The query ends in time, as if nothing had happened; what was not committed is handled by the next one, once."""
+    prepare(group, limits={"batch": 10})
+    gate = Gate(group, "gate")
+    steps = [*[["ok"]] * 30, [gate.step], *[["ok"]] * 30]
+    group.cluster.produce(group.source, [script(n, do, partition=0) for n, do in enumerate(steps)])
+    with running(group, spark, shutdown_s=4):
+        gate.reached()
+    assert 0 < len(group.outputs()) <= 30
+    gate.open()
+
+    run(group, spark)
+
+    assert group.outputs() == exactly(range(61))
+
+
 def test_a_replayed_batch_is_not_decided_again(spark: SparkSession, group: Group) -> None:
     """Spark's last commit is lost and the handler would now decide otherwise: nothing is handled a second time."""
-    prepare(group)
+    prepare(group, journal=True)
     group.send([[f"until {group.folder / 'flag'}"]] * 10)
     run(group, spark)
     (group.folder / "flag").touch()
@@ -81,6 +97,7 @@ def test_a_replayed_batch_is_not_decided_again(spark: SparkSession, group: Group
     assert (commits / "0").exists(), "the micro-batch was not run again, which this test is about"
     assert group.outputs() == exactly([])
     assert len(group.cluster.read(group.tier("200ms"))) == 10
+    assert audited(group, spark) == {"pending": 10}
 
 
 def test_a_checkpoint_ahead_of_the_group_is_refused(spark: SparkSession, group: Group) -> None:

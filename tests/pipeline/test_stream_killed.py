@@ -1,61 +1,127 @@
-"""Processes of a streaming query are killed in the middle of a micro-batch: nothing is lost, nothing doubled."""
+"""A query's processes are killed, or told to end, in the middle of a micro-batch: nothing is lost, nothing doubled."""
 
 import os
 import signal
+from collections import Counter
 from contextlib import suppress
 
 import psutil
 import pytest
+from pyspark.sql import SparkSession
 
-from tests.pipeline.streaming import prepare, start
-from tests.scenarios.running import Group, Process, exactly
+from tests.pipeline.streaming import LONG_S, Gate, audited, prepare, start
+from tests.scenarios.running import Group, Process, exactly, script
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(500)]
 
-RECORDS = 300
+_PIECE = 30
+"""Records between two gates, more than a write has."""
+
+_LIMITS = {"batch": 10}
 
 
-def test_python_worker_and_driver_are_killed(group: Group) -> None:
-    """First the Python process of a task, which the query survives, then the driver, which is started again."""
-    prepare(group, pipeline={"sink": {"topic": group.output, "path": "table", "trigger": "1s"}})
-    group.send([["sleep 0.02"], ["sleep 0.02"], ["reject"]] * (RECORDS // 3))
+def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group) -> None:
+    """First the Python process of a task, which the query survives, then the driver, whose micro-batch is replayed.
+
+    The handler then decides otherwise about what it has failed before, and the outputs go to a table as well. At last
+    SIGTERM comes in the middle of a micro-batch, which is finished.
+    """
+    prepare(group, journal=True, limits=_LIMITS, pipeline={"sink": {"topic": group.output, "path": "table"}})
+    flag = group.folder / "flag"
+    gates = [Gate(group, f"gate{n}") for n in range(4)]
+    steps = [["ok"], [f"until {flag}"], ["reject"]] * (_PIECE // 3)
+    _send(group, 0, [*steps, [gates[0].step], *steps, [gates[1].step], *steps])
     query = start(group)
-    _wait_for(group, 10)
+    group.scheduler()
 
+    gates[0].reached(query)
     os.kill(_python_worker(query), signal.SIGKILL)
-    until(lambda: "is run again" in query.log, "the micro-batch is run again")
-    _wait_for(group, len(group.outputs()) + 20)
-
+    until(lambda: "is run again" in query.log, "the micro-batch is run again", within_s=LONG_S)
+    gates[0].open()
+    gates[1].reached(query)
     query.kill()
+    assert "micro-batch 0:" not in query.log, "it was not killed in the middle"
+    assert group.cluster.read(group.ready, group.tier("200ms")), "nothing has failed that the handler would now do"
+    flag.touch()
+    gates[1].open()
+
     query = start(group)
-    _wait_for(group, RECORDS * 2 // 3)
-    group.settle()
-    query.stop()
+    last = 3 * _PIECE + 2
+    rejected = [n for n in range(last) if n % (_PIECE + 1) < _PIECE and n % (_PIECE + 1) % 3 == 2]
+    succeeded = [n for n in range(last) if n not in rejected]
+    until(lambda: len(group.outputs()) >= len(succeeded), "all is handled", within_s=LONG_S)
+    group.settle(LONG_S)
+    assert "micro-batch 0:" in query.log, "it was not replayed"
+    until(lambda: len(_rows(spark, group)) >= len(succeeded), "all is in the table", within_s=LONG_S)
 
-    assert group.outputs() == exactly(n for n in range(RECORDS) if n % 3 < 2)
-    assert group.dead() == exactly(n for n in range(RECORDS) if n % 3 == 2)
+    _send(group, last, [[gates[2].step]])
+    gates[2].reached(query)
+    _send(group, last + 1, [*[["ok"]] * _PIECE, [gates[3].step], *[["ok"]] * _PIECE])
+    gates[2].open()
+    gates[3].reached(query)
+    query.terminate()
+    until(lambda: "SIGTERM" in query.log, "it has heard of it")
+    gates[3].open()
+
+    assert query.wait(60) == 0, query.log[-3000:]
+    succeeded += range(last, last + 2 * _PIECE + 2)
+    assert group.outputs() == exactly(succeeded)
+    assert group.dead() == exactly(rejected)
+    rows = _rows(spark, group)
+    assert rows == exactly(rows)
+    assert {n for n in rows if n < last} == {n for n in succeeded if n < last}
+    states = audited(group, spark)
+    assert states["recovered"] > 0
+    assert states == {
+        "acked": len(succeeded) - states["recovered"],
+        "recovered": states["recovered"],
+        "dead_lettered": len(rejected),
+    }
 
 
-def test_the_newer_of_two_queries_goes_on(group: Group) -> None:
-    """A second query of a group takes over: the first one ends and says why, and every record has one outcome."""
-    prepare(group)
-    group.send([["sleep 0.02"]] * RECORDS)
+def test_the_partitions_are_taken_over(spark: SparkSession, group: Group) -> None:
+    """A second query of the group ends the first, and a worker ends the second; both say why, in mid-batch."""
+    prepare(group, journal=True, limits=_LIMITS)
+    gates = [Gate(group, f"gate{n}") for n in range(2)]
+    pieces = [["ok"], ["ok"], ["reject"]] * (_PIECE // 3)
+    _send(group, 0, [*pieces, [gates[0].step], *pieces, [gates[1].step], *pieces])
     first = start(group, "first")
-    _wait_for(group, 10)
+    gates[0].reached(first)
 
     second = start(group, "second")
 
-    assert first.wait(90) == 6, first.log
+    assert first.wait(LONG_S) == 6, first.log[-3000:]
     assert "another query" in first.log
-    _wait_for(group, RECORDS)
-    os.kill(second.pid, signal.SIGINT)  # Ctrl-C, which Spark would take for itself
-    assert second.wait(60) == 0, second.log
-    assert group.outputs() == exactly(range(RECORDS))
+    gates[0].open()
+    gates[1].reached(second)
+
+    group.worker()
+    until(lambda: any("worker" in member for member in group.cluster.members(group.name)), "it joins")
+    gates[1].open()
+
+    assert second.wait(LONG_S) == 6, second.log[-3000:]
+    assert "is served by workers or by one query" in second.log
+    numbers = range(3 * _PIECE + 2)
+    rejected = [n for n in numbers if n % (_PIECE + 1) < _PIECE and n % (_PIECE + 1) % 3 == 2]
+    group.settle(LONG_S)
+    group.stop()
+    assert group.outputs() == exactly(n for n in numbers if n not in rejected)
+    assert group.dead() == exactly(rejected)
+    assert audited(group, spark) == {"acked": len(numbers) - len(rejected), "dead_lettered": len(rejected)}
 
 
-def _wait_for(group: Group, outputs: int) -> None:
-    until(lambda: len(group.outputs()) >= outputs, f"{outputs} outputs", within_s=90)
+def _send(group: Group, first: int, steps: list[list[str]]) -> None:
+    """To one partition, so that what stands before a gate is handled before it."""
+    group.cluster.produce(group.source, [script(n, do, partition=0) for n, do in enumerate(steps, start=first)])
+
+
+def _rows(spark: SparkSession, group: Group) -> Counter[int]:
+    """The numbers of the records in the table, and how often each."""
+    path = group.folder / "table"
+    if not (path / "_spark_metadata" / "0").exists():
+        return Counter()
+    return Counter(int(row.value) for row in spark.read.parquet(str(path)).collect())
 
 
 def _python_worker(query: Process) -> int:

@@ -1,0 +1,77 @@
+"""The schema files of a configuration, for machines that do not have its folder: they travel with the tasks."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from topology.settings import CodecSection, Settings
+
+_UP: Final = os.pardir + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaFiles:
+    """What stands in them."""
+
+    contents: tuple[tuple[str, bytes], ...] = ()
+    """By their paths from the folder of the configuration. A file with an absolute path is not among them."""
+
+    @classmethod
+    def of(cls, settings: Settings, base: Path) -> SchemaFiles:
+        """Those that sources and outputs name, and the ``.avsc`` files beside them, where types are looked for.
+
+        One that cannot be read is left to whoever needs it.
+        """
+        named = {name for section in (*settings.sources, *settings.outputs) for name in _named(section)}
+        paths = {base / name for name in named if not Path(name).is_absolute()}
+        paths |= {beside for path in paths for beside in path.parent.glob("*.avsc")}
+        return cls(tuple(sorted(_read(paths, base))))
+
+    def folder(self, base: Path) -> Path:
+        """Where paths of the configuration lead from on this machine: its folder, else a copy of the schemas.
+
+        Args:
+            base: the folder of the configuration, where it was read.
+
+        Raises:
+            OSError: the copy cannot be written.
+        """
+        if all(_holds(base / name, content) for name, content in self.contents):
+            return base
+        from pyspark import SparkFiles  # noqa: PLC0415 - the handler's process, which never needs it, starts sooner
+
+        above = max(name.count(_UP) for name, _ in self.contents)
+        root = tempfile.mkdtemp(prefix="schemas-", dir=SparkFiles.getRootDirectory())
+        copy = Path(root, *["configuration"] * (above + 1)).absolute()
+        copy.mkdir(parents=True)
+        for name, content in self.contents:
+            path = copy / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return copy
+
+
+def _named(section: CodecSection) -> Iterator[str]:
+    for side in (section.key, section.value):
+        yield from side.schemas.values()
+        if side.reader is not None:
+            yield side.reader
+
+
+def _read(paths: set[Path], base: Path) -> Iterator[tuple[str, bytes]]:
+    for path in paths:
+        with suppress(OSError):
+            yield os.path.relpath(path, base), path.read_bytes()
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.read_bytes() == content
+    except OSError:
+        return False
