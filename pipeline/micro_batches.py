@@ -28,6 +28,11 @@ _log = logging.getLogger(__name__)
 
 _AGAIN_S: Final = 1.0
 _OURS: Final = ("consumers.", "transport.", "topology.", "serdes.", "pipeline.")
+_SAYS_NOTHING: Final = "An error occurred while calling"
+
+
+class EndedError(Exception):
+    """Ends a query. Spark carries its text, with the stack of every process, through several messages: it has none."""
 
 
 class MicroBatches:
@@ -54,20 +59,20 @@ class MicroBatches:
         self._runners: dict[Partition, str] = {}
         self._patience = Patience()
         self.failure: Exception | None = None
-        """Why the query ended, in our own words."""
+        """Why the query ended."""
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Handle a micro-batch. What has been done of it already is skipped, however often it is run.
 
         Raises:
-            Exception: the query cannot go on; kept in :attr:`failure`, for Spark makes a long text of it.
+            EndedError: the query cannot go on; why is in :attr:`failure`.
         """
-        with self._stop.busy():
-            try:
+        try:
+            with self._stop.busy():
                 self._run(frame, number)
-            except Exception as error:
-                self.failure = error
-                raise
+        except Exception as error:  # noqa: BLE001 - raised again by whoever has started the query
+            self.failure = error
+            raise EndedError from None
 
     def _run(self, frame: DataFrame, number: int) -> None:
         begun_s = monotonic_s()
@@ -133,7 +138,8 @@ def _tell_outcomes(number: int, seconds: float, summaries: Sequence[Summary]) ->
 
 def first_line(error: BaseException) -> str:
     """What a person needs of an error of Spark's, which brings the stack of every process that it went through."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip(": ") for line in str(error).splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_SAYS_NOTHING)]
     told = [line for line in lines if line.startswith(_OURS)]
     if told:
         return told[-1][:500]

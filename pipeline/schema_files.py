@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -47,14 +48,19 @@ class SchemaFiles:
         from pyspark import SparkFiles  # noqa: PLC0415 - the handler's process, which never needs it, starts sooner
 
         above = max(name.count(_UP) for name, _ in self.contents)
-        root = tempfile.mkdtemp(prefix="schemas-", dir=SparkFiles.getRootDirectory())
-        copy = Path(root, *["configuration"] * (above + 1)).absolute()
-        copy.mkdir(parents=True)
-        for name, content in self.contents:
-            path = copy / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        return copy
+        ours = Path(SparkFiles.getRootDirectory()).absolute()
+        copy = ours / f"schemas-{sha256(repr(self.contents).encode()).hexdigest()[:16]}"
+        folder = Path(*["configuration"] * (above + 1))
+        if not copy.exists():
+            making = Path(tempfile.mkdtemp(prefix=".schemas-", dir=ours))
+            (making / folder).mkdir(parents=True)
+            for name, content in self.contents:
+                path = making / folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            with suppress(OSError):  # another Python worker was quicker
+                making.rename(copy)
+        return copy / folder
 
 
 def _named(section: CodecSection) -> Iterator[str]:

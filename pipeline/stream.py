@@ -23,7 +23,7 @@ from pipeline.errors import PipelineError, StreamHaltedError
 from pipeline.handler_process import HandlerProcess
 from pipeline.kafka_options import kafka_options
 from pipeline.membership import Membership, membership, refuse_members
-from pipeline.micro_batches import MicroBatches, first_line
+from pipeline.micro_batches import EndedError, MicroBatches, first_line
 from pipeline.schema_files import SchemaFiles
 from pipeline.session import spark_session
 from pipeline.setup import Setup
@@ -76,6 +76,7 @@ def run_stream(
     """
     section = refuse_what_means_nothing(settings)
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    logging.getLogger("py4j.clientserver").addFilter(_is_news)
     options = kafka_options(settings.kafka)
     # At the end of the path: a package of the user's must not hide one of ours or of the installation.
     if str(base) not in sys.path:
@@ -164,9 +165,15 @@ def _told_by(batches: MicroBatches) -> Iterator[None]:
     except _OUR_ERRORS:
         raise
     except Exception as error:
-        if isinstance(batches.failure, _OUR_ERRORS):
-            raise batches.failure from None
-        raise StreamHaltedError(f"the query ended: {first_line(error)}") from error
+        cause = error if batches.failure is None else batches.failure
+        if isinstance(cause, _OUR_ERRORS):
+            raise cause from None
+        raise StreamHaltedError(f"the query ended: {first_line(cause)}") from error
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of the log is not about what ends the query, which is told as its error."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], EndedError)
 
 
 def _handling(

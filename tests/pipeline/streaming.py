@@ -66,7 +66,7 @@ def audited(group: Group, spark: SparkSession) -> Mapping[str, int]:
 
 
 @contextmanager
-def running(group: Group, spark: SparkSession, *, shutdown_s: float = 25) -> Iterator[None]:
+def running(group: Group, spark: SparkSession, *, shutdown_s: float = 25) -> Iterator[Stop]:
     """Handle what comes while the block runs; at its end the micro-batch under way has so long to finish."""
     settings = load_settings(group.file.read_text(encoding="utf-8"))
     stop = Stop(timedelta(seconds=shutdown_s))
@@ -81,7 +81,7 @@ def running(group: Group, spark: SparkSession, *, shutdown_s: float = 25) -> Ite
     thread = threading.Thread(target=go_on, name="query")
     thread.start()
     try:
-        yield
+        yield stop
     finally:
         stop.ask()
         thread.join(40)

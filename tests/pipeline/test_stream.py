@@ -1,13 +1,16 @@
 """A streaming query handles sources and ready topics under the group's policy."""
 
+import time
 from collections import Counter
 
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline import stream
 from pipeline.errors import StreamRefusedError
-from tests.pipeline.streaming import Gate, audited, prepare, run, running
+from tests.pipeline.streaming import LONG_S, Gate, audited, prepare, run, running
 from tests.scenarios.running import Group, exactly, number, script
+from tests.scenarios.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -80,6 +83,24 @@ def test_a_micro_batch_that_takes_too_long_is_given_up(spark: SparkSession, grou
     run(group, spark)
 
     assert group.outputs() == exactly(range(61))
+
+
+def test_a_micro_batch_that_would_begin_at_the_end_does_not(
+    spark: SparkSession, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end is asked for between two micro-batches, and records come before the query has stopped."""
+    prepare(group)
+    group.send([["ok"]])
+    with running(group, spark, shutdown_s=300) as stop:
+        until(lambda: group.outputs() == exactly([0]), "it runs", within_s=LONG_S)
+        monkeypatch.setattr(stream, "_LOOK_S", 4.0)
+        time.sleep(0.5)
+        stop.ask()
+        group.send([["ok"]] * 10, first=1)
+
+    run(group, spark)
+
+    assert group.outputs() == exactly(range(11))
 
 
 def test_a_replayed_batch_is_not_decided_again(spark: SparkSession, group: Group) -> None:

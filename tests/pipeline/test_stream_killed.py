@@ -96,8 +96,8 @@ def test_the_partitions_are_taken_over(spark: SparkSession, group: Group) -> Non
     gates[0].open()
     gates[1].reached(second)
 
-    group.worker()
-    until(lambda: any("worker" in member for member in group.cluster.members(group.name)), "it joins")
+    worker = group.worker()
+    until(lambda: " reads " in worker.log, "it is about to join")
     gates[1].open()
 
     assert second.wait(LONG_S) == 6, second.log[-3000:]
