@@ -32,7 +32,13 @@ _SAYS_NOTHING: Final = "An error occurred while calling"
 
 
 class EndedError(Exception):
-    """Ends a query. Spark carries its text, with the stack of every process, through several messages: it has none."""
+    """Ends a query; why is not in its text, which Spark carries through several messages.
+
+    By this text Spark tells whether a query ended because it was stopped, which is no error.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("py4j.protocol.Py4JJavaError: An error occurred while calling: java.lang.InterruptedException")
 
 
 class MicroBatches:

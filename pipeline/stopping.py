@@ -18,6 +18,9 @@ _log = logging.getLogger(__name__)
 _LEAVING_S: Final = 3.0
 """Of the time for stopping, so much is for what comes after the micro-batch."""
 
+_TOLD_S: Final = 0.5
+"""So long Spark takes to know that it is to stop. A micro-batch that ends with an error before is an error to it."""
+
 
 class Stop:
     """Asked for by one thread, heeded by others."""
@@ -67,6 +70,12 @@ class Stop:
         """Nobody has to be waited for any more."""
         self._wanted.set()
         self._over.set()
+
+    def over_soon(self) -> None:
+        """The same in a moment: Spark is being told to stop, and waits for a micro-batch that waits to begin."""
+        moment = threading.Timer(_TOLD_S, self.over)
+        moment.daemon = True
+        moment.start()
 
     def let_finish(self) -> bool:
         """Wait for the micro-batch under way, at most for the given time; whether it has ended."""

@@ -152,6 +152,7 @@ class _Turning:
                 if self._stop.wanted:
                     self._watch.health.stopping()
                     self._stop.let_finish()
+                    self._stop.over_soon()
                     for query in queries:
                         query.stop()
                     return
