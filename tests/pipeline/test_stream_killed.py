@@ -25,7 +25,7 @@ def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group) 
     """First the Python process of a task, which the query survives, then the driver, whose micro-batch is replayed.
 
     The handler then decides otherwise about what it has failed before, and the outputs go to a table as well. At last
-    SIGTERM comes in the middle of a micro-batch, which is finished.
+    Ctrl-C comes in the middle of a micro-batch, which is finished.
     """
     prepare(group, journal=True, limits=_LIMITS, pipeline={"sink": {"topic": group.output, "path": "table"}})
     flag = group.folder / "flag"
@@ -60,8 +60,8 @@ def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group) 
     _send(group, last + 1, [*[["ok"]] * _PIECE, [gates[3].step], *[["ok"]] * _PIECE])
     gates[2].open()
     gates[3].reached(query)
-    query.terminate()
-    until(lambda: "SIGTERM" in query.log, "it has heard of it")
+    os.kill(query.pid, signal.SIGINT)  # goes the way of SIGTERM, unless Spark takes it for itself
+    until(lambda: "SIGINT" in query.log, "it has heard of it")
     gates[3].open()
 
     assert query.wait(60) == 0, query.log[-3000:]

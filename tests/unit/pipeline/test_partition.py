@@ -126,9 +126,7 @@ class FakeRunner:
         return self.kafka.point
 
 
-def run(
-    kafka: Kafka, offsets: Sequence[int], handler: Handler | None = None, value: bytes = b"v"
-) -> Sequence[str]:
+def run(kafka: Kafka, offsets: Sequence[int], handler: Handler | None = None, value: bytes = b"v") -> Sequence[str]:
     """A task with these records; why writes of it were undone."""
     runner: Any = FakeRunner(kafka, Handler() if handler is None else handler)
     plan = TaskPlan("q", Setup(SETTINGS, Path(), (), 0, ""), None, {}, {})
