@@ -165,8 +165,10 @@ def is_resting(query: StreamingQuery) -> bool:
 
 
 def _offsets(text: str | None) -> dict[Partition, int]:
-    """Offsets as Spark's Kafka source writes them; of a micro-batch that is run again some are ``null``."""
-    found: Mapping[str, Mapping[str, int]] = (json.loads(text) if text else None) or {}
+    """Offsets as Spark's Kafka source writes them; of a micro-batch that is run again some are not there."""
+    if text is None or text in {"", "None"}:  # the word is what PySpark makes of Java's null
+        return {}
+    found: Mapping[str, Mapping[str, int]] = json.loads(text) or {}
     return {
         Partition(topic, int(number)): offset for topic, offsets in found.items() for number, offset in offsets.items()
     }

@@ -53,6 +53,7 @@ def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group) 
     until(lambda: len(group.outputs()) >= len(succeeded), "all is handled", within_s=LONG_S)
     group.settle(LONG_S)
     assert "micro-batch 0:" in query.log, "it was not replayed"
+    assert "exception while executing the Python Proxy" not in query.log, "Spark could not tell of it"
     until(lambda: len(_rows(spark, group)) >= len(succeeded), "all is in the table", within_s=LONG_S)
 
     _send(group, last, [[gates[2].step]])
