@@ -97,8 +97,8 @@ def test_the_partitions_are_taken_over(spark: SparkSession, group: Group) -> Non
     gates[0].open()
     gates[1].reached(second)
 
-    worker = group.worker()
-    until(lambda: " reads " in worker.log, "it is about to join")
+    group.worker()
+    until(lambda: len(group.cluster.members(group.name)) > 1 or not second.running, "it joins")
     gates[1].open()
 
     assert second.wait(LONG_S) == 6, second.log[-3000:]
