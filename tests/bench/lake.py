@@ -1,6 +1,7 @@
 """Many dead letters: how long archive and report take. ``python -m tests.bench.lake DIR`` prints a line for each step.
 
 The steps keep everything in DIR, so that each can be run by itself: ``generate``, ``archive``, ``compact``, ``report``.
+After each, what it made is compared with what was generated.
 """
 
 from __future__ import annotations
@@ -11,12 +12,18 @@ import random
 import resource
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
 from typing import Final
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from topology.decision import DeadLetter, Failure, FailureKind, Reason
 from topology.headers import dead_letter_headers
@@ -49,6 +56,7 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--letters", type=int, default=1_000_000)
     parser.add_argument("--memory", default="4g")
+    parser.add_argument("--spark", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--steps", nargs="+", default=["generate", "archive", "compact", "report"])
     options = parser.parse_args()
     directory: Path = options.directory
@@ -58,11 +66,13 @@ def main() -> None:
         for step in options.steps:
             began = monotonic()
             if step == "generate":
-                _generate(broker.bootstrap_servers, options.letters)
+                _generate(directory, broker.bootstrap_servers, options.letters)
             else:
-                _run(directory, step, options.memory)
+                _run(directory, step, [f"spark.driver.memory={options.memory}", *options.spark])
+            took_s = monotonic() - began
             most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
-            print(f"{step}: {monotonic() - began:.1f} s; largest process so far {most} MiB", flush=True)  # noqa: T201
+            found = _compared(directory, step)
+            print(f"{step}: {took_s:.1f} s; largest process so far {most} MiB; {found}", flush=True)  # noqa: T201
 
 
 def _configure(directory: Path, servers: str) -> None:
@@ -75,22 +85,27 @@ def _configure(directory: Path, servers: str) -> None:
     (directory / "redelivery.yaml").write_text(json.dumps(document), encoding="utf-8")
 
 
-def _generate(servers: str, letters: int) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415 - for this step alone
-
+def _generate(directory: Path, servers: str, letters: int) -> None:
     topic = NewTopic("ActiveMQ.DLQ", PARTITIONS, 1, config={"retention.ms": "-1"})
-    AdminClient({"bootstrap.servers": servers}).create_topics([topic])["ActiveMQ.DLQ"].result(30)
+    client = AdminClient({"bootstrap.servers": servers})
+    client.create_topics([topic])["ActiveMQ.DLQ"].result(30)
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "compression.type": "lz4"})
-    for number, (headers, key, value, at_ms) in enumerate(_letters(letters)):
+    truth: Counter[tuple[str, str]] = Counter()
+    for number, (kind, headers, key, value, at_ms) in enumerate(_letters(letters)):
+        truth[kind] += 1
         producer.produce("ActiveMQ.DLQ", value, key, number % PARTITIONS, timestamp=at_ms, headers=[*headers])
         if not number % 10_000:
             producer.poll(0)
             while len(producer) > 50_000:
                 producer.poll(0.1)
-    producer.flush(60)
+    if producer.flush(60):
+        raise SystemExit("Kafka did not take all letters")
+    document = [[*kind, number] for kind, number in truth.items()]
+    (directory / "truth.json").write_text(json.dumps(document), encoding="utf-8")
 
 
-def _letters(number: int) -> Iterator[tuple[list[tuple[str, bytes | None]], bytes, bytes, int]]:
+def _letters(number: int) -> Iterator[tuple[tuple[str, str], list[tuple[str, bytes | None]], bytes, bytes, int]]:
+    """Each with its origin and reason."""
     draw = random.Random(_SEED)  # noqa: S311 - the same letters each time
     kinds = draw.choices(range(len(_FAILURES)), _WEIGHTS, k=number)
     for index, kind in enumerate(kinds):
@@ -108,14 +123,14 @@ def _letters(number: int) -> Iterator[tuple[list[tuple[str, bytes | None]], byte
             draw.randint(1, 10**6),
             draw.randbytes(100).hex().encode(),
         )
-        yield headers, b"customer-%d" % draw.randint(1, 50_000), value, at_ms
+        yield (origin, str(reason)), headers, b"customer-%d" % draw.randint(1, 50_000), value, at_ms
 
 
 def _origin(number: int) -> str:
     return f"shop.orders.{number:03}"
 
 
-def _run(directory: Path, step: str, memory: str) -> None:
+def _run(directory: Path, step: str, spark: list[str]) -> None:
     table = str(directory / "table")
     arguments = {
         "archive": ["archive", "--output", table],
@@ -123,8 +138,45 @@ def _run(directory: Path, step: str, memory: str) -> None:
         "report": ["report", "--output", str(directory / "report"), "--archive", table],
     }[step]
     command = [sys.executable, "-c", "from cli.main import app; app()", "pipeline", *arguments]
-    options = ["--config", str(directory / "redelivery.yaml"), "--spark", f"spark.driver.memory={memory}"]
+    options = ["--config", str(directory / "redelivery.yaml")]
+    for setting in ("spark.master=local[2]", *spark):
+        options += ["--spark", setting]
     subprocess.run([*command, *options], check=True)
+
+
+def _compared(directory: Path, step: str) -> str:
+    """What a step has made, in words.
+
+    Raises:
+        SystemExit: it is not what was generated.
+    """
+    truth = {(origin, reason): number for origin, reason, number in json.loads((directory / "truth.json").read_text())}
+    letters = sum(truth.values())
+    if step == "generate":
+        return f"{letters} letters"
+    if step == "report":
+        for column, place in (("origin", 0), ("reason", 1)):
+            wanted: Counter[str] = Counter()
+            for kind, number in truth.items():
+                wanted[kind[place]] += number
+            table = pq.read_table(directory / "report" / f"by_{column}").to_pydict()
+            if dict(zip(table[column], table["letters"], strict=True)) != wanted:
+                raise SystemExit(f"the report's letters by {column} are not those that were generated")
+        return f"{letters} letters by origin and by reason"
+    files = _files_of_the_table(directory / "table")
+    rows = pa.concat_tables(pq.read_table(file, columns=["topic", "partition", "offset"]) for file in files)
+    distinct = rows.group_by(["topic", "partition", "offset"]).aggregate([]).num_rows
+    if (rows.num_rows, distinct) != (letters, letters):
+        raise SystemExit(f"{letters} letters became {rows.num_rows} rows of {distinct}")
+    size = sum(file.stat().st_size for file in files) // 2**20
+    return f"{rows.num_rows} rows, each of another letter, in {len(files)} files of {size} MiB"
+
+
+def _files_of_the_table(table: Path) -> list[Path]:
+    """What its log names."""
+    log = max((table / "_spark_metadata").glob("*.compact"), key=lambda path: int(path.stem))
+    entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()[1:]]
+    return [Path(url2pathname(urlparse(entry["path"]).path)) for entry in entries]
 
 
 if __name__ == "__main__":
