@@ -8,7 +8,7 @@ import pytest
 
 from transport.embedded import EmbeddedKafka
 
-pytest_plugins = ["pytester", "tests.crash.table"]
+pytest_plugins = ["pytester", "tests.crash.table", "tests.scenarios.fixtures"]
 
 _SKIPPED: list[str] = []
 _IMAGES_S = 600

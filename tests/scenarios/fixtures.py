@@ -1,4 +1,4 @@
-"""What scenarios share: the cluster as a bystander sees it, and a group of real processes that ends with its test."""
+"""What scenarios and the tests of the pipeline share: the cluster as a bystander sees it, and a group of processes."""
 
 from collections.abc import Iterator
 from pathlib import Path
