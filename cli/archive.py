@@ -15,7 +15,7 @@ from cli.first_process import heed_signals
 from cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
 from cli.output import stderr
 from cli.spark import SparkSettings, spark_settings, table_place
-from pipeline.table_format import TableFormat, session_settings
+from pipeline.table_format import TableFormat
 from topology.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def archive(
     heed_signals()
     pause, kept = _duration(every, "--every"), _duration(grace, "--grace")
     settings = load(config, overrides)
-    needed = session_settings(table) | spark_settings(settings, spark, log_level)
+    needed = table.settings | spark_settings(settings, spark, log_level)
     from pipeline.archive import Archive, archive_session, count_pending, where
     from pipeline.archive_service import ArchiveService
     from pipeline.decoding import SourceCodecs
@@ -64,7 +64,7 @@ def archive(
         format=table,
         batch=batch,
     )
-    with _stopped_by_signals() as ended, spark_session("redelivery archive", needed) as session:
+    with _stopped_by_signals() as ended, spark_session("redelivery archive", needed, table.jars) as session:
         ours = archive_session(session)
         if dry_run:
             found = where(ours, to)

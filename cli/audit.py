@@ -9,7 +9,8 @@ import typer
 
 from cli import exit_codes
 from cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
-from cli.spark import SparkSettings, spark_settings
+from cli.spark import SparkSettings, spark_settings, table_place
+from pipeline.table_format import TableFormat
 
 if TYPE_CHECKING:
     from pipeline.audit_range import Edge
@@ -41,6 +42,7 @@ def audit(
         str | None,
         typer.Option(metavar="TABLE", help="The table of `pipeline archive`: a dead letter in it is not missing."),
     ] = None,
+    archive_format: Annotated[TableFormat, typer.Option(help="Of the archive.")] = TableFormat.PARQUET,
     spark_options: SparkSettings = None,
     log_level: LogLevelOption = LogLevel.WARNING,
 ) -> None:
@@ -55,13 +57,15 @@ def audit(
         first=_edge(begin, "--from"),
         end=_edge(end, "--to"),
         journal=journal,
-        archive=archive if archive is None or "://" in archive else str(Path(archive).absolute()),
+        archive=None if archive is None else table_place(archive),
+        archive_format=archive_format,
         listed=listed,
         output=output,
     )
     console = stderr()
-    own = spark_settings(settings, spark_options, log_level)
-    with console.status("starting Spark") as status, spark_session("redelivery audit", own) as spark:
+    needed = archive_format.settings | spark_settings(settings, spark_options, log_level)
+    started = spark_session("redelivery audit", needed, archive_format.jars)
+    with console.status("starting Spark") as status, started as spark:
         result = audit(spark, settings, options, tell=status.update)
     if as_json:
         print_json(result.document(None if output is None else str(output)))

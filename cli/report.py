@@ -11,7 +11,7 @@ from cli.first_process import heed_signals
 from cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
 from cli.output import print_json, stderr
 from cli.spark import SparkSettings, spark_settings, table_place
-from pipeline.table_format import TableFormat, session_settings
+from pipeline.table_format import TableFormat
 
 PAGE = "report.html"
 
@@ -41,7 +41,7 @@ def report(
     """
     heed_signals()
     settings = load(config, overrides)
-    needed = session_settings(archive_format) | spark_settings(settings, spark, log_level)
+    needed = archive_format.settings | spark_settings(settings, spark, log_level)
     from consumers.clock import wall_clock_ms
     from pipeline.archive import archive_session
     from pipeline.report import Request, Tables, make_report
@@ -59,7 +59,8 @@ def report(
         form=Tables(tables),
     )
     output.mkdir(parents=True, exist_ok=True)
-    with stderr().status("starting Spark") as status, spark_session("redelivery report", needed) as session:
+    started = spark_session("redelivery report", needed, archive_format.jars)
+    with stderr().status("starting Spark") as status, started as session:
         made = make_report(archive_session(session), request, wall_clock_ms(), status.update)
     (output / PAGE).write_text(page(made), encoding="utf-8")
     if as_json:

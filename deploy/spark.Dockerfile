@@ -26,10 +26,9 @@ RUN /opt/build/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-di
     && rm -rf /opt/redelivery/lib/python3*/site-packages/pyspark/examples \
         /opt/redelivery/lib/python3*/site-packages/pyspark/data \
     && /opt/redelivery/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/redelivery
-# Spark's Kafka connector, each jar checked against the hash it is pinned by.
+# Spark's Kafka connector and Delta Lake, each jar checked against the hash it is pinned by.
 ENV REDELIVERY_CACHE=/opt/spark
-RUN /opt/redelivery/bin/python -c "from pipeline.session import JARS_LOCK; from transport.jars import kafka_jars; \
-    kafka_jars(lock_file=JARS_LOCK, what='the Kafka connector')"
+RUN /opt/redelivery/bin/python -c "from pipeline.spark_jars import CONNECTOR, DELTA; CONNECTOR.paths(); DELTA.paths()"
 
 FROM ${BASE}
 RUN command -v java >/dev/null \

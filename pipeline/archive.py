@@ -15,7 +15,6 @@ from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline.archive_errors import LettersRemovedError, QueryFailedError
@@ -24,6 +23,7 @@ from pipeline.archive_schema import PARTITION_COLUMNS
 from pipeline.dead_letters import dead_letters
 from pipeline.decoding import SourceCodecs
 from pipeline.kafka_options import kafka_options
+from pipeline.lake_table import refuse_other_format
 from pipeline.table_format import TableFormat
 from topology.settings import Settings
 
@@ -32,9 +32,6 @@ CHECKPOINT: Final = "_checkpoint"
 
 DEFAULT_BATCH: Final = 200_000
 """Dead letters of one batch."""
-
-_WRITERS: Final = 4
-"""At most so many tasks write the letters of one day and origin."""
 
 _LOOK_S: Final = 1
 
@@ -46,6 +43,9 @@ _CONFIGURATION: Final = {
     # A batch for Python is bounded by bytes: a dead letter may be a megabyte.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 2**20),
+    # What one task is given to write, see _together.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(32 * 2**20),
 }
 
 
@@ -141,8 +141,10 @@ def run_archive(
         CheckpointError: an earlier run's notes cannot be read.
         LettersRemovedError: something was removed, and is not to be skipped.
         QueryFailedError: Spark could not go on. The next run goes on where this one ended.
+        TableFormatError: the table has another format.
         TransportError: Kafka does not answer.
     """
+    refuse_other_format(spark, archive.output, archive.format)
     found = where(spark, archive)
     run = ArchiveRun(removed=found.removed, missing=found.missing)
     if run.removed and not skip_removed:
@@ -179,8 +181,11 @@ def _start(spark: SparkSession, archive: Archive, found: Positions, *, skip_remo
 
 
 def _together(letters: DataFrame) -> DataFrame:
-    """Letters of a day and origin in few tasks: each task writes a file of its own for each of them."""
-    return letters.repartition(*PARTITION_COLUMNS, F.pmod("partition", F.lit(_WRITERS)))
+    """Letters of a day and origin in one task, for each task writes a file of its own for each of them.
+
+    Where that would be much more than other tasks have, Spark divides it.
+    """
+    return letters.hint("rebalance", *PARTITION_COLUMNS)
 
 
 def _note(query: StreamingQuery, run: ArchiveRun) -> None:

@@ -59,11 +59,15 @@ class ArchiveService:
             ended.wait(every.total_seconds())
 
     def _compact(self, least: int) -> Compacted:
-        if self.archive.format is TableFormat.DELTA:
-            path = self.archive.output.replace("`", "``")
-            self.spark.sql(f"OPTIMIZE delta.`{path}`")
-            return Compacted()
         files = LakeFiles(self.spark, self.archive.output)
+        if self.archive.format is TableFormat.DELTA:
+            return self._optimised() if files.names("_delta_log") else Compacted()
         return compact(
             self.spark, files, wall_clock_ms(), grace_ms=self.grace // timedelta(milliseconds=1), least=least
         )
+
+    def _optimised(self) -> Compacted:
+        """Delta does it itself. What it replaces stays until somebody calls its VACUUM."""
+        path = self.archive.output.replace("`", "``")
+        done = self.spark.sql(f"OPTIMIZE delta.`{path}`").select("metrics.*").collect()[0]
+        return Compacted(done["partitionsOptimized"], done["numFilesRemoved"], done["numFilesAdded"])

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from consumers.clock import Clock, wall_clock_ms
 from pipeline.audit_evidence import Evidence
 from pipeline.audit_findings import findings_of, write
-from pipeline.audit_frames import Frames
 from pipeline.audit_journal import JournalFrames, coverage
 from pipeline.audit_notes import notes
 from pipeline.audit_range import Edge
@@ -26,7 +25,9 @@ from pipeline.audit_result import AuditResult, Part
 from pipeline.audit_snapshot import Snapshot
 from pipeline.audit_survey import take
 from pipeline.audit_verdicts import RANGE, STATES, by_origin, verdicts
+from pipeline.kafka_frames import Frames
 from pipeline.kafka_options import kafka_options
+from pipeline.table_format import TableFormat
 from topology.settings import Ordering, Settings
 from transport.admin import ClusterAdmin
 from transport.positions import Positions
@@ -51,6 +52,7 @@ class AuditOptions:
     archive: str | None = None
     """The table of ``redelivery pipeline archive``, a path or URI: a dead letter that is there is not missing."""
 
+    archive_format: TableFormat = TableFormat.PARQUET
     listed: int = 20
     """So many findings come with the result."""
 
@@ -103,7 +105,7 @@ def _audited(
 ) -> AuditResult:
     tell("reading copies, dead letters and the journal")
     evidence, journal = Evidence(frames, snapshot), JournalFrames(frames, snapshot)
-    with _kept(evidence.copies(options.archive)) as said, _kept(journal.ranges()) as ranges:
+    with _kept(evidence.copies(options.archive, options.archive_format)) as said, _kept(journal.ranges()) as ranges:
         copies = evidence.attributed(said)
         unattributed = _unattributed(copies, snapshot)
         covered = coverage(ranges, snapshot, ordering)

@@ -6,14 +6,16 @@ values) is parsed by Spark's own functions, which answer null for what cannot be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.audit_frames import ORIGIN, Frames
-from pipeline.audit_snapshot import Kind, Snapshot, Standing
+from pipeline.audit_snapshot import Kind, Snapshot
+from pipeline.kafka_frames import ORIGIN, Frames
+from pipeline.progress_frames import DONE, MARKS, mark, with_standing
+from pipeline.record_headers import header_text
+from pipeline.table_format import TableFormat
 from topology.headers import (
     ACTUAL_EXPIRY,
     DELIVERY_COUNT,
@@ -22,10 +24,6 @@ from topology.headers import (
     ORIG_QUEUE,
     SCHEDULED_DELIVERY,
 )
-from transport.protocols import Partition
-
-DONE, IN_HAND, IN_PLACE, UNREAD = "done", "in_hand", "in_place", "unread"
-"""Where a record of a partition stands with its reader."""
 
 _MESSAGE_ID: Final = r"^([A-Za-z0-9._-]{1,249})-([0-9]{1,9})@([0-9]{1,18})$"
 _NUMBER: Final = r"^[0-9]{1,18}$"
@@ -52,17 +50,18 @@ class Evidence:
         ranges = self._snapshot.sources
         standings = {source.place: source.standing for source in ranges if source.standing is not None}
         marks = self._frames.local(
-            [(*source.place, *_mark(source.standing)) for source in ranges],
-            "topic string, partition int, watermark bigint, seen bigint",
+            [(*source.place, *mark(source.standing)) for source in ranges],
+            MARKS,
         )
         records = self._frames.records(((source.place, source.first, source.end) for source in ranges), headers=False)
-        return self._standing(records.select(*ORIGIN), marks, standings).select(*ORIGIN, "stands")
+        return with_standing(self._frames, records.select(*ORIGIN), marks, standings).select(*ORIGIN, "stands")
 
-    def copies(self, archive: str | None = None) -> DataFrame:
+    def copies(self, archive: str | None = None, archive_format: TableFormat = TableFormat.PARQUET) -> DataFrame:
         """One row for each copy in a tier, a ready topic or a dead-letter topic.
 
         Args:
             archive: the table that dead letters have been archived in; those that their topics have no more are added.
+            archive_format: its format.
 
         Returns:
             ``topic, partition, offset`` of the copy, its ``kind`` and timestamp ``at_ms``; ``origin_topic,
@@ -73,20 +72,20 @@ class Evidence:
         spans = {span.place: (kind, span) for kind in _COPIES for span in self._snapshot.spans[kind]}
         standings = {place: point for place, point in self._snapshot.standings.items() if place in spans}
         marks = self._frames.local(
-            [(*place, str(kind), span.early, *_mark(standings.get(place))) for place, (kind, span) in spans.items()],
+            [(*place, str(kind), span.early, *mark(standings.get(place))) for place, (kind, span) in spans.items()],
             "topic string, partition int, kind string, early bigint, watermark bigint, seen bigint",
         )
         records = self._frames.records((place, span.start, span.end) for place, (_, span) in spans.items())
-        there = self._parsed(self._standing(records, marks, standings))
-        return there if archive is None else there.unionByName(self._archived(archive))
+        there = self._parsed(with_standing(self._frames, records, marks, standings))
+        return there if archive is None else there.unionByName(self._archived(archive, archive_format))
 
-    def _archived(self, path: str) -> DataFrame:
+    def _archived(self, path: str, table: TableFormat) -> DataFrame:
         """Dead letters that are in the archive, and no more in their topic."""
         starts = self._frames.local(
             [(*span.place, span.start) for span in self._snapshot.spans[Kind.LETTER]],
             "topic string, partition int, start bigint",
         )
-        letters = self._frames.table(path).where(F.col("origin_group") == self._snapshot.group)
+        letters = self._frames.table(path, table).where(F.col("origin_group") == self._snapshot.group)
         gone = letters.join(F.broadcast(starts), ["topic", "partition"]).where(F.col("offset") < F.col("start"))
         return (
             gone.select(
@@ -108,7 +107,7 @@ class Evidence:
 
     def _parsed(self, placed: DataFrame) -> DataFrame:
         """Headers into columns."""
-        text = {name: _header(name).cast("string") for name in _HEADERS}
+        text = {name: header_text(name) for name in _HEADERS}
         records = placed.select(
             *ORIGIN,
             "kind",
@@ -180,52 +179,6 @@ class Evidence:
             )
         )
 
-    def _standing(self, records: DataFrame, marks: DataFrame, standings: Mapping[Partition, Standing]) -> DataFrame:
-        """Adds the columns of ``marks``, and ``stands``; what is in a partition without a commit is unread."""
-        unfinished = self._frames.local(
-            [
-                (*place, first, last, waits)
-                for place, standing in standings.items()
-                for waits, offsets in (
-                    (True, standing.in_place),
-                    (False, standing.outstanding - standing.in_place),
-                )
-                for first, last in _runs(offsets)
-            ],
-            "topic string, partition int, first bigint, last bigint, waits boolean",
-        ).select("topic", "partition", F.explode(F.sequence("first", "last")).alias("offset"), "waits")
-        stands = (
-            F.when(F.col("watermark").isNull() | (F.col("offset") >= F.col("seen")), UNREAD)
-            .when(F.col("waits"), IN_PLACE)
-            .when(F.col("waits").isNotNull(), IN_HAND)
-            .otherwise(DONE)
-        )
-        return (
-            records.join(F.broadcast(marks), ["topic", "partition"])
-            .join(F.broadcast(unfinished), list(ORIGIN), "left")
-            .withColumn("stands", stands)
-        )
-
 
 _LINEAGE: Final = ("origin_topic", "origin_partition", "origin_offset", "deliveries")
 _COPY: Final = (*ORIGIN, "kind", "at_ms", "late", *_LINEAGE, "finished", "expired", "redriven")
-
-
-def _header(name: str) -> Column:
-    """The last header of that name, as everybody here reads them; null if there is none."""
-    return F.try_element_at(F.filter("headers", lambda header: header["key"] == name), F.lit(-1))["value"]
-
-
-def _mark(standing: Standing | None) -> tuple[int | None, int | None]:
-    return (None, None) if standing is None else (standing.watermark, standing.seen)
-
-
-def _runs(offsets: Iterable[int]) -> list[tuple[int, int]]:
-    """Inclusive runs of consecutive offsets."""
-    runs: list[tuple[int, int]] = []
-    for offset in sorted(offsets):
-        if runs and offset == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], offset)
-        else:
-            runs.append((offset, offset))
-    return runs

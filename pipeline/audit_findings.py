@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from consumers.journal import OUTCOMES
-from pipeline.audit_frames import ORIGIN
 from pipeline.audit_result import Finding, Trace
 from pipeline.audit_verdicts import FINDINGS
+from pipeline.kafka_frames import ORIGIN
 
 _MOST_TRACES: Final = 20
 _TRACE: Final = ("topic", "partition", "offset", "kind", "deliveries", "finished")

@@ -1,7 +1,4 @@
-"""What the journal tells, as columns; :mod:`consumers.journal` says how it is written.
-
-Its values are parsed by Spark's own functions: what is not an entry of this group is null, and left out.
-"""
+"""What the journal tells of the records that are audited, and from where on it must tell of all."""
 
 from __future__ import annotations
 
@@ -10,19 +7,16 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from consumers.journal import OUTCOMES, VERSION
-from pipeline.audit_frames import ORIGIN, Frames
+from consumers.journal import OUTCOMES
 from pipeline.audit_snapshot import Kind, Snapshot
+from pipeline.journal_ranges import journal_ranges
+from pipeline.kafka_frames import ORIGIN, Frames
 from topology.progress_metadata import METADATA_LIMIT
 from topology.settings import Ordering
 from transport.protocols import Partition
 
 OUT_OF_ORDER: Final = METADATA_LIMIT * 6
 """So far above the watermark can a record be finished at most: each costs a bit of the commit's metadata."""
-
-_ENTRY: Final = "v int, group string, topic string, partition int, " + ", ".join(
-    f"{outcome} array<array<bigint>>" for outcome in OUTCOMES
-)
 
 
 class JournalFrames:
@@ -37,30 +31,7 @@ class JournalFrames:
 
         ``last`` is inclusive.
         """
-        entry = F.from_json(F.col("value").cast("string"), _ENTRY)
-        outcomes = F.explode(
-            F.array(
-                *(F.struct(F.lit(name).alias("outcome"), F.col(f"entry.{name}").alias("ranges")) for name in OUTCOMES)
-            )
-        )
-        one = F.explode("told.ranges")
-        return (
-            self._entries()
-            .select("late", "at_ms", entry.alias("entry"))
-            .where((F.col("entry.v") == VERSION) & (F.col("entry.group") == self._snapshot.group))
-            .select("entry.topic", "entry.partition", "at_ms", "late", outcomes.alias("told"))
-            .select("topic", "partition", "at_ms", "late", "told.outcome", one.alias("run"))
-            .select(
-                "topic",
-                "partition",
-                "outcome",
-                F.get("run", 0).alias("first"),
-                F.get("run", 1).alias("last"),
-                "at_ms",
-                "late",
-            )
-            .where(F.col("topic").isNotNull() & (F.col("first") >= 0) & (F.col("last") >= F.col("first")))
-        )
+        return journal_ranges(self._entries(), self._snapshot.group, "at_ms", "late")
 
     def outcomes(self, ranges: DataFrame) -> DataFrame:
         """The same, one row for each source record in the range: how often the journal tells which outcome of it."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from topology.progress import Checkpoint
-from topology.progress_metadata import decode
+from pipeline.progress_frames import Standing
 from topology.sweep_plan import SweepPlan
 from transport.protocols import Partition
 
@@ -32,36 +31,6 @@ class Span:
 
     early: int
     """Its end before the commits were asked for: what lies from here on may have come after them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How far the reader of a partition is."""
-
-    watermark: int
-    """All below is finished."""
-
-    seen: int
-    """One past the last offset that was read."""
-
-    outstanding: frozenset[int] = frozenset()
-    """Those from the watermark to there that are not finished."""
-
-    in_place: frozenset[int] = frozenset()
-    """Those among them that wait where they are."""
-
-    @classmethod
-    def of(cls, point: Checkpoint) -> Standing:
-        """From a commit.
-
-        Raises:
-            ValueError: its metadata is not ours, or damaged.
-        """
-        if not point.metadata:
-            return cls(point.offset, point.offset)
-        noted = decode(point.offset, point.metadata)
-        waiting = frozenset(offset for offset in noted.waiting if offset in noted.outstanding)
-        return cls(point.offset, max(point.offset, noted.end), frozenset(noted.outstanding), waiting)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,9 @@ from typing import Final
 
 from consumers.clock import monotonic_s
 from pipeline.audit_range import Edge
-from pipeline.audit_snapshot import Kind, Removed, Snapshot, SourceRange, Span, Standing
+from pipeline.audit_snapshot import Kind, Removed, Snapshot, SourceRange, Span
 from pipeline.errors import PipelineError
+from pipeline.progress_frames import Standing, standings_of
 from topology.facts import CLEANUP, RETENTION_MS, ClusterFacts
 from topology.plan import Role, TopologyPlan, scheduler_group
 from topology.progress import Checkpoint
@@ -91,7 +92,7 @@ def take(
     early = positions.ends(ours)
     points = _commits(positions, planned.group, sources, ours, sweeps)
     ends = _settled(positions, ours)
-    standings, damaged = _standings(points)
+    standings, damaged = standings_of(points)
     source_ends = positions.ends(sources)
     ranges = _ranges(positions, sources, starts, source_ends, standings, (first, end))
     readers = dict.fromkeys([*sources, *(place for place, kind in ours.items() if kind is Kind.READY)], planned.group)
@@ -161,18 +162,6 @@ def _settled(positions: Positions, ours: Iterable[Partition]) -> dict[Partition,
                 "`kafka-transactions.sh find-hanging`, and audit again when it has ended"
             )
         pause.wait(_LOOK_S)
-
-
-def _standings(points: Mapping[Partition, Checkpoint]) -> tuple[dict[Partition, Standing], tuple[Partition, ...]]:
-    found: dict[Partition, Standing] = {}
-    damaged = []
-    for place, point in points.items():
-        try:
-            found[place] = Standing.of(point)
-        except ValueError:
-            damaged.append(place)
-            found[place] = Standing(point.offset, point.offset)
-    return found, tuple(damaged)
 
 
 def _ranges(

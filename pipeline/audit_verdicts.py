@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from consumers.journal import OUTCOMES
-from pipeline.audit_evidence import DONE
-from pipeline.audit_frames import ORIGIN
 from pipeline.audit_snapshot import Kind, Snapshot
+from pipeline.kafka_frames import ORIGIN
+from pipeline.progress_frames import DONE
 
 STATES: Final = (
     "acked",

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pipeline.archive_schema import ARCHIVE_SCHEMA, SCHEMA_VERSION, UNKNOWN_ORIGIN
 from pipeline.days import utc_day
 from pipeline.decoding import SourceCodecs, decoded
+from pipeline.record_headers import header_number, header_text, header_time
 from topology.headers import (
     ACTUAL_EXPIRY,
     DELIVERY_COUNT,
@@ -22,9 +23,6 @@ from topology.headers import (
     TIMESTAMP,
 )
 
-_LAST_MS: Final = 253_402_300_799_999
-"""The end of the year 9999: what a header says beyond it is no time."""
-
 _CAUSE: Final = "reason string, exception string, message string"
 _MESSAGE_ID: Final = r"^(.+)-(\d{1,9})@(\d{1,18})$"
 _TOPIC: Final = r"^[A-Za-z0-9._-]{1,249}$"
@@ -36,27 +34,6 @@ def dead_letters(records: DataFrame, codecs: SourceCodecs) -> DataFrame:
     Every record gives one row, whatever its headers say: what cannot be read is null.
     """
     return _archive_columns(_with_decoded(_with_told(records), codecs))
-
-
-def header(name: str) -> Column:
-    """The bytes of a record's header, of one given twice the last; null without it."""
-    return F.try_element_at(F.filter("headers", lambda each: each["key"] == name), F.lit(-1))["value"]
-
-
-def header_text(name: str) -> Column:
-    """A header as text; what is not UTF-8 in it is replaced."""
-    return F.make_valid_utf8(header(name).cast("string"))
-
-
-def header_number(name: str, kind: str = "bigint") -> Column:
-    """A header as a number; null if it is none."""
-    return header_text(name).try_cast(kind)
-
-
-def header_time(name: str) -> Column:
-    """A header in epoch ms as a timestamp; null if it is 0 (never) or no time."""
-    milliseconds = header_number(name)
-    return F.when(milliseconds.between(1, _LAST_MS), F.timestamp_millis(milliseconds))
 
 
 def _with_told(records: DataFrame) -> DataFrame:

@@ -134,8 +134,7 @@ class _Frames:
         sources = Sources(spark, request.settings, Topics.of(request.settings))
         letters = sources.letters(request.archive, request.archive_format).persist()
         copies = sources.copies().persist()
-        copies.count()  # Before the group is asked where it stands: what moves on meanwhile does not count twice.
-        pending = tables.pending(copies, sources.standings()).persist()
+        pending = tables.pending(copies).persist()
         journal = sources.journal() if request.journal else None
         if journal is None:
             return cls(letters, pending, None, tables.lives_by_topics(copies, letters, pending).persist())

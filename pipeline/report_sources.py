@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from consumers.journal import OUTCOMES
 from pipeline.archive_positions import letter_topics
 from pipeline.archive_schema import ARCHIVE_SCHEMA, PARTITION_COLUMNS, UNKNOWN_ORIGIN
-from pipeline.dead_letters import dead_letters, header_number, header_text, header_time
+from pipeline.dead_letters import dead_letters
 from pipeline.decoding import SourceCodecs
+from pipeline.journal_ranges import journal_ranges
+from pipeline.kafka_frames import ORIGIN, Frames
 from pipeline.kafka_options import kafka_options
+from pipeline.lake_table import read_table
+from pipeline.progress_frames import MARKS, Standing, mark, standings_of, with_standing
+from pipeline.record_headers import header_number, header_text, header_time
 from pipeline.table_format import TableFormat
 from topology.decision import Reason
 from topology.headers import DELIVERY_COUNT, ORIG_ADDRESS, ORIG_MESSAGE_ID, TIMESTAMP
 from topology.plan import scheduler_group
-from topology.progress_metadata import decode
 from topology.settings import Settings
 from transport.admin import ClusterAdmin
-from transport.client_config import consumer_config
+from transport.positions import Positions
 from transport.protocols import Partition
-from transport.reader import Reader
+
+_log = logging.getLogger(__name__)
 
 UNKNOWN_REASON: Final = "(unknown)"
 
 _NO_CODECS: Final = SourceCodecs({}, "")
 _KEY_BYTES: Final = 24
 _CUT: Final = 300
-_ENTRY: Final = "v int, group string, topic string, partition int, " + ", ".join(
-    f"{outcome} array<array<bigint>>" for outcome in OUTCOMES
-)
-_STANDING: Final = "topic string, partition int, watermark bigint, seen bigint, outstanding array<bigint>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,13 @@ class Topics:
     """Retry tiers, and the mixed topic."""
 
     ready: Mapping[str, int]
-    journal: str | None
-    """``None`` if it is off, or not there."""
+    journal: Mapping[str, int]
+    """Empty if it is off, or not there."""
+
+    @property
+    def places(self) -> list[Partition]:
+        """All partitions."""
+        return [place for each in (self.letters, self.tiers, self.ready, self.journal) for place in places_of(each)]
 
     @classmethod
     def of(cls, settings: Settings) -> Topics:
@@ -61,23 +67,37 @@ class Topics:
         existing = admin.topic_names()
         tiers = [*naming.tiers_among(existing), naming.mixed_topic()]
         ready = [naming.ready_topic(source.topic) for source in settings.sources]
-        journal = naming.journal_topic()
-        facts = admin.describe([*letter_topics(settings), *tiers, *ready], {}).topics
+        journal = [naming.journal_topic()] if settings.journal else []
+        facts = admin.describe([*letter_topics(settings), *tiers, *ready, *journal], {}).topics
 
         def of(names: Iterable[str]) -> dict[str, int]:
             return {name: facts[name].partitions for name in names if name in facts}
 
-        known = journal if settings.journal and journal in existing else None
-        return cls(of(letter_topics(settings)), of(tiers), of(ready), known)
+        return cls(of(letter_topics(settings)), of(tiers), of(ready), of(journal))
+
+
+def places_of(topics: Mapping[str, int]) -> list[Partition]:
+    """The partitions of topics that have so many each."""
+    return [Partition(topic, number) for topic, partitions in topics.items() for number in range(partitions)]
 
 
 class Sources:
-    """The frames. Each reads what is there when it is first asked for rows."""
+    """The frames. Where the topics end is asked once, before anything else, so that all of them fit together."""
 
     def __init__(self, spark: SparkSession, settings: Settings, topics: Topics) -> None:
+        """Ask where the topics begin and end.
+
+        Raises:
+            TransportError: Kafka does not answer.
+        """
         self._spark = spark
         self._settings = settings
         self._topics = topics
+        self._frames = Frames(spark, kafka_options(settings.kafka))
+        self._positions = Positions(settings.kafka)
+        places = topics.places
+        self._starts = self._positions.starts(places)
+        self._ends = self._positions.ends(places)
 
     def letters(self, table: str | None, table_format: TableFormat = TableFormat.PARQUET) -> DataFrame:
         """One row for each dead letter: what is archived, and what the topics hold beyond.
@@ -85,111 +105,70 @@ class Sources:
         Args:
             table: the archive, ``None`` = the topics alone.
             table_format: the archive's.
+
+        Raises:
+            TableFormatError: the archive is a table of another format.
         """
-        archived = None if table is None else self._spark.read.format(table_format).load(table)
-        starts: dict[str, dict[str, int]] = {}
+        archived = None if table is None else read_table(self._spark, table, table_format)
+        behind: dict[Partition, int] = {}
         if archived is not None:
-            for row in archived.groupBy("topic", "partition").agg(F.max("offset").alias("last")).collect():
-                starts.setdefault(row["topic"], {})[str(row["partition"])] = row["last"] + 1
-        frames = []
-        if self._topics.letters:
-            offsets = json.dumps(
-                {
-                    topic: {str(number): starts.get(topic, {}).get(str(number), -2) for number in range(partitions)}
-                    for topic, partitions in self._topics.letters.items()
-                }
-            )
-            frames.append(dead_letters(self._read(self._topics.letters, offsets), _NO_CODECS))
-        if archived is not None:
-            frames.append(archived.select(*(F.col(each.name).cast(each.dataType) for each in ARCHIVE_SCHEMA)))
-        if not frames:
-            return _for_report(self._spark.createDataFrame([], ARCHIVE_SCHEMA))
-        found = frames[0]
-        for frame in frames[1:]:
-            found = found.unionByName(frame)
-        return _for_report(found)
+            last = archived.groupBy("topic", "partition").agg(F.max("offset").alias("last"))
+            behind = {Partition(row["topic"], row["partition"]): row["last"] + 1 for row in last.collect()}
+        beyond = dead_letters(self._records(self._topics.letters, behind), _NO_CODECS)
+        if archived is None:
+            return _for_report(beyond)
+        columns = [F.col(each.name).cast(each.dataType) for each in ARCHIVE_SCHEMA]
+        return _for_report(beyond.unionByName(archived.select(*columns)))
 
     def copies(self) -> DataFrame:
         """One row for each copy in a tier or a ready topic, done or not.
 
-        ``topic, partition, offset, place`` (tier or ready), ``at, origin, message_id, deliveries, origin_timestamp``.
+        ``topic, partition, offset, place`` (tier or ready), ``at, origin, message_id, deliveries, origin_timestamp``,
+        and where it ``stands`` with the group, which is asked now.
+
+        Raises:
+            TransportError: Kafka does not answer.
         """
         names = {**self._topics.tiers, **self._topics.ready}
-        schema = (
-            "topic string, partition int, offset bigint, place string, at timestamp, origin string, message_id string, "
-            "deliveries int, origin_timestamp timestamp"
+        standings = self._standings()
+        marks = self._frames.local(
+            [(*place, *mark(standings.get(place))) for place in self._starts if place.topic in names], MARKS
         )
-        if not names:
-            return self._spark.createDataFrame([], schema)
-        return self._read(names).select(
-            "topic",
-            "partition",
-            "offset",
+        return with_standing(self._frames, self._records(names), marks, standings).select(
+            *ORIGIN,
             F.when(F.col("topic").isin(*self._topics.ready), "ready").otherwise("tier").alias("place"),
             F.col("timestamp").alias("at"),
             F.coalesce(header_text(ORIG_ADDRESS), F.lit(UNKNOWN_ORIGIN)).alias("origin"),
             header_text(ORIG_MESSAGE_ID).alias("message_id"),
             header_number(DELIVERY_COUNT, "int").alias("deliveries"),
             header_time(TIMESTAMP).alias("origin_timestamp"),
+            "stands",
         )
-
-    def standings(self) -> DataFrame:
-        """How far the group is with tiers and ready topics: ``topic, partition, watermark, seen, outstanding``.
-
-        Asked at once. What is between watermark and seen is done, unless it is outstanding.
-        """
-        group = self._settings.group
-        rows = self._standings(scheduler_group(group), self._topics.tiers)
-        rows += self._standings(group, self._topics.ready)
-        return self._spark.createDataFrame(rows, _STANDING)
 
     def journal(self) -> DataFrame | None:
         """One row for each range of offsets: ``topic, partition, outcome, first, last, at``; ``None`` without one."""
-        if self._topics.journal is None:
+        if not self._topics.journal:
             return None
-        entry = F.from_json(F.col("value").cast("string"), _ENTRY)
-        told = F.explode(
-            F.array(
-                *(F.struct(F.lit(each).alias("outcome"), F.col(f"entry.{each}").alias("ranges")) for each in OUTCOMES)
-            )
+        records = self._records(self._topics.journal).withColumnRenamed("timestamp", "at")
+        return journal_ranges(records, self._settings.group, "at")
+
+    def _records(self, topics: Iterable[str], behind: Mapping[Partition, int] = MappingProxyType({})) -> DataFrame:
+        """Those of some topics, from certain offsets on."""
+        names = set(topics)
+        return self._frames.records(
+            (place, max(start, behind.get(place, 0)), self._ends[place])
+            for place, start in self._starts.items()
+            if place.topic in names
         )
-        records = self._read([self._topics.journal]).select(F.col("timestamp").alias("at"), entry.alias("entry"))
-        ours = records.where(F.col("entry.group") == self._settings.group)
-        outcomes = ours.select("at", "entry.topic", "entry.partition", told.alias("told"))
-        runs = outcomes.select("at", "topic", "partition", "told.outcome", F.explode("told.ranges").alias("run"))
-        return runs.select(
-            "topic", "partition", "outcome", F.get("run", 0).alias("first"), F.get("run", 1).alias("last"), "at"
-        ).where(F.col("topic").isNotNull() & (F.col("first") <= F.col("last")))
 
-    def _read(self, topics: Iterable[str], starting: str = "earliest") -> DataFrame:
-        options = {
-            **kafka_options(self._settings.kafka),
-            "subscribe": ",".join(topics),
-            "startingOffsets": starting,
-            "failOnDataLoss": "true",
-            "includeHeaders": "true",
-        }
-        return self._spark.read.format("kafka").options(**options).load()
-
-    def _standings(self, group: str, topics: Mapping[str, int]) -> list[tuple[object, ...]]:
-        if not topics:
-            return []
-        reader = Reader(consumer_config(self._settings.kafka, group=group, instance=None))
-        try:
-            places = [Partition(topic, number) for topic, partitions in topics.items() for number in range(partitions)]
-            committed = reader.committed(places)
-        finally:
-            reader.close()
-        rows: list[tuple[object, ...]] = []
-        for place, point in committed.items():
-            if point is None:
-                continue
-            if not point.metadata:
-                rows.append((*place, point.offset, point.offset, []))
-                continue
-            noted = decode(point.offset, point.metadata)
-            rows.append((*place, point.offset, max(point.offset, noted.end), sorted(noted.outstanding)))
-        return rows
+    def _standings(self) -> dict[Partition, Standing]:
+        group = self._settings.group
+        found = self._positions.committed(scheduler_group(group), places_of(self._topics.tiers))
+        found |= self._positions.committed(group, places_of(self._topics.ready))
+        standings, damaged = standings_of(found)
+        for place in damaged:
+            _log.warning("the progress of %s-%d cannot be read: more may be done there than is counted", *place)
+        return standings
 
 
 def _for_report(letters: DataFrame) -> DataFrame:

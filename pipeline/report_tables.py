@@ -7,6 +7,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from pipeline.progress_frames import DONE
+
 _ORIGINS: Final = 5
 _FEW: Final = 0.001
 """Accuracy of quantiles: a thousandth of the rank."""
@@ -139,12 +141,9 @@ def recovery_curve(lives: DataFrame) -> list[float]:
     return list(found.collect()[0]["levels"] or ())
 
 
-def pending(copies: DataFrame, standings: DataFrame) -> DataFrame:
+def pending(copies: DataFrame) -> DataFrame:
     """The copies that the group has not consumed: scheduler of tiers, workers of ready topics."""
-    joined = copies.join(F.broadcast(standings), ["topic", "partition"], "left")
-    held = F.array_contains("outstanding", F.col("offset"))
-    waits = F.col("watermark").isNull() | (F.col("offset") >= F.col("seen")) | held
-    return joined.where(waits).select(*copies.columns)
+    return copies.where(F.col("stands") != DONE)
 
 
 def pending_by_origin(pending: DataFrame) -> DataFrame:

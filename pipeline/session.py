@@ -11,21 +11,17 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pipeline.errors import SparkUnavailableError
+from pipeline.spark_jars import CONNECTOR, JarSet, with_jars
 from pipeline.spark_java import find_spark_java
-from transport.jars import kafka_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JARS_LOCK: Final = Path(__file__).with_name("spark_jars.txt")
-
-_CONNECTOR: Final = "spark-sql-kafka"
 _LOOPBACK: Final = "127.0.0.1"
 
 _DEFAULTS: Final = {
@@ -43,12 +39,15 @@ _DEFAULTS: Final = {
 
 
 @contextmanager
-def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+def spark_session(
+    name: str, settings: Mapping[str, str] | None = None, jars: Iterable[JarSet] = ()
+) -> Iterator[SparkSession]:
     """Open a session and close it again.
 
     Args:
         name: of the application, as Spark shows it.
         settings: Spark's own, by their own names; they win over our defaults, not over what was submitted.
+        jars: needed beside those that read Kafka. What is submitted must bring its own.
 
     Raises:
         SparkUnavailableError: PySpark, its Java or its jars cannot be had.
@@ -64,7 +63,7 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Itera
     logging.getLogger("py4j").setLevel(logging.WARNING)
     chosen = {**_DEFAULTS, **(settings or {})}
     # Under spark-submit there is a JVM already, which knows what was submitted.
-    fixed = dict(SparkConf().getAll()) if "PYSPARK_GATEWAY_PORT" in os.environ else _alone(chosen)
+    fixed = dict(SparkConf().getAll()) if "PYSPARK_GATEWAY_PORT" in os.environ else _alone(chosen, jars)
     builder = SparkSession.builder.appName(name)
     for key, value in {**chosen, **fixed}.items():
         builder = builder.config(key, value)
@@ -79,19 +78,15 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Itera
         session.stop()
 
 
-def _alone(chosen: Mapping[str, str]) -> dict[str, str]:
+def _alone(chosen: Mapping[str, str], jars: Iterable[JarSet]) -> dict[str, str]:
     """The settings of a session that nobody submitted: driver and executor are this process and a JVM it starts."""
     os.environ["JAVA_HOME"] = str(find_spark_java())
     os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     # The workers are this interpreter, whatever python3 on PATH is.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    alone = {
+    return {
         "spark.master": chosen.get("spark.master", "local[*]"),
         "spark.driver.host": _LOOPBACK,
         "spark.driver.bindAddress": _LOOPBACK,
+        **with_jars(chosen, (CONNECTOR, *jars)),
     }
-    given = chosen.get("spark.jars", "")
-    if _CONNECTOR not in given:
-        ours = ",".join(str(path) for path in kafka_jars(lock_file=JARS_LOCK, what="Spark's Kafka connector"))
-        alone["spark.jars"] = f"{given},{ours}" if given else ours
-    return alone

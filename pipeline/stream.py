@@ -30,6 +30,7 @@ from pipeline.setup import Setup
 from pipeline.start import as_json, partition_counts, partitions_of, start_offsets, topics_of
 from pipeline.stopping import Stop, stopped_by_signals
 from pipeline.stream_rules import refuse_what_means_nothing
+from pipeline.table_format import TableFormat
 from pipeline.watch import Watch, is_resting, listening, watching
 from topology.errors import TopologyError
 from topology.pipeline_settings import PipelineSection
@@ -96,12 +97,13 @@ def run_stream(
         member = stack.enter_context(membership(settings, wanted))
         starts = start_offsets(settings, wanted)
         watch.begins_at(starts)
+        stored = TableFormat.PARQUET if section.sink is None else TableFormat(section.sink.format)
         spark = {
             "spark.log.level": "DEBUG" if _log.isEnabledFor(logging.DEBUG) else "ERROR",
-            **table.session_settings(section.sink),
+            **stored.settings,
             **{name: _text(value) for name, value in section.spark.items()},
         }
-        own = nullcontext(session) if session is not None else spark_session(settings.group, spark)
+        own = nullcontext(session) if session is not None else spark_session(settings.group, spark, stored.jars)
         session = stack.enter_context(own)
         folder = _folder(section.checkpoint, base)
         refuse_gaps(session, settings, f"{folder}/stream", starts)

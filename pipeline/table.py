@@ -7,7 +7,6 @@ make an append of a micro-batch that is repeated a single one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from pipeline.errors import StreamRefusedError
@@ -20,17 +19,12 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("day", "key", "value", "headers", "partition", "offset", "timestamp")
 """Of the table."""
 
-_DELTA: Final = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
-
 
 def refuse(sink: SinkSection, counts: Mapping[str, int]) -> None:
     """Refuse a table that cannot be written.
 
     Raises:
-        StreamRefusedError: its topic or its format is not there, or it is divided by a column that it has not.
+        StreamRefusedError: its topic is not there, or it is divided by a column that it has not.
     """
     if sink.topic not in counts:
         raise StreamRefusedError(f"pipeline.sink: there is no topic {sink.topic}; create it")
@@ -39,15 +33,6 @@ def refuse(sink: SinkSection, counts: Mapping[str, int]) -> None:
         raise StreamRefusedError(
             f"pipeline.sink.partitionBy: the table has no column {unknown[0]}; it has {', '.join(COLUMNS)}"
         )
-    if sink.format == "delta" and find_spec("delta") is None:
-        raise StreamRefusedError(
-            "pipeline.sink: format delta needs the package delta-spark; install it, or use parquet"
-        )
-
-
-def session_settings(sink: SinkSection | None) -> dict[str, str]:
-    """What a session needs for it."""
-    return dict(_DELTA) if sink is not None and sink.format == "delta" else {}
 
 
 def appending(

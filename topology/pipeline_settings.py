@@ -15,7 +15,7 @@ class SinkSection(Section):
 
     topic: str = Field(min_length=1, description="the outcome topic: what handlers send there is appended to the table")
     path: str = Field(min_length=1, description="of the table; relative ones are taken from the configuration's folder")
-    format: Literal["parquet", "delta"] = Field("parquet", description="delta needs the package delta-spark")
+    format: Literal["parquet", "delta"] = Field("parquet", description="of the table")
     trigger: Duration = Field(timedelta(seconds=10), description="from one append to the next")
     partition_by: tuple[str, ...] = Field(("day",), description="columns of the table")
 

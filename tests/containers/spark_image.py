@@ -16,13 +16,13 @@ from typing import Final
 import docker
 from docker import DockerClient
 
-from pipeline.session import JARS_LOCK
+from pipeline.spark_jars import CONNECTOR, DELTA
 from tests.containers.base_image import PYTHON, base_image
 from tests.containers.context import Context, built
 from tests.containers.engine import engine
 from tests.containers.kafka_image import ROOT, download
 from tests.containers.worker_image import CHOSEN_BASE, PACKAGES, context_of
-from transport.jars import cache_directory, kafka_jars
+from transport.jars import cache_directory
 
 _JAVA: Final = "openjdk-17-jre-headless"
 _LOCKS: Final = (ROOT / "requirements" / "build.txt", ROOT / "requirements" / "spark.txt")
@@ -46,7 +46,7 @@ def spark_image(client: DockerClient) -> str:
     chosen = os.environ.get(CHOSEN_BASE)
     if chosen:
         return built(client, "redelivery-spark", _context(), BASE=chosen)
-    jars = kafka_jars(lock_file=JARS_LOCK, what="Spark's Kafka connector")
+    jars = (*CONNECTOR.paths(), *DELTA.paths())
     context: Context = {
         "Dockerfile": _BUILDER,
         "wheels": _packages(),

@@ -1,4 +1,4 @@
-"""Where the frames of an audit come from: records between fixed offsets, and rows of our own."""
+"""Frames that report and audit begin with: records between fixed offsets, and rows of our own."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from pipeline.lake_table import read_table
+from pipeline.table_format import TableFormat
 from transport.protocols import Partition
 
 ORIGIN: Final = ("topic", "partition", "offset")
 """The columns that name a record; of a source record, unless they begin with ``origin_``."""
 
-_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "value")
+_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 _RECORD: Final = (
-    "topic string, partition int, offset bigint, timestamp timestamp, value binary, "
+    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
     "headers array<struct<key: string, value: binary>>"
 )
 
@@ -39,7 +41,7 @@ class Frames:
         self._options = options
 
     def records(self, ranges: Iterable[tuple[Partition, int, int]], *, headers: bool = True) -> DataFrame:
-        """Committed records: ``topic, partition, offset, timestamp, value, headers``.
+        """Committed records: ``topic, partition, offset, timestamp, key, value, headers``.
 
         Args:
             ranges: for each partition the first offset, and the one behind the last.
@@ -71,17 +73,13 @@ class Frames:
             .select(*_COLUMNS, F.col("headers") if headers else F.lit(None).alias("headers"))
         )
 
-    def table(self, path: str) -> DataFrame:
-        """A table of a lake: Delta if it is one, else Parquet."""
-        # Delta reads its own tables only; a Parquet table has no log.
-        kind = "delta" if self._exists(f"{path.rstrip('/')}/_delta_log") else "parquet"
-        return self._spark.read.format(kind).load(path)
+    def table(self, path: str, table: TableFormat) -> DataFrame:
+        """A table of a lake.
 
-    def _exists(self, path: str) -> bool:
-        jvm: Any = self._spark._jvm  # noqa: SLF001 - the only way to ask the file systems that Spark knows
-        place = jvm.org.apache.hadoop.fs.Path(path)
-        configuration = self._spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-        return bool(place.getFileSystem(configuration).exists(place))
+        Raises:
+            TableFormatError: it has another format.
+        """
+        return read_table(self._spark, path, table)
 
     def local(self, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
         """Rows of ours. Through Arrow they are a part of the plan, so that Spark leaves out what is empty."""
