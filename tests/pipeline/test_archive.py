@@ -3,22 +3,23 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.archive import Archive, archive_session, count_pending, run_archive, where
-from pipeline.archive_errors import LettersRemovedError
+from pipeline.archive_errors import LettersRemovedError, TableFormatError
 from pipeline.archive_schema import ARCHIVE_SCHEMA, UNKNOWN_ORIGIN
+from pipeline.archive_service import ArchiveService
+from pipeline.lake_table import read_table
+from pipeline.table_format import TableFormat
+from tests.pipeline.archive_command import command
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, document_of, letter, settings_of
 from tests.scenarios.cluster import Cluster, Sent
-from tests.scenarios.running import COMMAND
 from tests.scenarios.waiting import until
 from topology.headers import EXPIRATION, FAILURE_CAUSE, ORIG_ADDRESS, ORIG_MESSAGE_ID
 
@@ -136,11 +137,24 @@ def test_letters_removed_before_they_are_archived_are_told(
     assert run.letters == 2
 
 
+def test_a_table_keeps_its_format(session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> None:
+    """A table of Delta is neither archived into nor read as one of Parquet, where it would have rows twice."""
+    table = tmp_path / "table"
+    (table / "_delta_log").mkdir(parents=True)
+    (table / "_delta_log" / "00000000000000000000.json").touch()
+    archive = Archive.of(settings_of(cluster, unique, f"{unique}.orders"), tmp_path, str(table))
+
+    with pytest.raises(TableFormatError, match="is a table of the format delta"):
+        run_archive(session, archive)
+    with pytest.raises(TableFormatError, match="is a table of the format delta"):
+        read_table(session, str(table), TableFormat.PARQUET)
+
+
 @pytest.mark.timeout(400)
 def test_a_killed_run_is_finished_by_the_next(
-    spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
+    spark: SparkSession, session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
-    """The command, killed after its first batch with all its processes and run again, archives every letter once."""
+    """The command is killed after its first batch with all its processes; the next run archives the rest, once."""
     source = f"{unique}.orders"
     cluster.create(f"DLQ.{source}", config=KEPT)
     cluster.produce(f"DLQ.{source}", [letter(source, number) for number in range(40)])
@@ -148,29 +162,16 @@ def test_a_killed_run_is_finished_by_the_next(
     archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
     log = Path(archive.output) / "_spark_metadata"
 
-    with _command(tmp_path, "--batch", "8") as killed:
+    with command(tmp_path, "--batch", "8") as killed:
         until(lambda: any(log.glob("*.compact")), "a batch is in the table", within_s=180)
         os.killpg(killed.pid, signal.SIGKILL)
-    with _command(tmp_path, "--compact", "--json") as finished:
-        answer = json.loads(finished.communicate(timeout=180)[0])
+        killed.wait(60)
+    run, compacted = ArchiveService(spark=session, archive=archive, compact=True).once(Event())
 
-    assert 0 < answer["letters"] < 40
-    assert answer["compacted"]["after"] == 1
+    assert 0 < run.letters < 40
+    assert compacted is not None
+    assert compacted.after == 1
     assert len(read(spark, archive)) == 40
-
-
-@contextmanager
-def _command(folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """``redelivery pipeline archive`` in a process group of its own, which ends with the block."""
-    arguments = ["pipeline", "archive", "--config", str(folder / "redelivery.yaml"), "--output", str(folder / "table")]
-    spark = ["--spark", "spark.master=local[1]", "--spark", "spark.sql.shuffle.partitions=1"]
-    command = [sys.executable, *COMMAND, *arguments, *spark, *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
 
 
 def read(spark: SparkSession, archive: Archive) -> Rows:

@@ -10,8 +10,10 @@ from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
 from pipeline.archive import Archive, archive_session, run_archive
+from pipeline.progress_frames import DONE, IN_HAND, IN_PLACE, UNREAD
 from pipeline.report import Request, Tables, make_report
 from pipeline.report_page import page
+from pipeline.report_tables import pending
 from tests.pipeline.letters import FIRST_MS, KEPT, letter, settings_of
 from tests.scenarios.cluster import Cluster, Sent
 from tests.scenarios.waiting import until
@@ -66,6 +68,7 @@ def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluste
 
     assert (report.letters, report.origins, report.unit) == (5, 2, "hour")
     assert [(row["origin"], row["letters"]) for row in report.by_origin] == [(source, 4), (other, 1)]
+    assert [(row["reason"], row["letters"]) for row in report.by_reason] == [("redeliveries_exceeded", 5)]
     assert [(row["deliveries"], row["letters"]) for row in report.by_attempt] == [(3, 4), (1, 1)]
     assert sum(row["letters"] for row in report.trend) == 5
     first, second = report.fingerprints
@@ -111,6 +114,13 @@ def _retry(source: str, offset: int, deliveries: int) -> Sent:
 
 def _ready(source: str, offset: int, deliveries: int) -> Sent:
     return Sent(b"{}", b"k", ready_headers(_retry(source, offset, deliveries).headers), 0, FIRST_MS + 1000 * deliveries)
+
+
+def test_what_is_in_hand_waits_too(spark: SparkSession) -> None:
+    """A copy is waiting until it is done: unread, in a handler, or in its place."""
+    copies = spark.createDataFrame([(stands,) for stands in (DONE, IN_HAND, IN_PLACE, UNREAD)], "stands string")
+
+    assert {row["stands"] for row in pending(copies).collect()} == {IN_HAND, IN_PLACE, UNREAD}
 
 
 def test_a_report_of_nothing_has_a_page(spark: SparkSession, cluster: Cluster, unique: str) -> None:

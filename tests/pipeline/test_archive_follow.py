@@ -1,0 +1,56 @@
+"""An archive that goes on, here into a table of Delta."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.pipeline.archive_command import command
+from tests.pipeline.letters import KEPT, document_of, letter
+from tests.scenarios.cluster import Cluster
+from tests.scenarios.waiting import until
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+
+_LONG_S = 150
+
+
+def test_what_comes_is_archived_until_the_end(cluster: Cluster, unique: str, tmp_path: Path) -> None:
+    """Letters that come later are added, each once, small files put together; SIGTERM ends it in order."""
+    source, table = f"{unique}.orders", tmp_path / "table"
+    cluster.create(f"DLQ.{source}", config=KEPT)
+    (tmp_path / "redelivery.yaml").write_text(json.dumps(document_of(cluster, unique, source)), encoding="utf-8")
+
+    options = ["--format", "delta", "--follow", "--every", "1s", "--compact", "--json"]
+    options += ["--spark", "spark.databricks.delta.snapshotPartitions=1"]
+    with command(tmp_path, *options) as running:
+        for number in range(2):
+            cluster.produce(f"DLQ.{source}", [letter(source, number)])
+            wanted = [*range(number + 1)]
+            until(lambda: _offsets(table) == wanted, f"letter {number} is there", within_s=_LONG_S)  # noqa: B023 - at once
+        until(lambda: len(_files(table)) == 1, "they are in one file", within_s=_LONG_S)
+        running.terminate()
+        told = running.communicate(timeout=_LONG_S)[0].decode()
+
+    assert running.returncode == 0
+    runs = [json.loads(line) for line in told.splitlines()]
+    assert [run["letters"] for run in runs if run["letters"]] == [1, 1]
+    assert sum(run["compacted"]["after"] for run in runs if run["compacted"]) > 0
+    assert _offsets(table) == [0, 1]
+
+
+def _offsets(table: Path) -> list[int]:
+    return sorted(offset for file in _files(table) for offset in pq.read_table(file)["origin_offset"].to_pylist())
+
+
+def _files(table: Path) -> list[Path]:
+    """The table's, by its log."""
+    found: dict[str, Path] = {}
+    for log in sorted((table / "_delta_log").glob("*.json")):
+        for action in map(json.loads, log.read_text(encoding="utf-8").splitlines()):
+            if "add" in action:
+                found[action["add"]["path"]] = table / action["add"]["path"]
+            elif "remove" in action:
+                del found[action["remove"]["path"]]
+    return list(found.values())
