@@ -1,25 +1,59 @@
 """Spark's own notes of where its query is, held against what the group has committed.
 
-If Spark's notes are behind, what it repeats is skipped. If they are ahead, the records between have been handled by
-nobody: the group's offsets were set back, or deleted, since. Spark would go on behind them without a word.
+If Spark's notes are behind, what it repeats is skipped; unless that is gone, which Spark would take for a loss. If they
+are ahead, the records between have been handled by nobody: the group's offsets were set back, or deleted, since. Spark
+would go on behind them without a word.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.errors import StreamRefusedError
 from topology.settings import Settings
 from transport.assigned_reader import AssignedReader
+from transport.positions import Positions
 from transport.protocols import Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_log = logging.getLogger(__name__)
+
 _LOOK_S: Final = 0.2
 _LOOKS: Final = 150
+_NONE: Final = "-"
+"""What Spark writes of a reader that has no offset yet."""
+
+
+def drop_if_stale(session: SparkSession, settings: Settings, checkpoint: str, starts: Mapping[Partition, int]) -> None:
+    """Remove notes that Spark could not go on from, though the group can: the query then begins where the group is.
+
+    They are of other topics or partitions than it has now, or older than what Kafka keeps.
+
+    Args:
+        session: reads the notes, wherever they are.
+        settings: the configuration.
+        checkpoint: the query's folder.
+        starts: where the group is.
+
+    Raises:
+        TransportError: Kafka does not answer.
+    """
+    noted = noted_start(session, checkpoint)
+    if not noted:
+        return
+    behind = [place for place, offset in noted.items() if offset < starts.get(place, offset)]
+    kept = Positions(settings.kafka).starts(behind)
+    gone = [place for place in behind if noted[place] < kept[place]]
+    if noted.keys() == starts.keys() and not gone:
+        return
+    why = "of other partitions" if not gone else f"at {gone[0].topic}-{gone[0].number}@{noted[gone[0]]}, which is gone"
+    _log.info("the checkpoint %s is %s: beginning where the group is", checkpoint, why)
+    _Files(session, checkpoint).remove()
 
 
 def refuse_gaps(session: SparkSession, settings: Settings, checkpoint: str, starts: Mapping[Partition, int]) -> None:
@@ -60,6 +94,10 @@ def _refuse_gap(reader: AssignedReader, place: Partition, start: int, noted: int
             )
         if reader.unread(place, noted) == 0:
             return  # nothing but markers of transactions
+    raise StreamRefusedError(
+        f"the checkpoint {checkpoint} is at {place.topic}-{place.number}@{noted}, the group at {start}, and Kafka does "
+        f"not tell within {_LOOK_S * _LOOKS:.0f} s whether there are records between; try again, or remove it"
+    )
 
 
 def noted_start(session: SparkSession, checkpoint: str) -> dict[Partition, int]:
@@ -67,16 +105,19 @@ def noted_start(session: SparkSession, checkpoint: str) -> dict[Partition, int]:
     files = _Files(session, checkpoint)
     committed = max(files.numbers("commits"), default=None)
     if committed is not None:
-        return _offsets(files.lines(f"offsets/{committed}")[2])
-    if 0 in files.numbers("sources/0"):
-        return _offsets(files.lines("sources/0/0")[-1])
-    return {}
+        return _offsets(*files.lines(f"offsets/{committed}")[2:])
+    first = [f"sources/{source}" for source in files.numbers("sources")]
+    return _offsets(*(files.lines(f"{source}/0")[-1] for source in first if 0 in files.numbers(source)))
 
 
-def _offsets(text: str) -> dict[Partition, int]:
-    topics: dict[str, dict[str, int]] = json.loads(text)
+def _offsets(*texts: str) -> dict[Partition, int]:
+    """A text for each of the query's readers."""
+    found: list[dict[str, dict[str, int]]] = [json.loads(text) for text in texts if text != _NONE]
     return {
-        Partition(topic, int(number)): offset for topic, places in topics.items() for number, offset in places.items()
+        Partition(topic, int(number)): offset
+        for topics in found
+        for topic, places in topics.items()
+        for number, offset in places.items()
     }
 
 
@@ -100,6 +141,10 @@ class _Files:
             return []
         names = [status.getPath().getName() for status in self._system.listStatus(path)]
         return [int(name) for name in names if name.isdigit()]
+
+    def remove(self) -> None:
+        """The whole folder."""
+        self._system.delete(self._path(""), True)  # noqa: FBT003 - with what is in it
 
     def lines(self, name: str) -> list[str]:
         """What stands in one."""

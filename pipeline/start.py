@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pipeline.errors import StreamRefusedError
 from topology.progress import Checkpoint, Progress
 from topology.settings import Settings
-from transport.client_config import consumer_config, source_start
+from transport.client_config import consumer_config, producer_config, source_start
 from transport.errors import MissingOffsetError
 from transport.protocols import Partition
 from transport.reader import Reader
+from transport.writer import TransactedWriter
 
 
 def partitions_of(settings: Settings, counts: Mapping[str, int]) -> frozenset[Partition]:
@@ -24,6 +25,12 @@ def topics_of(settings: Settings) -> list[str]:
     """The sources and their ready topics."""
     naming = settings.naming()
     return [name for each in settings.sources for name in (each.topic, naming.ready_topic(each.topic))]
+
+
+def ready_topics(settings: Settings) -> list[str]:
+    """The ready topics of the sources."""
+    naming = settings.naming()
+    return [naming.ready_topic(each.topic) for each in settings.sources]
 
 
 def partition_counts(settings: Settings) -> dict[str, int]:
@@ -39,18 +46,36 @@ def partition_counts(settings: Settings) -> dict[str, int]:
         reader.close()
 
 
-def start_offsets(settings: Settings, wanted: frozenset[Partition]) -> dict[Partition, int]:
+def start_offsets(settings: Settings, wanted: frozenset[Partition], member: object) -> dict[Partition, int]:
     """Where each partition is read from.
+
+    Where the group has committed nothing, that is committed now: nothing that comes from here on may be left out, even
+    if nothing of the partition is handled for long, and a worker goes on, or a query without this one's checkpoint.
+
+    Args:
+        settings: the configuration.
+        wanted: the partitions.
+        member: the driver's membership of the group.
 
     Raises:
         MissingOffsetError: a ready topic has no offset, so what waits there could be lost or repeated.
         StreamRefusedError: a worker has left records that wait in place, which a query cannot go on with.
         ReaderError: the broker does not tell.
+        TransportError: it does not take the commit.
     """
     reader = Reader(consumer_config(settings.kafka, group=settings.group, instance=None))
     try:
         committed = reader.committed(sorted(wanted))
-        return {place: _start(settings, reader, place, committed[place]) for place in sorted(wanted)}
+        starts = {place: _start(settings, reader, place, committed[place]) for place in sorted(wanted)}
+        fresh = {place: Checkpoint(start, "") for place, start in starts.items() if committed[place] is None}
+        if fresh:
+            config = producer_config(settings.kafka, transactional_id=f"{settings.group}.spark")
+            writer = TransactedWriter(config, reader)
+            try:
+                writer.write((), fresh, member=member)
+            finally:
+                writer.close()
+        return starts
     finally:
         reader.close()
 

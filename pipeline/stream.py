@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ from consumers.errors import ConsumersError
 from consumers.logs import TEXT, form_for_children
 from consumers.observer import Observer
 from pipeline import table
-from pipeline.checkpoint import refuse_gaps
+from pipeline.checkpoint import drop_if_stale, refuse_gaps
 from pipeline.errors import PipelineError, StreamHaltedError
 from pipeline.handler_process import HandlerProcess
 from pipeline.kafka_options import kafka_options
@@ -27,7 +27,7 @@ from pipeline.micro_batches import EndedError, MicroBatches, first_line
 from pipeline.schema_files import SchemaFiles
 from pipeline.session import spark_session
 from pipeline.setup import Setup
-from pipeline.start import as_json, partition_counts, partitions_of, start_offsets, topics_of
+from pipeline.start import as_json, partition_counts, partitions_of, ready_topics, start_offsets, topics_of
 from pipeline.stopping import Stop, stopped_by_signals
 from pipeline.stream_rules import refuse_what_means_nothing
 from pipeline.table_format import TableFormat
@@ -37,6 +37,7 @@ from topology.pipeline_settings import PipelineSection
 from topology.settings import Settings
 from transport.errors import TransportError
 from transport.preflight import verify
+from transport.protocols import Partition
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -95,10 +96,11 @@ def run_stream(
         ending = stack.enter_context(stopped_by_signals(settings.limits.shutdown_timeout, stop))
         watch = stack.enter_context(watching(settings, observer))
         member = stack.enter_context(membership(settings, wanted))
-        starts = start_offsets(settings, wanted)
+        starts = start_offsets(settings, wanted, member.member())
         watch.begins_at(starts)
         stored = TableFormat.PARQUET if section.sink is None else TableFormat(section.sink.format)
         spark = {
+            "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.limits.buffer_bytes),
             "spark.log.level": "DEBUG" if _log.isEnabledFor(logging.DEBUG) else "ERROR",
             **stored.settings,
             **{name: _text(value) for name, value in section.spark.items()},
@@ -106,13 +108,14 @@ def run_stream(
         own = nullcontext(session) if session is not None else spark_session(settings.group, spark, stored.jars)
         session = stack.enter_context(own)
         folder = _folder(section.checkpoint, base)
+        drop_if_stale(session, settings, f"{folder}/stream", starts)
         refuse_gaps(session, settings, f"{folder}/stream", starts)
         batches = MicroBatches(setup, member, counts, watch.observer, ending)
-        handling = _handling(session, settings, section, {**options, "startingOffsets": as_json(starts)}, batches)
+        handling = _handling(session, settings, section, options, starts).writeStream.foreachBatch(batches)
         queries = [(handling.option("checkpointLocation", f"{folder}/stream"), section.trigger)]
         if section.sink is not None:
             path = _folder(section.sink.path, base)
-            appending = table.appending(session, options, section.sink, path, f"{folder}/table")
+            appending = table.appending(session, options, section.sink, path)
             queries.append((appending, section.sink.trigger))
         _log.info("the query of group %s reads %s", settings.group, ", ".join(topics_of(settings)))
         with _told_by(batches):
@@ -184,18 +187,29 @@ def _handling(
     settings: Settings,
     section: PipelineSection,
     options: Mapping[str, str],
-    batches: Callable[[DataFrame, int], None],
-) -> DataStreamWriter:
-    read = (
-        session.readStream.format("kafka")
-        .options(**options)
-        .option("subscribe", ",".join(topics_of(settings)))
-        .option("includeHeaders", "true")
-        .option("failOnDataLoss", "true")
-        .option("maxOffsetsPerTrigger", str(section.max_offsets_per_trigger))
-        .load()
-    )
-    return records(read).writeStream.foreachBatch(batches)
+    starts: Mapping[Partition, int],
+) -> DataFrame:
+    """The sources and the ready topics, read beside each other.
+
+    Spark divides what one reader may take in proportion to what there is. With one reader for all, redeliveries would
+    wait for as long as there is a backlog of the sources.
+    """
+
+    def read(topics: Iterable[str]) -> DataFrame:
+        wanted = set(topics)
+        found = (
+            session.readStream.format("kafka")
+            .options(**options)
+            .option("subscribe", ",".join(sorted(wanted)))
+            .option("startingOffsets", as_json({place: at for place, at in starts.items() if place.topic in wanted}))
+            .option("includeHeaders", "true")
+            .option("failOnDataLoss", "true")
+            .option("maxOffsetsPerTrigger", str(section.max_offsets_per_trigger))
+            .load()
+        )
+        return records(found)
+
+    return read(ready_topics(settings)).union(read(source.topic for source in settings.sources))
 
 
 def records(frame: DataFrame) -> DataFrame:

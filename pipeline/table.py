@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from pipeline.days import utc_day
 from pipeline.errors import StreamRefusedError
 from topology.pipeline_settings import SinkSection
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("day", "key", "value", "headers", "partition", "offset", "timestamp")
 """Of the table."""
 
+CHECKPOINT: Final = "_checkpoint"
+"""Below the table, where readers do not look: without its own checkpoint a table would be appended to anew."""
 
 def refuse(sink: SinkSection, counts: Mapping[str, int]) -> None:
     """Refuse a table that cannot be written.
@@ -35,9 +38,7 @@ def refuse(sink: SinkSection, counts: Mapping[str, int]) -> None:
         )
 
 
-def appending(
-    session: SparkSession, options: Mapping[str, str], sink: SinkSection, path: str, checkpoint: str
-) -> DataStreamWriter:
+def appending(session: SparkSession, options: Mapping[str, str], sink: SinkSection, path: str) -> DataStreamWriter:
     """The query, ready to be started with a trigger.
 
     Args:
@@ -45,7 +46,6 @@ def appending(
         options: of the Kafka source.
         sink: what is configured.
         path: of the table.
-        checkpoint: a folder of its own.
     """
     read = (
         session.readStream.format("kafka")
@@ -57,13 +57,12 @@ def appending(
         .load()
     )
     writer = as_table(read).writeStream.format(sink.format).outputMode("append")
-    return writer.option("path", path).option("checkpointLocation", checkpoint).partitionBy(*sink.partition_by)
+    writer = writer.option("path", path).option("checkpointLocation", f"{path.rstrip('/')}/{CHECKPOINT}")
+    return writer.partitionBy(*sink.partition_by)
 
 
 def as_table(records: DataFrame) -> DataFrame:
     """Records of Kafka as rows of the table."""
-    from pyspark.sql import functions as F  # noqa: PLC0415 - an optional dependency
-
     return records.select(
-        F.to_date("timestamp").alias("day"), "key", "value", "headers", "partition", "offset", "timestamp"
+        utc_day("timestamp").alias("day"), "key", "value", "headers", "partition", "offset", "timestamp"
     )

@@ -60,13 +60,12 @@ class Watch:
         if self._last is not None and progress.batchId <= self._last:
             return
         self._last = progress.batchId
-        ended, known = (
-            _offsets(source) for source in (progress.sources[0].endOffset, progress.sources[0].latestOffset)
-        )
-        self._finished = {**self._finished, **ended}
         left: Counter[str] = Counter()
-        for place, end in ended.items():
-            left[place.topic] += max(0, known.get(place, end) - end)
+        for source in progress.sources:
+            ended, known = _offsets(source.endOffset), _offsets(source.latestOffset)
+            self._finished = {**self._finished, **ended}
+            for place, end in ended.items():
+                left[place.topic] += max(0, known.get(place, end) - end)
         self.observer.micro_batch(MicroBatch(progress.batchDuration / 1000, progress.numInputRows, left))
 
     def turned(self, *, member: bool, resting: Callable[[], bool]) -> None:

@@ -27,6 +27,8 @@ class PipelineSection(Section):
         min_length=1, description="folder of the query's own progress; relative ones from the configuration's folder"
     )
     trigger: Duration = Field(timedelta(0), description="from one micro-batch to the next; 0s = without a pause")
-    max_offsets_per_trigger: int = Field(100_000, ge=1, description="most offsets of one micro-batch")
+    max_offsets_per_trigger: int = Field(
+        100_000, ge=1, description="most offsets of one micro-batch; as many again from ready topics"
+    )
     sink: SinkSection | None = Field(None, description="absent = handlers' outputs are in Kafka alone")
     spark: dict[str, str | int | float | bool] = Field({}, description="Spark's own settings, by their own names")
