@@ -23,6 +23,7 @@ COLUMNS: Final = ("day", "key", "value", "headers", "partition", "offset", "time
 CHECKPOINT: Final = "_checkpoint"
 """Below the table, where readers do not look: without its own checkpoint a table would be appended to anew."""
 
+
 def refuse(sink: SinkSection, counts: Mapping[str, int]) -> None:
     """Refuse a table that cannot be written.
 
