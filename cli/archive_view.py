@@ -43,7 +43,7 @@ def print_run(output: str, run: ArchiveRun, compacted: Compacted | None, *, as_j
         else:
             print_json(document)
         return
-    typer.echo(f"{run.letters:,} dead letters archived in {output} ({len(run.batches)} batches)")
+    typer.echo(f"{run.letters:,} dead letters archived in {output} (batches: {len(run.batches)})")
     if compacted is not None and compacted.folders:
         typer.echo(f"{compacted.before:,} small files became {compacted.after:,}, in {compacted.folders:,} folders")
     if compacted is not None and compacted.deleted:

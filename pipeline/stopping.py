@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Final
 
 from pipeline.errors import StreamHaltedError
+from topology.durations import format_duration
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ def stopped_by_signals(timeout: timedelta, given: Stop | None) -> Iterator[Stop]
     stop = Stop(timeout)
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        _log.info("%s: stopping, for at most %s", signal.Signals(number).name, timeout)
+        _log.info("%s: stopping, for at most %s", signal.Signals(number).name, format_duration(timeout))
         signal.signal(number, signal.SIG_DFL)
         stop.ask()
 
