@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.errors import StreamRefusedError
+from pipeline.micro_batches import first_line
 from topology.settings import Settings
 from transport.assigned_reader import AssignedReader
 from transport.positions import Positions
@@ -81,6 +82,21 @@ def refuse_gaps(session: SparkSession, settings: Settings, checkpoint: str, star
         reader.close()
 
 
+def refuse_unwritable(session: SparkSession, checkpoint: str) -> None:
+    """Make the folder, and refuse one that cannot be written.
+
+    Raises:
+        StreamRefusedError: says why.
+    """
+    try:
+        _Files(session, checkpoint).try_to_write()
+    except Exception as error:  # whatever the file system raises, in Spark's clothes
+        raise StreamRefusedError(
+            f"the checkpoint {checkpoint} cannot be written ({first_line(error)}); name a folder that can be under "
+            "pipeline.checkpoint, or see to the rights"
+        ) from error
+
+
 def _refuse_gap(reader: AssignedReader, place: Partition, start: int, noted: int, checkpoint: str) -> None:
     reader.assign({place: start})
     for _ in range(_LOOKS):
@@ -133,6 +149,13 @@ class _Files:
 
     def _path(self, name: str) -> Any:  # noqa: ANN401 - an object of the JVM
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._folder}/{name}" if name else self._folder)
+
+    def try_to_write(self) -> None:
+        """Make the folder and, for a moment, a file in it."""
+        self._system.mkdirs(self._path(""))
+        file = self._path("_writable")
+        self._system.create(file).close()
+        self._system.delete(file, False)  # noqa: FBT003 - Java knows no names of arguments
 
     def numbers(self, folder: str) -> list[int]:
         """The files whose names are numbers."""

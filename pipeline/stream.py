@@ -18,7 +18,7 @@ from consumers.errors import ConsumersError
 from consumers.logs import TEXT, form_for_children
 from consumers.observer import Observer
 from pipeline import table
-from pipeline.checkpoint import drop_if_stale, refuse_gaps
+from pipeline.checkpoint import drop_if_stale, refuse_gaps, refuse_unwritable
 from pipeline.errors import PipelineError, StreamHaltedError
 from pipeline.handler_process import HandlerProcess
 from pipeline.kafka_options import kafka_options
@@ -108,6 +108,7 @@ def run_stream(
         own = nullcontext(session) if session is not None else spark_session(settings.group, spark, stored.jars)
         session = stack.enter_context(own)
         folder = _folder(section.checkpoint, base)
+        refuse_unwritable(session, f"{folder}/stream")
         drop_if_stale(session, settings, f"{folder}/stream", starts)
         refuse_gaps(session, settings, f"{folder}/stream", starts)
         batches = MicroBatches(setup, member, counts, watch.observer, ending)

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline.checkpoint import refuse_unwritable
 from pipeline.days import utc_day
-from pipeline.errors import SparkUnavailableError
+from pipeline.errors import SparkUnavailableError, StreamRefusedError
 from pipeline.spark_java import find_spark_java
 from tests.scenarios.cluster import Cluster, Sent
 
@@ -52,3 +53,14 @@ def test_no_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
     with pytest.raises(SparkUnavailableError, match="openjdk-17-jre-headless"):
         find_spark_java()
+
+
+def test_a_checkpoint_that_cannot_be_written_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Before anything is handled, with the setting that names it; a folder that can be is made, and left empty."""
+    (tmp_path / "file").touch()
+
+    with pytest.raises(StreamRefusedError, match=r"file/stream cannot be written .*pipeline\.checkpoint"):
+        refuse_unwritable(spark, (tmp_path / "file" / "stream").as_uri())
+
+    refuse_unwritable(spark, (tmp_path / "new" / "stream").as_uri())
+    assert list((tmp_path / "new" / "stream").iterdir()) == []
