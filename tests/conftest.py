@@ -21,6 +21,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--crash", action="store_true", help="run all tests of crashes and nothing else; without it, a sample of them"
     )
     parser.addoption(
+        "--long", action="store_true", help="run those as well that are only about rare cases and take long"
+    )
+    parser.addoption(
         "--no-containers", action="store_true", help="leave out the tests that need a container engine; refused in CI"
     )
 
@@ -60,7 +63,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what needs the broker by what it asks for, and leaves out what was not asked for of the crashes.
+    """Marks what needs the broker by what it asks for, and leaves out what was not asked for: crashes, what takes long.
 
     Where tests run in several processes, those with containers are left out, for they share an engine:
     ``./dev test`` runs them before, in one process.
@@ -75,6 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     out = [
         item for item in items if (not item.get_closest_marker("crash") if whole else item.get_closest_marker("full"))
     ]
+    if not config.getoption("long"):
+        out += [item for item in items if item.get_closest_marker("long") and item not in out]
     if config.getoption("no_containers") or hasattr(config, "workerinput"):
         out += [item for item in items if item.get_closest_marker("containers") and item not in out]
     if out:

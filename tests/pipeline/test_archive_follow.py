@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 _LONG_S = 150
 
 
+@pytest.mark.long
 def test_what_comes_is_archived_until_the_end(cluster: Cluster, unique: str, tmp_path: Path) -> None:
     """Letters that come later are added, each once, small files put together; SIGTERM ends it in order."""
     source, table = f"{unique}.orders", tmp_path / "table"

@@ -83,6 +83,7 @@ def test_exactly_what_was_removed_or_doubled(spark: SparkSession, group: Group) 
     assert {each.message_id: each.why for each in without.findings} == traceable
 
 
+@pytest.mark.long
 def test_a_running_group_raises_no_alarm(spark: SparkSession, group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """While records move, audits find nothing; one whose tier is deleted unread is named at the end."""
     worker, scheduler = group.worker(), group.scheduler()

@@ -17,6 +17,7 @@ from topology.settings import Settings
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 
+@pytest.mark.long
 def test_exactly_what_was_removed_or_doubled(spark: SparkSession, group: Group) -> None:
     """A query leaves nothing missing or doubled, and the report has the same figures; then each thing done is found."""
     policy = {"initialRedeliveryDelay": 200, "redeliveryDelay": 200, "maximumRedeliveries": 1}

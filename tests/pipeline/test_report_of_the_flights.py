@@ -41,7 +41,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-@pytest.mark.parametrize("journal", [True, False])
+@pytest.mark.parametrize("journal", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_the_figures_are_those_of_the_csv_files(
     spark: SparkSession, servers: str, truth: Counter[Ending], *, journal: bool
 ) -> None:

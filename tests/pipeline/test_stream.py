@@ -54,6 +54,7 @@ def test_a_vectorised_handler_fails_single_rows(spark: SparkSession, group: Grou
     assert sorted(number(record) for record in group.cluster.read(group.tier("5m"))) == [302, 304]
 
 
+@pytest.mark.long
 def test_the_table_holds_each_output_once(spark: SparkSession, group: Group) -> None:
     """What handlers send to the outcome topic is appended to a table, each record once, over several runs."""
     sink = {"topic": group.output, "path": "table"}
@@ -85,6 +86,7 @@ def test_a_micro_batch_that_takes_too_long_is_given_up(spark: SparkSession, grou
     assert group.outputs() == exactly(range(61))
 
 
+@pytest.mark.long
 def test_a_micro_batch_that_would_begin_at_the_end_does_not(
     spark: SparkSession, group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ def test_notes_that_are_older_than_what_kafka_keeps(spark: SparkSession, group: 
     assert group.outputs() == exactly([*range(10), *range(30, 35)])
 
 
+@pytest.mark.long
 def test_sources_may_come_and_go(spark: SparkSession, group: Group) -> None:
     """A source whose first records are gone is added to a group with a checkpoint, and another one taken away."""
     prepare(group)
@@ -51,6 +52,7 @@ def test_sources_may_come_and_go(spark: SparkSession, group: Group) -> None:
     assert _numbers(group, out) == exactly(range(5, 13))
 
 
+@pytest.mark.long
 def test_a_source_that_begins_at_its_end_is_not_begun_twice(spark: SparkSession, group: Group) -> None:
     """With auto.offset.reset: latest what comes after the first start is handled, also without a checkpoint."""
     prepare(group, kafka={"auto.offset.reset": "latest"})
@@ -64,6 +66,7 @@ def test_a_source_that_begins_at_its_end_is_not_begun_twice(spark: SparkSession,
     assert group.outputs() == exactly(range(3, 8))
 
 
+@pytest.mark.long
 def test_a_table_without_its_checkpoint(spark: SparkSession, group: Group) -> None:
     """The checkpoint is deleted, as may be: the table has each record once all the same."""
     sink = {"topic": group.output, "path": "table"}
@@ -79,6 +82,7 @@ def test_a_table_without_its_checkpoint(spark: SparkSession, group: Group) -> No
     assert Counter(int(row.value) for row in rows) == exactly(range(30))
 
 
+@pytest.mark.long
 def test_redeliveries_do_not_wait_behind_the_backlog(spark: SparkSession, group: Group) -> None:
     """Where there is more than a micro-batch takes, what is due again is taken first, and not in proportion."""
     prepare(

@@ -81,6 +81,7 @@ def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group) 
     }
 
 
+@pytest.mark.long
 def test_the_partitions_are_taken_over(spark: SparkSession, group: Group) -> None:
     """A second query of the group ends the first, and a worker ends the second; both say why, in mid-batch."""
     prepare(group, journal=True, limits=_LIMITS)
