@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -47,29 +47,42 @@ class SizeUnclearError(Exception):
         self.suspects = tuple(suspects)
 
 
-def produce(producer: Producer, copies: Sequence[Copy], failed: Failed, timestamp_ms: int = 0) -> None:
-    """Hand every copy to the client; those refused at once or later are noted in ``failed``.
+class Reports:
+    """What the client tells of the copies of one write after the other.
+
+    It has a callback for each index, used again by the next write: to make one for each copy takes as long as to hand
+    the copy over. After a write that did not end well the client may tell of it still, so the next one takes new ones.
+    """
+
+    def __init__(self) -> None:
+        self.failed: Failed = []
+        """Copies that were refused."""
+
+        self._callbacks: list[Callable[[KafkaError | None, object], None]] = []
+
+    def callbacks(self, number: int) -> Sequence[Callable[[KafkaError | None, object], None]]:
+        """One for each index, at least so many."""
+        self._callbacks += [partial(self._note, index) for index in range(len(self._callbacks), number)]
+        return self._callbacks
+
+    def _note(self, index: int, error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            self.failed.append((index, error))
+
+
+def produce(producer: Producer, copies: Sequence[Copy], reports: Reports, timestamp_ms: int = 0) -> None:
+    """Hand every copy to the client; those refused at once or later are noted in ``reports``.
 
     ``timestamp_ms`` (epoch) is given to all of them; 0 = the time of the call.
     """
-
-    def report(index: int, error: KafkaError | None, _message: object) -> None:
-        if error is not None:
-            failed.append((index, error))
-
-    for index, (topic, partition, key, value, headers) in enumerate(copies):
+    hand_over = producer.produce
+    callbacks = reports.callbacks(len(copies))
+    for (topic, partition, key, value, headers), callback in zip(copies, callbacks, strict=False):
         place = -1 if partition is None else partition
         while True:
             try:
-                producer.produce(
-                    topic,
-                    value,
-                    key,
-                    place,
-                    on_delivery=partial(report, index),
-                    timestamp=timestamp_ms,
-                    headers=headers,  # type: ignore[arg-type] # a list of str is not wanted, only read
-                )
+                # By position, which takes half the time: ``callback``, ``on_delivery``, ``timestamp``, ``headers``.
+                hand_over(topic, value, key, place, callback, None, timestamp_ms, headers)  # type: ignore[arg-type] # a list of str is not wanted, only read
             except BufferError:
                 producer.poll(0.1)
                 continue
@@ -77,7 +90,7 @@ def produce(producer: Producer, copies: Sequence[Copy], failed: Failed, timestam
                 error = exception.args[0]
                 if error.code() not in _FOR_GOOD:
                     raise
-                failed.append((index, error))
+                callback(error, None)
             break
     producer.poll(0)
 
@@ -122,10 +135,11 @@ def find_too_large(
         tries -= 1
         if tries < 0:
             raise WriteUndoneError(f"{len(left)} of {len(suspects)} copies could not be tried alone")
-        failed: Failed = []
+        reports = Reports()
+        failed = reports.failed
         producer.begin_transaction()
         while left and not failed:
-            produce(producer, [copies[left[0]]], failed)
+            produce(producer, [copies[left[0]]], reports)
             if producer.flush(timeout_s) > 0:
                 raise WriteUndoneError(f"the broker did not answer in {timeout_s:.0f} s")
             if not failed or failed[0][1].code() in _TOO_LARGE:

@@ -37,7 +37,7 @@ from transport.errors import (
     WriteUndoneError,
 )
 from transport.protocols import Copy, Due, Group, Partition, Written
-from transport.refusals import Failed, SizeUnclearError, find_too_large, produce, raise_refused
+from transport.refusals import Failed, Reports, SizeUnclearError, find_too_large, produce, raise_refused
 
 _log = logging.getLogger(__name__)
 
@@ -92,6 +92,7 @@ class AutoWriter:
     def __init__(self, config: Config, group: Group) -> None:
         self._producer = Producer(config, logger=client_log)
         self._group = group
+        self._reports = Reports()
 
     def member(self) -> object:
         """See :class:`transport.protocols.Writer`; the commit of a consumer carries its membership by itself."""
@@ -132,12 +133,14 @@ class AutoWriter:
         self._producer.flush(1.0)
 
     def _confirm(self, copies: Sequence[Copy]) -> Failed:
-        failed: Failed = []
-        produce(self._producer, copies, failed)
+        reports, self._reports = self._reports, Reports()
+        produce(self._producer, copies, reports)
         if self._producer.flush(_CALL_TIMEOUT_S) > 0:
             self._producer.purge()
             raise WriteUndoneError(f"the broker did not confirm {len(copies)} copies in {_CALL_TIMEOUT_S:.0f} s")
-        return failed
+        if not reports.failed:
+            self._reports = reports
+        return reports.failed
 
 
 class TransactedWriter:
@@ -153,6 +156,7 @@ class TransactedWriter:
         self._group = group
         self._calls = BoundedCalls()
         self._singly = False
+        self._reports = Reports()
         self._producer = self._take_over()
 
     def member(self) -> object:
@@ -197,7 +201,8 @@ class TransactedWriter:
 
     def _write(self, transaction: _Transaction) -> Written:
         copies, offsets, due, member = transaction
-        failed: Failed = []
+        reports, self._reports = self._reports, Reports()
+        failed = reports.failed
         producer = self._producer
         started_s = ready_s = time.monotonic()
         held_s = 0.0
@@ -207,7 +212,7 @@ class TransactedWriter:
                 # First, since while the last transaction is being ended this call asks again after
                 # retry.backoff.ms, but the client's own registration of partitions only after 20 ms.
                 self._send_offsets(producer, offsets, member)
-            produce(producer, copies, failed, 0 if due is None else due.epoch_ms)
+            produce(producer, copies, reports, 0 if due is None else due.epoch_ms)
             if failed:  # refused at once by the client itself, which does not spoil the transaction: we do
                 producer.abort_transaction(_CALL_TIMEOUT_S)
                 raise_refused(failed, singly=self._singly)
@@ -218,6 +223,8 @@ class TransactedWriter:
             producer.commit_transaction(_CALL_TIMEOUT_S)
         except (KafkaException, SystemError) as exception:
             self._settle(client_error(exception), failed)
+        if not failed:
+            self._reports = reports
         return Written(time.monotonic() - started_s - held_s, ready_s - started_s)
 
     def close(self) -> None:
