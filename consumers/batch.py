@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, assert_never
 
@@ -78,7 +78,9 @@ class Batch:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self.copies: list[Copy] = []
-        self.owners: list[Owner | None] = []
+        self._owned: list[tuple[Assigned, Sequence[int], str] | None] = []
+        """Whose the copies are, in runs; see :attr:`owners`."""
+
         self.halts: list[tuple[Assigned, int, Failure]] = []
         self.size = 0
         """How many records have their outcome in it."""
@@ -111,6 +113,18 @@ class Batch:
         self._seconds: list[float] = []
         self._journal = None if shared.journal is None else Journal(shared.group, shared.journal, shared.waiting)
 
+    @property
+    def owners(self) -> list[Owner | None]:
+        """Whose each copy is; ``None`` = the journal. Made when it is asked for, which it hardly ever is."""
+        found: list[Owner | None] = []
+        for run in self._owned:
+            if run is None:
+                found.append(None)
+            else:
+                assigned, offsets, role = run
+                found += [Owner(assigned, offset, role) for offset in offsets]
+        return found
+
     def add(self, unit: Unit) -> None:
         """Take over everything a unit has an outcome for."""
         assigned = unit.lane.assigned
@@ -122,7 +136,7 @@ class Batch:
                 left[index].copies = copies
         outputs, owners = unit.emitted(left)
         self.copies += outputs
-        self.owners += [Owner(assigned, offset, "output") for offset in owners]
+        self._owned.append((assigned, owners, "output"))
         self.bytes += sum(len(output.value or b"") for output in outputs)
         kept = {index for index, decision in unsuccessful.items() if self._keeps(decision)} | left.keys()
         offsets = unit.offsets()
@@ -148,7 +162,7 @@ class Batch:
     def acknowledge(self, assigned: Assigned, message: Message, lineage: Lineage, outputs: list[Copy]) -> None:
         """A success that was told after its handler had returned; no journal goes with such modes."""
         self.copies += outputs
-        self.owners += [Owner(assigned, message.offset(), "output")] * len(outputs)
+        self._owned.append((assigned, [message.offset()] * len(outputs), "output"))
         self.bytes += sum(len(output.value or b"") for output in outputs) + size_of((message,))
         assigned.progress.finish((message.offset(),))
         self._touch(assigned)
@@ -193,7 +207,7 @@ class Batch:
         if self._journal is not None:
             for copy in self._journal.copies():
                 self.copies.append(copy)
-                self.owners.append(None)
+                self._owned.append(None)
 
     def committed(self, seconds: float) -> Committed:
         """The batch as told to the observer."""
@@ -306,7 +320,7 @@ class Batch:
         """The record unchanged but for its headers, into the partition of its origin."""
         partition = self._shared.waiting.partition(topic, lineage.partition)
         self.copies.append(Copy(topic, partition, message.key(), message.value(), headers))
-        self.owners.append(Owner(assigned, message.offset(), role))
+        self._owned.append((assigned, (message.offset(),), role))
 
     def _note_redelivered(self, unit: Unit, unsuccessful: Container[int]) -> None:
         """How late each redelivery was handed out, and which of them succeeded at which attempt."""

@@ -156,7 +156,8 @@ class Committer:
             written = self._writer.ended(within_s)
         except WriteRefusedError as error:
             batch.undo()
-            halted = [self._judge(batch.owners[refusal.index], refusal.reason) for refusal in error.refusals]
+            owners = batch.owners
+            halted = [self._judge(owners[refusal.index], refusal.reason) for refusal in error.refusals]
             self._note_undone(str(error))
             return [assigned for assigned in halted if assigned is not None]
         except WriteUndoneError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import secrets
@@ -24,6 +23,7 @@ from consumers.children import Children
 from consumers.clients import Instance, reader_of, writer_of
 from consumers.clock import failure_clock_ms, wall_clock_ms
 from consumers.codecs import codecs
+from consumers.collected import collected_rarely
 from consumers.committer import Committer
 from consumers.dead_letter_watch import watching
 from consumers.errors import HandlerLoadError
@@ -61,8 +61,6 @@ from transport.write_thread import WriteThread
 
 _log = logging.getLogger(__name__)
 
-_OBJECTS_BETWEEN_SEARCHES = 20_000
-
 
 def run_worker(settings: Settings, base: Path) -> None:
     """Run a worker until SIGTERM or SIGINT.
@@ -98,7 +96,7 @@ def run_worker(settings: Settings, base: Path) -> None:
         worker = _worker(settings, section, handler, routes, outputs, reader, instance, _Told(observer, health))
         topics = ", ".join(name for route in routes for name in (route.source, route.ready))
         with (
-            _collected_rarely(),
+            collected_rarely(),
             _until_signalled(worker.stop, settings.limits.shutdown_timeout),
             telling_halts(observer),
         ):
@@ -131,7 +129,7 @@ def run_scheduler(settings: Settings) -> None:
         with (
             sweeping(sweepers(settings, instance, observer)),
             watching(settings, observer, scheduler.share, wall_clock_ms),
-            _collected_rarely(),
+            collected_rarely(),
             _until_signalled(scheduler.stop, settings.limits.shutdown_timeout),
             telling_halts(observer),
         ):
@@ -226,24 +224,6 @@ class _Told(NamedTuple):
 
     observer: Observer
     health: Health
-
-
-@contextmanager
-def _collected_rarely() -> Iterator[None]:
-    """Look for reference cycles seldom, and never among what was made at start.
-
-    Ours hold none, but a buffer holds thousands of records and a write tens of thousands of header
-    pairs: at the default of one search in 700 objects, a third of a failed record's time went there.
-    """
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_BETWEEN_SEARCHES, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 @contextmanager

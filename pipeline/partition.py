@@ -258,8 +258,8 @@ class PartitionRun:
         try:
             written = write()
         except WriteRefusedError as error:
-            for refusal in error.refusals:
-                self._refused.append((batch.owners[refusal.index], refusal.reason))
+            owners = batch.owners
+            self._refused += [(owners[refusal.index], refusal.reason) for refusal in error.refusals]
             self._note_undone(str(error))
             return False
         except MembershipOutdatedError:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from consumers.batch import Shared
 from consumers.clock import failure_clock_ms
+from consumers.collected import collected_rarely
 from consumers.jitter import draws
 from consumers.routes import Route, Waiting
 from pipeline.handler_process import HandlerProcess
@@ -56,6 +57,8 @@ class Runner:
             verdicts={},
             journal=naming.journal_topic() if settings.journal else None,
         )
+        self._until_closed = ExitStack()
+        self._until_closed.enter_context(collected_rarely())
 
     def writer(self, place: Partition, plan: TaskPlan) -> tuple[TransactedWriter, bool]:
         """The producer of a partition, and whether it is a new one: it has ended whatever an older one had begun.
@@ -99,6 +102,7 @@ class Runner:
         for writer in self._writers.values():
             self._release(writer)
         self._reader.close()
+        self._until_closed.close()
 
     def _release(self, writer: TransactedWriter) -> None:
         with suppress(TransportError):
