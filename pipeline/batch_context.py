@@ -19,7 +19,7 @@ only a row that it raises for alone has failed. What it emitted in a call that r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from consumers.handler import Handler
 from consumers.outputs import check_headers, check_place
-from pipeline.rows import SCHEMA
+from pipeline.rows import SCHEMA, packed, unpacked
 from topology.decision import Failure
 from topology.headers import Headers
 from transport.protocols import Topics
@@ -43,6 +43,14 @@ class Emitted(NamedTuple):
     topic: str
     partition: int | None
     table: pa.RecordBatch
+
+    def __reduce__(self) -> tuple[Callable[..., Emitted], tuple[str, int | None, pa.Buffer]]:
+        """As of :class:`pipeline.rows.Rows`."""
+        return _unpacked, (self.topic, self.partition, packed(self.table))
+
+
+def _unpacked(topic: str, partition: int | None, body: pa.Buffer) -> Emitted:
+    return Emitted(topic, partition, unpacked(body))
 
 
 class BatchContext:

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from consumers.clock import wall_clock_ms
 from consumers.codecs import codecs
+from consumers.collected import collected_rarely
 from consumers.errors import HandlerLoadError
 from consumers.handler import Handler, load_handler
 from consumers.lane import Lane
@@ -32,6 +33,7 @@ from consumers.routes import Route
 from consumers.unit import Assigned, Unit
 from pipeline.batch_context import HEADERS, Emitted
 from pipeline.done import Done
+from pipeline.messages import receive, send
 from pipeline.rows import Rows
 from pipeline.setup import Setup
 from pipeline.standing import STANDING_BYTES, Standing
@@ -89,12 +91,11 @@ def _serve(setup: Setup, pipe: Connection, standing: Standing) -> None:
             pipe.send((str(error), "see to the schemas in its environment"))
             return
         pipe.send(None)
+        stack.enter_context(collected_rarely())
         while True:
-            place, singly = pipe.recv()
-            with pa.ipc.open_stream(pipe.recv_bytes()) as stream:
-                rows = Rows(place, stream.read_next_batch())
+            rows, singly = receive(pipe)
             for done in runs(rows, singly):
-                pipe.send(done)
+                send(pipe, done)
 
 
 def _runs(setup: Setup, stack: ExitStack, standing: Standing) -> Callable[[Rows, bool], Iterator[Done]]:

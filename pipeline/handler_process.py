@@ -18,12 +18,11 @@ from contextlib import suppress
 from multiprocessing import Pipe
 from typing import Final
 
-import pyarrow as pa
-
 from consumers.clock import monotonic_s
 from consumers.errors import HaltedError, HandlerLoadError
 from consumers.processor import deadline_passed
 from pipeline.done import Done
+from pipeline.messages import receive, send
 from pipeline.rows import Rows
 from pipeline.setup import Setup
 from pipeline.standing import STANDING_BYTES, Standing
@@ -165,11 +164,10 @@ class _Child:
         left = len(rows)
         self.idle = False
         try:
-            self._pipe.send((rows.place, singly))
-            self._pipe.send_bytes(_as_bytes(rows.batch))
+            send(self._pipe, (rows, singly))
             while left:
                 self._wait(deadline_s)
-                done: Done = self._pipe.recv()
+                done: Done = receive(self._pipe)
                 left -= done.number
                 self.idle = not left or done.critical
                 yield done
@@ -224,10 +222,3 @@ class _Child:
     def _death(self) -> str:
         code = self._process.wait()
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
-
-
-def _as_bytes(batch: pa.RecordBatch) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return sink.getvalue()

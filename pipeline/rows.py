@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, overload
 
@@ -104,6 +104,10 @@ class Rows:
     batch: pa.RecordBatch
     _made: dict[int, Row] = field(default_factory=dict)
 
+    def __reduce__(self) -> tuple[Callable[..., Rows], tuple[Partition, pa.Buffer]]:
+        """Of a slice nothing but the slice; Arrow's own way takes all that it is a slice of."""
+        return _unpacked, (self.place, packed(self.batch))
+
     def __len__(self) -> int:
         """How many records."""
         return int(self.batch.num_rows)
@@ -140,6 +144,24 @@ class Rows:
     def _row(self, index: int) -> Row:
         columns = ("offset", "key", "value", "headers", "timestamp")
         return Row(self.place, *(self.batch.column(name)[index].as_py() for name in columns))
+
+
+def packed(batch: pa.RecordBatch) -> pa.Buffer:
+    """A batch as bytes, which pickle leaves out of band."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue()
+
+
+def unpacked(body: pa.Buffer) -> pa.RecordBatch:
+    """The batch of such bytes; they are not copied."""
+    with pa.ipc.open_stream(body) as stream:
+        return stream.read_next_batch()
+
+
+def _unpacked(place: Partition, body: pa.Buffer) -> Rows:
+    return Rows(place, unpacked(body))
 
 
 def by_place(batch: pa.RecordBatch) -> Iterator[Rows]:
