@@ -1,15 +1,18 @@
 """The streaming query beside a bare copy by Spark of the same records: Kafka, identity in Python over Arrow, Kafka.
 
-Both run in one session of two threads, one after the other. The first micro-batch of each query is left out: it starts
-Python, and the handler's processes, which a query does once.
+Both run in one session of two threads, in turns, and read the same topic, which is full before they start. Each has run
+once before it is measured. The first micro-batch of each run is left out: it starts Python, and the handler's
+processes, which a query does once. What is measured is the rest: records by the time from a micro-batch's trigger to
+its end.
 """
 
+import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -21,8 +24,12 @@ from tests.bench.bed import Bed
 from tests.bench.drained import numbers_in
 from tests.bench.options import Options
 from tests.bench.result import Baseline, Result
+from tests.bench.usage import family_cpu_s
 
-_MICRO_BATCHES = 5
+_MICRO_BATCH = 100_000
+"""What a query takes at most if nothing is configured."""
+
+_LEAST_MICRO_BATCHES = 3
 _FAILING = (0.0, 0.1)
 _STEPS = ("VectorEmits", "Emits")
 _SETTINGS = {"spark.master": "local[2]", "spark.log.level": "ERROR", "spark.driver.memory": "2g"}
@@ -31,14 +38,15 @@ _END_S = 30.0
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
     """One result for each handler and share of failures."""
-    n = options.n or (20_000 if options.quick else 300_000)
+    n = options.n or (20_000 if options.quick else 400_000)
     source = bed.fed(n, options)
     with spark_session("bench", _SETTINGS) as session:
-        progress = _Progress()
+        progress = _Progress(bed.kafka.pid)
         session.streams.addListener(progress)
         side = _Side(bed, options, n, source, session, progress)
-        bed.say("bare copy, to warm up")
+        bed.say("both, to warm up")
         side.bare()
+        side.ours(_STEPS[0], 0.0)
         for handler in _STEPS:
             for failing in _FAILING:
                 yield _result(side, handler, failing)
@@ -46,15 +54,17 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
 
 
 def _result(side: "_Side", handler: str, failing: float) -> Result:
-    bare, ours, lost, doubled = [], [], 0, 0
+    bare: list[_Steady] = []
+    ours: list[_Steady] = []
+    lost = doubled = 0
     for turn in range(side.options.repeat):
         side.bed.say(f"{handler}, {failing:.0%} fail, {turn + 1} of {side.options.repeat}")
-        rate, missing, more = side.ours(handler, failing)
-        ours.append(rate)
+        steady, missing, more = side.ours(handler, failing)
+        ours.append(steady)
         lost, doubled = lost + missing, doubled + more
         side.bed.say(f"bare copy, {turn + 1} of {side.options.repeat}")
         bare.append(side.bare())
-    rate, limit = median(ours), median(bare)
+    rate, limit = (median(run.records_per_s for run in runs) for runs in (ours, bare))
     return Result(
         workload="spark",
         mode="transacted",
@@ -69,15 +79,37 @@ def _result(side: "_Side", handler: str, failing: float) -> Result:
         ratio=round(rate / limit, 3),
         lost=lost,
         doubled=doubled,
-        details={"runs": [round(each) for each in ours], "baseline_runs": [round(each) for each in bare]},
+        cpu_us_per_record=round(median(run.cpu_us for run in ours), 1),
+        details={
+            "runs": [round(run.records_per_s) for run in ours],
+            "baseline_runs": [round(run.records_per_s) for run in bare],
+            "runs_cpu_us": [round(run.cpu_us, 1) for run in ours],
+            "baseline_runs_cpu_us": [round(run.cpu_us, 1) for run in bare],
+        },
     )
 
 
-class _Progress(StreamingQueryListener):
-    """Notes how long each micro-batch took, by query."""
+class _Steady(NamedTuple):
+    """A run without its first micro-batch."""
 
-    def __init__(self) -> None:
-        self.batches: list[tuple[int, float]] = []
+    records_per_s: float
+    cpu_us: float
+    """A record, of all processes, the broker among them."""
+
+
+class _MicroBatch(NamedTuple):
+    rows: int
+    seconds: float
+    cpu_s: float
+    """So far, when it had ended."""
+
+
+class _Progress(StreamingQueryListener):
+    """Notes what each micro-batch took."""
+
+    def __init__(self, broker: int) -> None:
+        self.batches: list[_MicroBatch] = []
+        self._broker = broker
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802, ANN401 - Spark's own
         pass
@@ -85,7 +117,8 @@ class _Progress(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802, ANN401 - Spark's own
         told = event.progress
         if told.numInputRows:
-            self.batches.append((told.numInputRows, told.durationMs["triggerExecution"] / 1000))
+            cpu_s = family_cpu_s(os.getpid(), self._broker)
+            self.batches.append(_MicroBatch(told.numInputRows, told.durationMs["triggerExecution"] / 1000, cpu_s))
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802, ANN401 - Spark's own
         pass
@@ -102,14 +135,13 @@ class _Side:
     source: str
     session: SparkSession
     progress: _Progress
-    _told: int = field(default=0)
 
     @property
     def most(self) -> int:
-        return -(-self.n // _MICRO_BATCHES)
+        return min(_MICRO_BATCH, -(-self.n // _LEAST_MICRO_BATCHES))
 
-    def bare(self) -> float:
-        """Records per second of Spark's own copy."""
+    def bare(self) -> _Steady:
+        """Spark's own copy."""
         target = self.bed.topic("bare-output", self.options.partitions)
         frame = (
             self.session.readStream.format("kafka")
@@ -130,10 +162,10 @@ class _Side:
             .start()
         )
         query.awaitTermination()
-        return self._rate()
+        return self._steady()
 
-    def ours(self, handler: str, failing: float) -> tuple[float, int, int]:
-        """Records per second of our query; how many outputs and copies were lost, and doubled."""
+    def ours(self, handler: str, failing: float) -> tuple[_Steady, int, int]:
+        """Our query; how many outputs and copies were lost, and doubled."""
         output = self.bed.topic("output", self.options.partitions)
         vectorized = handler.startswith("Vector")
         team_options = self.options.with_changes(slots=1)
@@ -147,17 +179,19 @@ class _Side:
         ) as team:
             Path(team.folder, "told").write_text(f"{output} {failing}")
             run_stream(team.settings, team.folder, available_now=True, session=self.session)
+            steady = self._steady()
             retried = team.settings.naming().tier_topic(3_600_000)
             written, waiting = numbers_in(self.bed, output, self.n), numbers_in(self.bed, retried, self.n)
         doubled = written.doubled + waiting.doubled
-        return self._rate(), max(0, written.lost + waiting.lost - self.n), doubled
+        return steady, max(0, written.lost + waiting.lost - self.n), doubled
 
-    def _rate(self) -> float:
+    def _steady(self) -> _Steady:
         end_s = time.monotonic() + _END_S
-        while sum(rows for rows, _ in self.progress.batches) < self.n and time.monotonic() < end_s:
+        while sum(each.rows for each in self.progress.batches) < self.n and time.monotonic() < end_s:
             time.sleep(0.05)
-        batches, self.progress.batches = self.progress.batches[1:], []
-        return sum(rows for rows, _ in batches) / sum(seconds for _, seconds in batches)
+        (first, *rest), self.progress.batches = self.progress.batches, []
+        rows = sum(each.rows for each in rest)
+        return _Steady(rows / sum(each.seconds for each in rest), (rest[-1].cpu_s - first.cpu_s) / rows * 1e6)
 
 
 def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
