@@ -9,6 +9,7 @@ nobody reads any more. Both are deleted by a later run, once they are older than
 from __future__ import annotations
 
 import json
+import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -131,7 +132,8 @@ def _round(spark: SparkSession, files: LakeFiles, log: SinkLog, given: _Round) -
     old = _read(spark, files, replaced)
     stage = f"{files.root}/{_STAGE}"
     _in_few_files(old, given).write.partitionBy(*PARTITION_COLUMNS).option("compression", "zstd").parquet(stage)
-    name = f"{_FOLDER}/{_REPLACED}{given.batch}-{given.number}"
+    # A name of its own: another compaction of this batch must not take the place of its grace.
+    name = f"{_FOLDER}/{_REPLACED}{given.batch}-{given.number}-{secrets.token_hex(4)}"
     files.write(name, json.dumps(replaced))
     made = [_into_table(files, each.uri, given) for each in list(files.files(_STAGE))]
     rows, expected = _read(spark, files, made).count(), old.count()

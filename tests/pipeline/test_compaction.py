@@ -69,6 +69,7 @@ def test_small_files_become_one(spark: SparkSession, archive: Archive, cluster: 
     assert len(list(moved.rglob("*.parquet"))) == 1 + 2 + 1
 
 
+@pytest.mark.long
 def test_a_death_at_any_step_loses_and_doubles_nothing(
     spark: SparkSession, archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

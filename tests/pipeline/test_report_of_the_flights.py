@@ -22,7 +22,7 @@ from transport.embedded import EmbeddedKafka
 _DAYS: Final = 1
 _NOW_MS: Final = 1_767_225_600_000
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-@pytest.mark.parametrize("journal", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("journal", [True, False])
 def test_the_figures_are_those_of_the_csv_files(
     spark: SparkSession, servers: str, truth: Counter[Ending], *, journal: bool
 ) -> None:

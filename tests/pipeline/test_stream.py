@@ -70,6 +70,7 @@ def test_the_table_holds_each_output_once(spark: SparkSession, group: Group) -> 
     assert {row.day for row in rows} == {row.timestamp.date() for row in rows}
 
 
+@pytest.mark.long
 def test_a_micro_batch_that_takes_too_long_is_given_up(spark: SparkSession, group: Group) -> None:
     """The query ends in time, as if nothing had happened; what was not committed is handled by the next one, once."""
     prepare(group, limits={"batch": 10})
@@ -105,6 +106,7 @@ def test_a_micro_batch_that_would_begin_at_the_end_does_not(
     assert group.outputs() == exactly(range(11))
 
 
+@pytest.mark.long
 def test_a_replayed_batch_is_not_decided_again(spark: SparkSession, group: Group) -> None:
     """Spark's last commit is lost and the handler would now decide otherwise: nothing is handled a second time."""
     prepare(group, journal=True)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.streaming import prepare, run
 from tests.scenarios.running import Group, exactly, script
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
 
 
 def test_notes_that_are_older_than_what_kafka_keeps(spark: SparkSession, group: Group) -> None:
@@ -28,7 +28,6 @@ def test_notes_that_are_older_than_what_kafka_keeps(spark: SparkSession, group: 
     assert group.outputs() == exactly([*range(10), *range(30, 35)])
 
 
-@pytest.mark.long
 def test_sources_may_come_and_go(spark: SparkSession, group: Group) -> None:
     """A source whose first records are gone is added to a group with a checkpoint, and another one taken away."""
     prepare(group)
@@ -52,7 +51,6 @@ def test_sources_may_come_and_go(spark: SparkSession, group: Group) -> None:
     assert _numbers(group, out) == exactly(range(5, 13))
 
 
-@pytest.mark.long
 def test_a_source_that_begins_at_its_end_is_not_begun_twice(spark: SparkSession, group: Group) -> None:
     """With auto.offset.reset: latest what comes after the first start is handled, also without a checkpoint."""
     prepare(group, kafka={"auto.offset.reset": "latest"})
@@ -66,7 +64,6 @@ def test_a_source_that_begins_at_its_end_is_not_begun_twice(spark: SparkSession,
     assert group.outputs() == exactly(range(3, 8))
 
 
-@pytest.mark.long
 def test_a_table_without_its_checkpoint(spark: SparkSession, group: Group) -> None:
     """The checkpoint is deleted, as may be: the table has each record once all the same."""
     sink = {"topic": group.output, "path": "table"}
@@ -82,7 +79,6 @@ def test_a_table_without_its_checkpoint(spark: SparkSession, group: Group) -> No
     assert Counter(int(row.value) for row in rows) == exactly(range(30))
 
 
-@pytest.mark.long
 def test_redeliveries_do_not_wait_behind_the_backlog(spark: SparkSession, group: Group) -> None:
     """Where there is more than a micro-batch takes, what is due again is taken first, and not in proportion."""
     prepare(
