@@ -26,7 +26,9 @@ def _until_it_lives(group: Group, worker: Process, *, most: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("mode", "death", "partitions"), [("transacted", "kill", 1), ("auto", "exit", 2)], ids=["transacted", "auto"]
+    ("mode", "death", "partitions"),
+    [("transacted", "kill", 1), pytest.param("auto", "exit", 2, marks=pytest.mark.long)],
+    ids=["transacted", "auto"],
 )
 def test_of_five_hundred_only_the_killer_is_counted(group: Group, mode: str, death: str, partitions: int) -> None:
     """It is dead-lettered after its last attempt; the other 499 are acknowledged at their first counted delivery."""

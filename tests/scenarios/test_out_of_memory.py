@@ -6,7 +6,7 @@ from cli import exit_codes
 from tests.scenarios.running import Group, exactly, script
 
 
-@pytest.mark.parametrize("handler", ["scripted", "scripted_async"])
+@pytest.mark.parametrize("handler", ["scripted", pytest.param("scripted_async", marks=pytest.mark.long)])
 def test_a_memory_error_halts_the_worker(group: Group, handler: str) -> None:
     """It is nobody's failed delivery: no retry and no dead letter, and the next worker counts from the beginning."""
     group.prepare(handler={"callable": f"tests.scenarios.handlers:{handler}", "slots": 2})

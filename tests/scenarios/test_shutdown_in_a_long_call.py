@@ -10,7 +10,7 @@ from tests.scenarios.waiting import until
 _SHUTDOWN_S = 4
 
 
-@pytest.mark.parametrize("handler", ["scripted", "scripted_async"])
+@pytest.mark.parametrize("handler", ["scripted", pytest.param("scripted_async", marks=pytest.mark.long)])
 def test_a_shutdown_does_not_wait_for_a_handler_for_ever(group: Group, handler: str) -> None:
     """Exit code 0 by the stated deadline; the record comes again to the next worker, and that time is not counted."""
     group.prepare(

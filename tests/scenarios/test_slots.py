@@ -94,7 +94,7 @@ def test_a_worker_without_a_free_slot_halts(group: Group) -> None:
     assert group.dead() == {}
 
 
-@pytest.mark.parametrize("ordering", ["key", "unordered"])
+@pytest.mark.parametrize("ordering", ["unordered", pytest.param("key", marks=pytest.mark.long)])
 def test_a_slow_call_holds_up_nobody_else(group: Group, ordering: str) -> None:
     """What shares its unit is written while it goes on: what was done before it, and what comes behind it."""
     group.prepare(partitions=1, handler={"slots": 2, "ordering": ordering})

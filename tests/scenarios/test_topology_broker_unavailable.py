@@ -6,6 +6,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from cli import exit_codes
 from tests.scenarios.commands import redelivery
 
@@ -16,6 +18,7 @@ SOON_S = 40
 COMMANDS = (("topology", "plan"), ("topology", "apply"), ("topology", "check"), ("worker",), ("scheduler",))
 
 
+@pytest.mark.long
 def test_nobody_listens(tmp_path: Path) -> None:
     """Each command ends in one line that names the servers that were tried."""
     file = tmp_path / "redelivery.yaml"
