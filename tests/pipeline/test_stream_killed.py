@@ -40,7 +40,7 @@ def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group) 
     until(lambda: "is run again" in query.log, "the micro-batch is run again", within_s=LONG_S)
     gates[0].open()
     gates[1].reached(query)
-    query.kill()
+    _kill(query)
     assert "micro-batch 0:" not in query.log, "it was not killed in the middle"
     assert group.cluster.read(group.ready, group.tier("200ms")), "nothing has failed that the handler would now do"
     flag.touch()
@@ -116,6 +116,14 @@ def test_the_partitions_are_taken_over(spark: SparkSession, group: Group) -> Non
 def _send(group: Group, first: int, steps: list[list[str]]) -> None:
     """To one partition, so that what stands before a gate is handled before it."""
     group.cluster.produce(group.source, [script(n, do, partition=0) for n, do in enumerate(steps, start=first)])
+
+
+def _kill(query: Process) -> None:
+    """The driver, and wait until its tasks have ended with it: a task left over may well finish the micro-batch."""
+    others = psutil.Process(query.pid).children(recursive=True)
+    query.kill()
+    _, left = psutil.wait_procs(others, timeout=LONG_S)
+    assert not left, "processes of a killed driver stay behind"
 
 
 def _rows(spark: SparkSession, group: Group) -> Counter[int]:
