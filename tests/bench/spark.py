@@ -1,9 +1,9 @@
 """The streaming query beside a bare copy by Spark of the same records: Kafka, identity in Python over Arrow, Kafka.
 
-Both run in one session of two threads, in turns, and read the same topic, which is full before they start. Each has run
-once before it is measured. The first micro-batch of each run is left out: it starts Python, and the handler's
-processes, which a query does once. What is measured is the rest: records by the time from a micro-batch's trigger to
-its end.
+Both run in one session of two threads, in turns, and read the same topic, which is full before they start, with the
+same settings. Each has run once before it is measured. The first micro-batch of each run is left out: it starts Python,
+and the handler's processes, which a query does once. What is measured is the rest: records by the time from a
+micro-batch's trigger to its end.
 """
 
 import os
@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from pipeline.kafka_options import kafka_options
 from pipeline.session import spark_session
 from pipeline.stream import run_stream
 from tests.bench.bed import Bed
@@ -145,7 +146,7 @@ class _Side:
         target = self.bed.topic("bare-output", self.options.partitions)
         frame = (
             self.session.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", self.bed.servers)
+            .options(**kafka_options({"bootstrap.servers": self.bed.servers}))
             .option("subscribe", self.source)
             .option("startingOffsets", "earliest")
             .option("maxOffsetsPerTrigger", str(self.most))

@@ -12,7 +12,18 @@ def test_every_read_is_of_committed_records() -> None:
     """Isolation is always read_committed, and names get the prefix of Spark's source."""
     found = kafka_options({"bootstrap.servers": "a:1", "log_level": 0, "linger.ms": 5})
 
-    assert found == {"kafka.bootstrap.servers": "a:1", "kafka.isolation.level": "read_committed"}
+    assert found == {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.isolation.level": "read_committed",
+        "kafka.max.poll.records": "10000",
+    }
+
+
+def test_how_many_records_a_poll_takes_can_be_said() -> None:
+    """Spark's reader takes a whole fetch in a poll, unless the configuration says otherwise."""
+    found = kafka_options({"bootstrap.servers": "a:1", "spark.max.poll.records": 7})
+
+    assert found["kafka.max.poll.records"] == "7"
 
 
 def test_a_login_is_written_as_the_java_client_has_it() -> None:
