@@ -24,6 +24,7 @@ from pipeline.dead_letters import dead_letters
 from pipeline.decoding import SourceCodecs
 from pipeline.kafka_options import kafka_options
 from pipeline.lake_table import refuse_other_format
+from pipeline.spark_errors import without_stack
 from pipeline.table_format import TableFormat
 from topology.settings import Settings
 
@@ -157,7 +158,7 @@ def run_archive(
             _note(query, run)
             told(run)
     except PySparkException as error:
-        raise QueryFailedError(_first_lines(str(error))) from error
+        raise QueryFailedError(without_stack(error)) from error
     finally:
         query.stop()
         _note(query, run)
@@ -192,8 +193,3 @@ def _note(query: StreamingQuery, run: ArchiveRun) -> None:
     for progress in query.recentProgress:
         if progress.numInputRows:
             run.batches[progress.batchId] = progress.numInputRows
-
-
-def _first_lines(text: str) -> str:
-    """What Spark says without the JVM's stack."""
-    return "\n".join(line for line in text.splitlines() if not line.startswith(("\tat ", "JVM stacktrace")))[:2000]

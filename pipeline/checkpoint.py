@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.errors import StreamRefusedError
-from pipeline.micro_batches import first_line
+from pipeline.spark_errors import first_line
 from topology.settings import Settings
 from transport.assigned_reader import AssignedReader
 from transport.positions import Positions

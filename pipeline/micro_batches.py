@@ -15,6 +15,7 @@ from consumers.patience import Patience
 from pipeline.errors import StreamHaltedError
 from pipeline.membership import Membership
 from pipeline.setup import Setup
+from pipeline.spark_errors import first_line
 from pipeline.stopping import Stop
 from pipeline.summary import Ended, Summary, together
 from pipeline.task import RESULT, Task
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _AGAIN_S: Final = 1.0
-_OURS: Final = ("consumers.", "transport.", "topology.", "serdes.", "pipeline.")
-_SAYS_NOTHING: Final = "An error occurred while calling"
 
 
 class EndedError(Exception):
@@ -140,13 +139,3 @@ def _tell_outcomes(number: int, seconds: float, summaries: Sequence[Summary]) ->
         told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(found.items()))
         more = {"micro_batch": number, "seconds": round(seconds, 3), "outcomes": dict(found)}
         _log.info("micro-batch %d: %s in %.2f s", number, told, seconds, extra=more)
-
-
-def first_line(error: BaseException) -> str:
-    """What a person needs of an error of Spark's, which brings the stack of every process that it went through."""
-    lines = [line.strip(": ") for line in str(error).splitlines()]
-    lines = [line for line in lines if line and not line.startswith(_SAYS_NOTHING)]
-    told = [line for line in lines if line.startswith(_OURS)]
-    if told:
-        return told[-1][:500]
-    return (lines or [type(error).__name__])[0][:500]

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pipeline.errors import SparkUnavailableError
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOPBACK: Final = "127.0.0.1"
+_JAVA_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+_LOG: Final = "log4j2.configurationFile"
+_QUIET: Final = Path(__file__).with_name("log4j2.properties")
+"""Without it Spark tells, before it can be told to be quiet, by what profile it logs."""
 
 _DEFAULTS: Final = {
     # Epoch ms and days mean the same wherever a job runs.
@@ -84,6 +89,9 @@ def _alone(chosen: Mapping[str, str], jars: Iterable[JarSet]) -> dict[str, str]:
     os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     # The workers are this interpreter, whatever python3 on PATH is.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "SPARK_CONF_DIR" not in os.environ and _LOG not in os.environ.get(_JAVA_OPTIONS, ""):
+        said = f'"-D{_LOG}={_QUIET.as_uri()}"'
+        os.environ[_JAVA_OPTIONS] = f"{os.environ.get(_JAVA_OPTIONS, '')} {said}".strip()
     return {
         "spark.master": chosen.get("spark.master", "local[*]"),
         "spark.driver.host": _LOOPBACK,

@@ -23,10 +23,11 @@ from pipeline.errors import PipelineError, StreamHaltedError
 from pipeline.handler_process import HandlerProcess
 from pipeline.kafka_options import kafka_options
 from pipeline.membership import Membership, membership, refuse_members
-from pipeline.micro_batches import EndedError, MicroBatches, first_line
+from pipeline.micro_batches import EndedError, MicroBatches
 from pipeline.schema_files import SchemaFiles
 from pipeline.session import spark_session
 from pipeline.setup import Setup
+from pipeline.spark_errors import first_line
 from pipeline.start import as_json, partition_counts, partitions_of, ready_topics, start_offsets, topics_of
 from pipeline.stopping import Stop, stopped_by_signals
 from pipeline.stream_rules import refuse_what_means_nothing
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.2
+_HEADERS: Final = "array<struct<key: string, value: binary>>"
 _OUR_ERRORS: Final = (ConsumersError, PipelineError, TopologyError, TransportError)
 
 
@@ -95,9 +97,6 @@ def run_stream(
     with ExitStack() as stack:
         ending = stack.enter_context(stopped_by_signals(settings.limits.shutdown_timeout, stop))
         watch = stack.enter_context(watching(settings, observer))
-        member = stack.enter_context(membership(settings, wanted))
-        starts = start_offsets(settings, wanted, member.member())
-        watch.begins_at(starts)
         stored = TableFormat.PARQUET if section.sink is None else TableFormat(section.sink.format)
         spark = {
             "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.limits.buffer_bytes),
@@ -107,6 +106,10 @@ def run_stream(
         }
         own = nullcontext(session) if session is not None else spark_session(settings.group, spark, stored.jars)
         session = stack.enter_context(own)
+        # Spark takes its time to start; whoever this query takes over from goes on until then.
+        member = stack.enter_context(membership(settings, wanted))
+        starts = start_offsets(settings, wanted, member.member())
+        watch.begins_at(starts)
         folder = _folder(section.checkpoint, base)
         refuse_unwritable(session, f"{folder}/stream")
         drop_if_stale(session, settings, f"{folder}/stream", starts)
@@ -218,7 +221,10 @@ def records(frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: PLC0415 - an optional dependency
 
     timestamp = F.unix_millis("timestamp").alias("timestamp")
-    return frame.select("key", "value", "headers", "topic", "partition", "offset", timestamp)
+    # Before it takes another row into a batch, Spark measures what it has, for which Arrow goes over all the lists that
+    # are missing behind the last that is not.
+    headers = F.coalesce("headers", F.array().cast(_HEADERS)).alias("headers")
+    return frame.select("key", "value", headers, "topic", "partition", "offset", timestamp)
 
 
 def _folder(path: str, base: Path) -> str:

@@ -42,6 +42,7 @@ def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group) 
     gates[1].reached(query)
     _kill(query)
     assert "micro-batch 0:" not in query.log, "it was not killed in the middle"
+    assert "log4j" not in query.log, "Spark tells how it logs"
     assert group.cluster.read(group.ready, group.tier("200ms")), "nothing has failed that the handler would now do"
     flag.touch()
     gates[1].open()
