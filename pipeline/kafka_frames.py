@@ -56,8 +56,6 @@ class Frames:
         if not starts:
             return self.local([], _RECORD)
         options = {
-            # Where a range ends in markers of transactions, its task asks once more, for nothing.
-            "kafka.fetch.max.wait.ms": "20",
             **self._options,
             "kafka.isolation.level": "read_committed",
             "failOnDataLoss": "true",

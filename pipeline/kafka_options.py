@@ -13,9 +13,15 @@ from pipeline.errors import KafkaOptionError
 from transport.client_config import JAVA_PREFIX, Value
 
 _OTHERS: Final = ("producer.", "admin.")
-_AS_FETCHED: Final = "10000"
-"""After every poll Spark asks the broker where the partition begins and ends, and what was fetched beyond is dropped.
-So a poll takes all of a fetch, which is bounded by its bytes."""
+_READING: Final = {
+    # After every poll Spark asks where the partition begins and ends, and what was fetched beyond the poll is dropped.
+    # So a poll takes all of a fetch, which is bounded by its bytes.
+    "max.poll.records": "10000",
+    # It reads only what is there. The client asks for what comes behind it, too, and whatever Spark asks next waits for
+    # the answer: at the end of a topic half a second in each task.
+    "fetch.max.wait.ms": "20",
+}
+"""How Spark's tasks read, unless the configuration says otherwise."""
 
 _CONSUMER: Final = "consumer."
 
@@ -134,7 +140,7 @@ def kafka_options(kafka: Mapping[str, Value], *, read: Callable[[Path], str] | N
     """
     own = {name.removeprefix(JAVA_PREFIX): value for name, value in kafka.items() if name.startswith(JAVA_PREFIX)}
     java = _translated(_consumers_own(kafka), set(own), read or _text)
-    java = {"max.poll.records": _AS_FETCHED} | java | {name: _plain(value) for name, value in own.items()}
+    java = _READING | java | {name: _plain(value) for name, value in own.items()}
     java["isolation.level"] = "read_committed"
     return {f"kafka.{name}": value for name, value in java.items()}
 

@@ -15,15 +15,17 @@ def test_every_read_is_of_committed_records() -> None:
     assert found == {
         "kafka.bootstrap.servers": "a:1",
         "kafka.isolation.level": "read_committed",
+        "kafka.fetch.max.wait.ms": "20",
         "kafka.max.poll.records": "10000",
     }
 
 
-def test_how_many_records_a_poll_takes_can_be_said() -> None:
-    """Spark's reader takes a whole fetch in a poll, unless the configuration says otherwise."""
-    found = kafka_options({"bootstrap.servers": "a:1", "spark.max.poll.records": 7})
+def test_how_spark_reads_can_be_said() -> None:
+    """It takes a whole fetch in a poll and does not wait for more, unless the configuration says otherwise."""
+    found = kafka_options({"bootstrap.servers": "a:1", "spark.max.poll.records": 7, "consumer.fetch.wait.max.ms": 500})
 
     assert found["kafka.max.poll.records"] == "7"
+    assert found["kafka.fetch.max.wait.ms"] == "500"
 
 
 def test_a_login_is_written_as_the_java_client_has_it() -> None:
