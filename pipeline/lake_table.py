@@ -21,7 +21,8 @@ def refuse_other_format(spark: SparkSession, path: str, table: TableFormat) -> N
     for other, log in _LOGS.items():
         if other is not table and files.names(log):
             raise TableFormatError(
-                f"{path} is a table of the format {other}, not {table}; say so with the option for it"
+                f"{path} is a table of the format {other}, not {table}; say so with the option for it, of a stream's "
+                "table with pipeline.sink.format, or give another folder"
             )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pipeline.days import utc_day
 from pipeline.errors import StreamRefusedError
+from pipeline.table_format import TableFormat
 from topology.pipeline_settings import SinkSection
 
 if TYPE_CHECKING:
@@ -47,7 +48,13 @@ def appending(session: SparkSession, options: Mapping[str, str], sink: SinkSecti
         options: of the Kafka source.
         sink: what is configured.
         path: of the table.
+
+    Raises:
+        TableFormatError: it has another format.
     """
+    from pipeline.lake_table import refuse_other_format  # noqa: PLC0415 - an optional dependency
+
+    refuse_other_format(session, path, TableFormat(sink.format))
     read = (
         session.readStream.format("kafka")
         .options(**options)

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.pipeline.archive_command import command
+from tests.pipeline.delta_table import files
 from tests.pipeline.letters import KEPT, document_of, letter
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.waiting import until
@@ -30,7 +31,7 @@ def test_what_comes_is_archived_until_the_end(cluster: Cluster, unique: str, tmp
             cluster.produce(f"DLQ.{source}", [letter(source, number)])
             wanted = [*range(number + 1)]
             until(lambda: _offsets(table) == wanted, f"letter {number} is there", within_s=_LONG_S)  # noqa: B023 - at once
-        until(lambda: len(_files(table)) == 1, "they are in one file", within_s=_LONG_S)
+        until(lambda: len(files(table)) == 1, "they are in one file", within_s=_LONG_S)
         running.terminate()
         told = running.communicate(timeout=_LONG_S)[0].decode()
 
@@ -42,16 +43,4 @@ def test_what_comes_is_archived_until_the_end(cluster: Cluster, unique: str, tmp
 
 
 def _offsets(table: Path) -> list[int]:
-    return sorted(offset for file in _files(table) for offset in pq.read_table(file)["origin_offset"].to_pylist())
-
-
-def _files(table: Path) -> list[Path]:
-    """The table's, by its log."""
-    found: dict[str, Path] = {}
-    for log in sorted((table / "_delta_log").glob("*.json")):
-        for action in map(json.loads, log.read_text(encoding="utf-8").splitlines()):
-            if "add" in action:
-                found[action["add"]["path"]] = table / action["add"]["path"]
-            elif "remove" in action:
-                del found[action["remove"]["path"]]
-    return list(found.values())
+    return sorted(offset for file in files(table) for offset in pq.read_table(file)["origin_offset"].to_pylist())

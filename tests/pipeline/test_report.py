@@ -43,9 +43,10 @@ def _failure(exception: str, message: str) -> Failure:
 
 
 def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> None:
-    """Letters that are archived and those that are not count once each; without a journal the topics tell of recovery.
+    """Letters that are archived and those that are not count once each, aborted ones not at all.
 
-    A record recovers if it was retried, is no letter and does not wait; what waits is what the group has not consumed.
+    Without a journal a record recovers if it was retried, is no letter and does not wait. What waits is what the group
+    has not consumed.
     """
     session, source, other = archive_session(spark), f"{unique}.orders", f"{unique}.bills"
     settings = settings_of(cluster, unique, source, other)
@@ -57,6 +58,7 @@ def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluste
     hostile = _failure(f"E{_SCRIPT}", _SCRIPT)
     cluster.produce(f"DLQ.{source}", [letter(source, 3, deliveries=3, at_ms=FIRST_MS + 5 * _HOUR_MS)])
     cluster.produce(f"DLQ.{other}", [letter(other, 0, deliveries=1, failure=hostile, headers=[("x", b"\x00")])])
+    cluster.abort(f"DLQ.{source}", [letter(source, 4, deliveries=3)])
     # 10 recovered after its first redelivery, 11 is ready for its second, 12 waits for its first; 0 died.
     cluster.produce(tier, [_retry(source, number, 1) for number in (0, 10, 11, 12)])
     cluster.produce(ready, [_ready(source, number, 1) for number in (0, 10, 11)] + [_ready(source, 11, 2)])

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline import stream
+from pipeline.archive_errors import TableFormatError
 from pipeline.errors import StreamRefusedError
 from tests.pipeline.streaming import LONG_S, Gate, audited, prepare, run, running
 from tests.scenarios.running import Group, exactly, number, script
@@ -56,7 +57,10 @@ def test_a_vectorised_handler_fails_single_rows(spark: SparkSession, group: Grou
 
 @pytest.mark.long
 def test_the_table_holds_each_output_once(spark: SparkSession, group: Group) -> None:
-    """What handlers send to the outcome topic is appended to a table, each record once, over several runs."""
+    """What handlers send to the outcome topic is appended to a table, each record once, over several runs.
+
+    It is not appended to in another format: readers of either would find a part of the records.
+    """
     sink = {"topic": group.output, "path": "table"}
     prepare(group, pipeline={"checkpoint": "checkpoint", "sink": sink})
     group.send([["ok"]] * 20 + [["reject"]])
@@ -68,6 +72,9 @@ def test_the_table_holds_each_output_once(spark: SparkSession, group: Group) -> 
 
     assert Counter(int(row.value) for row in rows) == exactly([*range(20), *range(30, 40)])
     assert {row.day for row in rows} == {row.timestamp.date() for row in rows}
+    group.configure(pipeline={"checkpoint": "checkpoint", "sink": sink | {"format": "delta"}})
+    with pytest.raises(TableFormatError, match=r"of the format parquet, not delta; .*pipeline\.sink\.format"):
+        run(group, spark)
 
 
 @pytest.mark.long

@@ -124,17 +124,15 @@ class Cluster:
 
     def produce(self, topic: str, records: Iterable[Sent]) -> None:
         """Write records and wait until all of them are there."""
-        for record in records:
-            self._producer.produce(
-                topic,
-                record.value,
-                record.key,
-                -1 if record.partition is None else record.partition,
-                timestamp=record.timestamp_ms,
-                headers=list(record.headers),
-            )
-            self._producer.poll(0)
-        assert self._producer.flush(_ANSWER_S) == 0
+        _send(self._producer, topic, records)
+
+    def abort(self, topic: str, records: Iterable[Sent]) -> None:
+        """Write records in a transaction that is aborted: they lie there, and no reader of committed ones sees them."""
+        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": f"{topic}.in-vain", "log_level": 0})
+        producer.init_transactions(_ANSWER_S)
+        producer.begin_transaction()
+        _send(producer, topic, records)
+        producer.abort_transaction(_ANSWER_S)
 
     def read(self, *topics: str) -> list[Seen]:
         """All records of topics that a read-committed reader sees now."""
@@ -220,6 +218,20 @@ class Cluster:
                 "fetch.wait.max.ms": 20,
             }
         )
+
+
+def _send(producer: Producer, topic: str, records: Iterable[Sent]) -> None:
+    for record in records:
+        producer.produce(
+            topic,
+            record.value,
+            record.key,
+            -1 if record.partition is None else record.partition,
+            timestamp=record.timestamp_ms,
+            headers=list(record.headers),
+        )
+        producer.poll(0)
+    assert producer.flush(_ANSWER_S) == 0
 
 
 class Tail:

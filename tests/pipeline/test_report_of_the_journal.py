@@ -1,0 +1,73 @@
+"""What a report makes of the journal."""
+
+import json
+from typing import Final
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from pipeline import report_tables as tables
+from pipeline.journal_ranges import journal_ranges
+from pipeline.kafka_frames import Frames
+from pipeline.report import _acked
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+_FIRST_S: Final = 1_767_225_600
+
+
+def test_attempts_and_times(spark: SparkSession) -> None:
+    """Each record counts where it ended and for as long as that took, those that failed never; others' do not count."""
+    journal = _journal(
+        spark,
+        (0, "g", {"acked": [[0, 9], [20, 20]], "retried": [[10, 15]], "dead_lettered": [[16, 16]]}),
+        (2, "g", {"recovered": [[10, 11]], "retried": [[12, 15]]}),
+        (6, "g", {"retried": [[12, 14]], "discarded": [[15, 15]]}),
+        (14, "g", {"recovered": [[12, 12]], "dead_lettered": [[13, 14]], "acked": [[21, 21]]}),
+        # Redriven, and then a success.
+        (30, "g", {"recovered": [[14, 14]]}),
+        (1, "another", {"acked": [[0, 99]], "retried": [[50, 60]]}),
+        (1, "g", {"acked": "all"}),
+    )
+
+    lives = tables.record_lives(journal).persist()
+
+    assert _acked(journal) == 12
+    assert [_plain(row) for row in tables.survival(lives).collect()] == [
+        (1, 7, 0, 1, 0),
+        (2, 6, 2, 0, 0),
+        (3, 4, 0, 0, 1),
+        (4, 3, 2, 1, 0),
+    ]
+    times = tables.recovery_times(lives).collect()
+    assert [(row["topic"], row["recovered"], row["p50"], row["longest"]) for row in times] == [("in", 4, 2.0, 30.0)]
+    curve = tables.recovery_curve(lives)
+    assert (len(curve), curve[0], curve[49], curve[74], curve[99]) == (100, 2.0, 2.0, 14.0, 30.0)
+
+
+def test_an_attempt_at_which_nothing_ended_has_a_row(spark: SparkSession) -> None:
+    """So that a curve over the attempts has no gap."""
+    journal = _journal(
+        spark,
+        (0, "g", {"retried": [[0, 1]]}),
+        (1, "g", {"retried": [[0, 1]]}),
+        (2, "g", {"recovered": [[0, 0]], "dead_lettered": [[1, 1]]}),
+    )
+
+    found = tables.survival(tables.record_lives(journal)).collect()
+
+    assert [_plain(row) for row in found] == [(1, 2, 0, 0, 0), (2, 2, 0, 0, 0), (3, 2, 1, 1, 0)]
+
+
+def _journal(spark: SparkSession, *entries: tuple[int, str, dict[str, object]]) -> DataFrame:
+    """Entries with the second at which they were written."""
+    rows = [
+        (json.dumps({"v": 1, "group": group, "topic": "in", "partition": 0} | told).encode(), _FIRST_S + second)
+        for second, group, told in entries
+    ]
+    records = Frames(spark, {}).local(rows, "value binary, second bigint")
+    return journal_ranges(records.selectExpr("value", "timestamp_seconds(second) AS at"), "g", "at")
+
+
+def _plain(row: Row) -> tuple[int, ...]:
+    return tuple(row[name] for name in ("attempt", "reached", "recovered", "dead", "discarded"))

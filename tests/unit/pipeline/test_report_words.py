@@ -1,0 +1,36 @@
+"""The figures of a report as a person reads them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pipeline.report import _unit
+from pipeline.report_page import _percent, _seconds, _time
+
+_DASH = "\N{EN DASH}"
+
+
+def test_lengths_shares_and_times() -> None:
+    """Each in the largest unit it fills; what is not known is a dash."""
+    lengths = [_seconds(value) for value in (None, 0, 59.9, 60, 3599, 3600, 86_399, 86_400)]
+    assert lengths == [_DASH, "0.0 s", "59.9 s", "1.0 min", "60.0 min", "1.0 h", "24.0 h", "1.0 d"]
+    assert [_percent(1, 8), _percent(0, 0)] == ["12.5 %", _DASH]
+    assert [_time(datetime(2026, 11, 1, 8, tzinfo=UTC)), _time(None)] == ["2026-11-01 08:00:00", _DASH]
+
+
+@pytest.mark.parametrize(
+    ("span", "unit"),
+    [
+        (timedelta(), "second"),
+        (timedelta(minutes=3), "minute"),
+        (timedelta(hours=3), "hour"),
+        (timedelta(days=1), "hour"),
+        (timedelta(days=4), "day"),
+    ],
+)
+def test_a_trend_has_neither_a_few_bars_nor_thousands(span: timedelta, unit: str) -> None:
+    """The longer the time, the coarser its unit."""
+    first = datetime(2026, 11, 1, tzinfo=UTC)
+
+    assert _unit(first, first + span) == unit
+    assert _unit(None, None) == "second"
