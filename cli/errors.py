@@ -72,6 +72,7 @@ def exit_code(error: Exception) -> int:
     """The exit code of an error, by its class."""
     from consumers.errors import ConsumersError, EndpointError, HaltedError, HandlerLoadError
     from pipeline.archive_errors import TableFormatError
+    from pipeline.audit_range import EdgeError
     from pipeline.errors import (
         KafkaOptionError,
         PipelineError,
@@ -90,6 +91,7 @@ def exit_code(error: Exception) -> int:
         ((ConfigurationError, ClientSettingsError, MigrationError, SerdeError), exit_codes.CONFIGURATION),
         ((HandlerLoadError, EndpointError), exit_codes.CONFIGURATION),
         ((KafkaOptionError, SparkUnavailableError, StreamRefusedError, TableFormatError), exit_codes.CONFIGURATION),
+        ((EdgeError,), exit_codes.USAGE),
         ((BrokerUnavailableError,), exit_codes.BROKER_UNAVAILABLE),
         ((TopologyRefusedError,), exit_codes.TOPOLOGY_REFUSED),
         ((HaltedError, ReaderError, WriterFencedError, StreamHaltedError), exit_codes.HALTED),

@@ -13,6 +13,7 @@ from cli import exit_codes
 from cli.errors import ReportingGroup, exit_code
 from cli.output import print_table, stdout
 from consumers.errors import EndpointError, HaltedError, HandlerLoadError
+from pipeline.audit_range import EdgeError
 from serdes.errors import SchemaError
 from topology.errors import HeaderError
 from topology.faults import ConfigurationError, Fault
@@ -37,6 +38,7 @@ from transport.errors import BrokerUnavailableError, MissingOffsetError, WriterF
         (SchemaError("a.avsc", "x"), 3),
         (BrokerUnavailableError("x:1"), 4),
         (TopologyRefusedError(()), 5),
+        (EdgeError("x"), 2),
         (HaltedError("x"), 6),
         (MissingOffsetError("x"), 6),
         (WriterFencedError("x"), 6),
