@@ -66,4 +66,5 @@ def report(
     if as_json:
         print_json(made.document())
     else:
-        typer.echo(f"{made.letters:,} dead letters of {made.origins:,} sources; the report is {output / PAGE}")
+        sources = "1 source" if made.origins == 1 else f"{made.origins:,} sources"
+        typer.echo(f"{made.letters:,} dead letters of {sources}; the report is {output / PAGE}")
