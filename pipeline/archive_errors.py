@@ -29,7 +29,7 @@ class LettersRemovedError(PipelineError):
 
 
 class TableFormatError(PipelineError):
-    """The table cannot be written in the format asked for; the message names the mend."""
+    """The table is not there, or not in the format asked for; the message names the mend."""
 
 
 class QueryFailedError(PipelineError):

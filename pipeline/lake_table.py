@@ -30,7 +30,9 @@ def read_table(spark: SparkSession, path: str, table: TableFormat) -> DataFrame:
     """The rows of a table.
 
     Raises:
-        TableFormatError: it has another format.
+        TableFormatError: it has another format, or there is none.
     """
     refuse_other_format(spark, path, table)
+    if not LakeFiles(spark, path).names(""):
+        raise TableFormatError(f"there is no table at {path}; correct its name, or archive something into it first")
     return spark.read.format(table).load(path)

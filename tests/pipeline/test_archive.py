@@ -150,6 +150,12 @@ def test_a_table_keeps_its_format(session: SparkSession, cluster: Cluster, uniqu
         read_table(session, str(table), TableFormat.PARQUET)
 
 
+def test_a_table_that_is_not_there_is_named(session: SparkSession, tmp_path: Path) -> None:
+    """Report and audit say so in a message with a mend."""
+    with pytest.raises(TableFormatError, match="there is no table at .*nothing; correct its name"):
+        read_table(session, str(tmp_path / "nothing"), TableFormat.PARQUET)
+
+
 @pytest.mark.timeout(400)
 def test_a_killed_run_is_finished_by_the_next(
     spark: SparkSession, session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
