@@ -152,7 +152,7 @@ def test_a_table_keeps_its_format(session: SparkSession, cluster: Cluster, uniqu
 
 def test_a_table_that_is_not_there_is_named(session: SparkSession, tmp_path: Path) -> None:
     """Report and audit say so in a message with a mend."""
-    with pytest.raises(TableFormatError, match="there is no table at .*nothing; correct its name"):
+    with pytest.raises(TableFormatError, match=r"there is no table at .*nothing; correct its name"):
         read_table(session, str(tmp_path / "nothing"), TableFormat.PARQUET)
 
 
