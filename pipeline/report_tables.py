@@ -104,9 +104,11 @@ def survival(lives: DataFrame) -> DataFrame:
     """What became of the records that failed, at each attempt: ``attempt, reached, recovered, dead, discarded``.
 
     An attempt is a delivery, the first is 1; ``reached`` counts the records that had it. A record that is dead-lettered
-    without any delivery counts at 1.
+    without any delivery counts at 1, and one that waits at the delivery that it has had last.
     """
-    ended = lives.groupBy((F.col("retried") + 1).alias("attempt")).agg(
+    has_ended = F.col("recovered") | F.col("dead") | F.col("discarded")
+    attempt = F.col("retried") + has_ended.cast("int")
+    ended = lives.groupBy(F.greatest(attempt, F.lit(1)).alias("attempt")).agg(
         F.count("*").alias("records"),
         *(F.count_if(F.col(name)).alias(name) for name in ("recovered", "dead", "discarded")),
     )

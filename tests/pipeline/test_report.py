@@ -78,7 +78,7 @@ def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluste
     assert {sample["key"] for sample in first["samples"]} <= {f"key-{number}" for number in range(4)}
     assert (report.failed, report.recovered, report.journal, report.acked) == (8, 1, False, None)
     curve = [(row["attempt"], row["reached"], row["recovered"], row["dead"]) for row in report.survival]
-    assert curve == [(1, 8, 0, 1), (2, 7, 1, 0), (3, 5, 0, 4)]
+    assert curve == [(1, 8, 0, 1), (2, 6, 1, 0), (3, 4, 0, 4)]
     assert [(row["records"], row["in_tiers"], row["ready"]) for row in report.pending] == [(2, 1, 1)]
     assert report.pending[0]["oldest_message_id"] == f"{source}-0@11"
     written = [
