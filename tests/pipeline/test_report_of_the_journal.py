@@ -24,6 +24,8 @@ def test_attempts_and_times(spark: SparkSession) -> None:
         (2, "g", {"recovered": [[10, 11]], "retried": [[12, 15]]}),
         (6, "g", {"retried": [[12, 14]], "discarded": [[15, 15]]}),
         (14, "g", {"recovered": [[12, 12]], "dead_lettered": [[13, 14]], "acked": [[21, 21]]}),
+        # It waits for its second delivery.
+        (1, "g", {"retried": [[17, 17]]}),
         # Redriven, and then a success.
         (30, "g", {"recovered": [[14, 14]]}),
         (1, "another", {"acked": [[0, 99]], "retried": [[50, 60]]}),
@@ -34,7 +36,7 @@ def test_attempts_and_times(spark: SparkSession) -> None:
 
     assert _acked(journal) == 12
     assert [_plain(row) for row in tables.survival(lives).collect()] == [
-        (1, 7, 0, 1, 0),
+        (1, 8, 0, 1, 0),
         (2, 6, 2, 0, 0),
         (3, 4, 0, 0, 1),
         (4, 3, 2, 1, 0),
