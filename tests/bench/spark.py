@@ -2,9 +2,8 @@
 
 Both run in one session of two threads, in turns, and read the same topic, which is full before they start. The copy
 runs a second time with the settings that ours reads with, which are quicker than Spark's defaults. Each has run once
-before it is measured. The first micro-batch of each run is left out: it starts Python,
-and the handler's processes, which a query does once. What is measured is the rest: records by the time from a
-micro-batch's trigger to its end.
+before it is measured. The first micro-batch of each run is left out: it starts Python, and the handler's processes,
+which a query does once. What is measured is the rest: records by the time from a micro-batch's trigger to its end.
 """
 
 import os
