@@ -1,1 +1,1 @@
-"""The `redelivery` command, a thin layer over the packages below."""
+"""The command line, `redelivery`. It reads options, calls the packages below and prints results."""

@@ -1,4 +1,4 @@
-"""The one place where errors become an exit code and a short message: on standard error, or as JSON if asked for."""
+"""Prints errors: as a message on standard error, or with `--json` as an object on standard output."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from cli import exit_codes
-from cli.output import print_json, stderr
-from topology.faults import Fault
-from topology.topology_fault import TopologyFault
+from kafka_redelivery.cli.output import print_json, stderr
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.faults import Fault, TopologyFault
 
 _DEBUG = "debug"
-_AS_JSON = "cli.errors.as_json"
+_AS_JSON = "kafka_redelivery.cli.errors.as_json"
 
 
 class ReportingGroup(TyperGroup):
-    """A command group that ends in a message instead of a traceback."""
+    """A command group that turns an exception into a message and an exit code instead of a traceback."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Note whether the command below is asked for JSON: an error may come before it has read its options."""
+        """Remember whether ``--json`` is given: an error may come before the command has read its options."""
         ctx.meta[_AS_JSON] = "--json" in args
         return super().parse_args(ctx, args)
 
@@ -40,16 +39,19 @@ class ReportingGroup(TyperGroup):
 
 
 def report(error: Exception, *, as_json: bool) -> int | None:
-    """Tell an error; ``None`` for what belongs to the command line itself, which it tells (in text) itself."""
+    """Print an error and return its exit code.
+
+    ``None`` for the exceptions of the command-line library itself, which prints usage errors as text.
+    """
     if type(error).__module__.partition(".")[0] in {"typer", "click"}:
-        told = getattr(error, "format_message", None)  # what wrong usage has, and what merely ends a command has not
-        if as_json and told is not None:
-            _print_error(exit_codes.USAGE, told())
+        format_message = getattr(error, "format_message", None)  # only usage errors have it
+        if as_json and format_message is not None:
+            _print_error(exit_codes.USAGE, format_message())
         return None
     code = exit_code(error)
     message = str(error)
     if code == exit_codes.INTERNAL:
-        message = f"internal error: {type(error).__name__}: {error} (--debug shows where)"
+        message = f"internal error: {type(error).__name__}: {error}; redelivery --debug prints the traceback"
     head, _, rest = message.partition("\n")
     if as_json:
         faults = getattr(error, "faults", ())
@@ -69,32 +71,5 @@ def _print_error(code: int, message: str, faults: Sequence[Fault | TopologyFault
 
 
 def exit_code(error: Exception) -> int:
-    """The exit code of an error, by its class."""
-    from consumers.errors import ConsumersError, EndpointError, HaltedError, HandlerLoadError
-    from pipeline.archive_errors import TableFormatError
-    from pipeline.audit_range import EdgeError
-    from pipeline.errors import (
-        KafkaOptionError,
-        PipelineError,
-        SparkUnavailableError,
-        StreamHaltedError,
-        StreamRefusedError,
-    )
-    from serdes.errors import SerdeError
-    from topology.errors import TopologyError
-    from topology.faults import ConfigurationError
-    from topology.migration.result import MigrationError
-    from transport.admin_errors import ClientSettingsError, TopologyRefusedError
-    from transport.errors import BrokerUnavailableError, ReaderError, TransportError, WriterFencedError
-
-    known: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
-        ((ConfigurationError, ClientSettingsError, MigrationError, SerdeError), exit_codes.CONFIGURATION),
-        ((HandlerLoadError, EndpointError), exit_codes.CONFIGURATION),
-        ((KafkaOptionError, SparkUnavailableError, StreamRefusedError, TableFormatError), exit_codes.CONFIGURATION),
-        ((EdgeError,), exit_codes.USAGE),
-        ((BrokerUnavailableError,), exit_codes.BROKER_UNAVAILABLE),
-        ((TopologyRefusedError,), exit_codes.TOPOLOGY_REFUSED),
-        ((HaltedError, ReaderError, WriterFencedError, StreamHaltedError), exit_codes.HALTED),
-        ((TopologyError, TransportError, ConsumersError, PipelineError), exit_codes.FAILED),
-    )
-    return next((code for classes, code in known if isinstance(error, classes)), exit_codes.INTERNAL)
+    """Return the ``exit_code`` of the error's class; 70 (internal) for a class without one."""
+    return getattr(type(error), "exit_code", exit_codes.INTERNAL)

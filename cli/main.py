@@ -1,4 +1,4 @@
-"""The `redelivery` command: which commands there are. Each imports what it needs when it runs."""
+"""The `redelivery` command and its subcommands, each of which imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from cli import config, exit_codes, pipeline, topology
-from cli.broker import broker
-from cli.errors import ReportingGroup
-from cli.explain import explain
-from cli.importing import import_configuration
-from cli.run import scheduler, worker
-from cli.sweep import sweep
+from kafka_redelivery.cli.commands import config, pipeline, topology
+from kafka_redelivery.cli.commands.broker import broker
+from kafka_redelivery.cli.commands.explain import explain
+from kafka_redelivery.cli.commands.importing import import_configuration
+from kafka_redelivery.cli.commands.run import scheduler, worker
+from kafka_redelivery.cli.commands.sweep import sweep
+from kafka_redelivery.cli.errors import ReportingGroup
+from kafka_redelivery.topology import exit_codes
 
 _EPILOG = "\n".join(["Exit codes", *(f"{code:>3} {text}" for code, text in exit_codes.MEANINGS.items())])
 
@@ -46,10 +47,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="REDELIVERY_DEBUG", help="Show where an error comes from.")
+        bool, typer.Option("--debug", envvar="REDELIVERY_DEBUG", help="Print the traceback of an error.")
     ] = False,
 ) -> None:
-    """Take the options that stand before the command; they are read where they are needed."""
+    """Declare the options before the command; `ReportingGroup` reads them."""

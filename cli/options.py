@@ -1,31 +1,33 @@
-"""Options that several commands share, and the settings they lead to."""
+"""Options that several commands share, and loading the configuration that they name."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from topology.configuration import ConfigurationError, Fault, load_policies, load_settings
-from topology.settings import Settings
+from kafka_redelivery.topology.config.loading import load_policies, load_settings
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.faults import ConfigurationError, Fault, Violation
 
 ConfigFile = Annotated[
     Path, typer.Option("--config", "-c", envvar="REDELIVERY_CONFIG", metavar="FILE", help="The configuration file.")
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting instead of the file's; may be given several times."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Override a setting, as in --set limits.batch=100; repeatable."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 DEFAULT_CONFIG = Path("redelivery.yaml")
 
 
 class LogLevel(StrEnum):
-    """What a process writes into its log at least."""
+    """The lowest level that a process logs."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -35,47 +37,59 @@ class LogLevel(StrEnum):
 
 LogLevelOption = Annotated[
     LogLevel,
-    typer.Option(
-        "--log-level", envvar="REDELIVERY_LOG_LEVEL", case_sensitive=False, help="The least that goes into the log."
-    ),
+    typer.Option("--log-level", envvar="REDELIVERY_LOG_LEVEL", case_sensitive=False, help="The lowest level to log."),
 ]
 
 
-class LogForm(StrEnum):
-    """How a process writes its log."""
+class LogFormat(StrEnum):
+    """The format of a process's log."""
 
     TEXT = "text"
     JSON = "json"
 
 
-LogFormOption = Annotated[
-    LogForm,
-    typer.Option("--log-format", envvar="REDELIVERY_LOG_FORMAT", case_sensitive=False, help="json: one object a line."),
+LogFormatOption = Annotated[
+    LogFormat,
+    typer.Option(
+        "--log-format",
+        envvar="REDELIVERY_LOG_FORMAT",
+        case_sensitive=False,
+        help="json: one object per line.",
+    ),
 ]
 
 
-def load(config: Path, overrides: list[str] | None) -> Settings:
-    """The settings of a file, with the environment and the flags above it.
+def load(
+    config: Path, overrides: list[str] | None, checks: Sequence[Callable[[Settings], Iterable[Violation]]] = ()
+) -> Settings:
+    """Load the settings of a file; the environment overrides the file, and ``--set`` overrides both.
+
+    Args:
+        config: the file.
+        overrides: ``name=value`` of each ``--set`` flag.
+        checks: further checks of the settings.
 
     Raises:
-        ConfigurationError: the file cannot be read, or holds faults.
+        ConfigurationError: the file cannot be read or has faults.
     """
-    return load_settings(_text(config), name=str(config), environment=os.environ, overrides=overrides or ())
+    return load_settings(
+        _text(config), name=str(config), environment=os.environ, overrides=overrides or (), checks=checks
+    )
 
 
 def load_partly(config: Path, overrides: list[str] | None) -> tuple[Settings, bool]:
-    """The same of a file that need not be complete: only what it says about destinations counts.
+    """Load the settings of a file that need not be complete: only its destinations and policies are checked.
 
     Returns:
-        the settings, and whether their sources are the file's own.
+        the settings, and whether the file lists sources.
 
     Raises:
-        ConfigurationError: the file cannot be read, holds faults, or nothing at all: what an import that failed leaves.
+        ConfigurationError: the file cannot be read, has faults or is empty, as after a failed import.
     """
     text = _text(config)
     if not text.strip():
-        mend = "if redelivery import was to write it, do as its message says; else list at least a policyEntry"
-        raise ConfigurationError((Fault(str(config), "is empty", mend),))
+        fix = "if redelivery import wrote it, follow the message of that command; otherwise add a policyEntry"
+        raise ConfigurationError((Fault(str(config), "is empty", fix),))
     return load_policies(text, name=str(config), environment=os.environ, overrides=overrides or ())
 
 
@@ -83,10 +97,10 @@ def _text(config: Path) -> str:
     try:
         return config.read_text(encoding="utf-8")
     except FileNotFoundError:
-        mend = "give one with --config FILE, or name it in REDELIVERY_CONFIG"
-        raise ConfigurationError((Fault(str(config), "there is no such file", mend),)) from None
+        fix = "name the file with --config FILE or REDELIVERY_CONFIG"
+        raise ConfigurationError((Fault(str(config), "there is no such file", fix),)) from None
     except UnicodeDecodeError:
         raise ConfigurationError((Fault(str(config), "is not UTF-8 text", "save it as UTF-8"),)) from None
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
-        raise ConfigurationError((Fault(str(config), problem, "give a file that can be read"),)) from None
+        raise ConfigurationError((Fault(str(config), problem, "name a file that can be read"),)) from None

@@ -1,4 +1,4 @@
-"""Where the command writes: results to standard output, everything else to standard error."""
+"""Output of the commands: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-_WIDTH_OF_A_FILE = 100_000
-"""What goes into a file or a pipe is not broken into lines for a terminal that is not there."""
+_WIDTH_WITHOUT_TERMINAL = 100_000
+"""So wide that lines in a file or a pipe are not wrapped."""
 
 
 def stdout() -> Console:
-    """For results."""
-    return _console(soft_wrap=False, width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+    """Return the console for results."""
+    return _console(soft_wrap=False, width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL)
 
 
 def stderr() -> Console:
-    """For messages; a message is one line, however long."""
+    """Return the console for messages, which never wraps a line."""
     return _console(stderr=True, soft_wrap=True)
 
 
 def print_table(console: Console, table: Table) -> None:
-    """A table; without the blanks that fill its last column where no terminal shows it."""
+    """Print a table; without a terminal also without trailing blanks."""
     if console.is_terminal:
         console.print(table)
         return
@@ -35,10 +35,10 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def _console(*, stderr: bool = False, soft_wrap: bool, width: int | None = None) -> Console:
-    """Names and messages are other people's text: ``:bank:`` and ``[red]`` in them stay what they are."""
+    """Without markup and emoji, because names and messages may contain texts like ``:bank:`` and ``[red]``."""
     return Console(stderr=stderr, soft_wrap=soft_wrap, width=width, highlight=False, markup=False, emoji=False)
 
 
 def print_json(document: object) -> None:
-    """One JSON document as the result."""
+    """Print a JSON document."""
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False))

@@ -1,6 +1,7 @@
-"""Asks a probe of the process in the same container: ``python -I -m cli.probe /healthz``. For ``HEALTHCHECK``.
+"""Requests a probe of the process in the same container, for ``HEALTHCHECK``.
 
-Imports next to nothing: it is run every few seconds.
+Run it as ``python -I -m kafka_redelivery.cli.probe /healthz``. It imports almost nothing, because it runs every few
+seconds.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ _OK = 200
 
 
 def main(path: str = "/healthz") -> int:
-    """0 if the probe answers 200; 1, and why on standard output, if it does not.
+    """Return 0 if the probe answers 200, otherwise 1; print the answer.
 
-    The port is that of the environment variable ``REDELIVERY_METRICS__PORT``, which the image sets.
+    The environment variable ``REDELIVERY_METRICS__PORT``, which the image sets, names the port.
     """
     connection = http.client.HTTPConnection("127.0.0.1", int(os.environ["REDELIVERY_METRICS__PORT"]), timeout=_ANSWER_S)
     try:

@@ -1,4 +1,4 @@
-"""How far long work is, for who waits for it: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of long work: a bar on a terminal, otherwise a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-_LINE_S = 10.0
+_INTERVAL_S = 10.0
 
 
 @contextmanager
-def progress(console: Console, what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how far it is while the block runs.
+def progress(console: Console, activity: str) -> Iterator[Callable[[int, int], None]]:
+    """Show progress while the block runs.
 
     Args:
-        console: where; never the one that gets the result.
-        what: is being done.
+        console: where to show it; never the one for results.
+        activity: names the work, as in "reading dead letters".
 
     Yields:
-        is to be told how much is done, and how much there is to do.
+        a function to call with the finished and the total number.
     """
     if not console.is_terminal:
-        yield _lines(console, what)
+        yield _line_printer(console, activity)
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(activity, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _lines(console: Console, what: str) -> Callable[[int, int], None]:
-    told_s = time.monotonic()
+def _line_printer(console: Console, activity: str) -> Callable[[int, int], None]:
+    printed_s = time.monotonic()
 
-    def tell(done: int, total: int) -> None:
-        nonlocal told_s
-        if time.monotonic() - told_s >= _LINE_S:
-            told_s = time.monotonic()
-            console.print(f"{what}: {done} of {total}")
+    def update(done: int, total: int) -> None:
+        nonlocal printed_s
+        if time.monotonic() - printed_s >= _INTERVAL_S:
+            printed_s = time.monotonic()
+            console.print(f"{activity}: {done} of {total}")
 
-    return tell
+    return update

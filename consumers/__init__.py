@@ -1,1 +1,1 @@
-"""What runs: the worker with its handler slots, the delay scheduler, and their wiring."""
+"""The worker and the delay scheduler: from fetched records, through handlers and policies, to committed writes."""

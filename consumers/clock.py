@@ -1,4 +1,4 @@
-"""The one place where the clock is read."""
+"""The only module that reads a clock."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import time
 from collections.abc import Callable
 
 Clock = Callable[[], int]
-"""Answers the wall clock in epoch ms."""
+"""Returns the wall clock in epoch ms."""
 
 
 def wall_clock_ms() -> int:
-    """Epoch ms, rounded down: what is due at a time is not due a fraction of a ms before it."""
+    """Epoch ms, rounded down: a record never counts as due a fraction of a ms early."""
     return time.time_ns() // 1_000_000
 
 
 def failure_clock_ms() -> int:
-    """Epoch ms rounded up: what is due so long after a failure is never due a fraction of a ms early."""
+    """Epoch ms, rounded up: a delay that starts at this time never ends a fraction of a ms early."""
     return -(-time.time_ns() // 1_000_000)
 
 
 monotonic_s = time.monotonic
-"""Seconds that only ever grow; for deadlines."""
+"""Monotonic seconds, for deadlines."""
 
-thread_s = time.thread_time
-"""Seconds of processor time that this thread has used."""
+thread_cpu_s = time.thread_time
+"""Seconds of processor time that the current thread has used."""
 
 
-def steady_s() -> float:
-    """Seconds that only ever grow, where the system can tell also while it was suspended."""
-    boot = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot is None else time.clock_gettime(boot)
+def boottime_s() -> float:
+    """Monotonic seconds that also count while the machine is suspended, where the system supports it."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)

@@ -1,49 +1,61 @@
-"""What running workers and schedulers can end in."""
+"""Errors that end workers and schedulers, or the commands of this package."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from kafka_redelivery.topology import exit_codes
+
 
 class ConsumersError(Exception):
-    """Root of everything this package raises."""
+    """Base class of all errors of this package."""
+
+    exit_code: ClassVar[int] = exit_codes.FAILED
 
 
 class HandlerLoadError(ConsumersError):
-    """The configured handler or exception class cannot be loaded or used. Raised at start only."""
+    """The configured handler or an exception class cannot be loaded or used. Raised before any record is handled."""
 
-    def __init__(self, target: str, problem: str, mend: str) -> None:
-        super().__init__(f"handler {target}: {problem}; {mend}")
+    exit_code = exit_codes.CONFIGURATION
+
+    def __init__(self, target: str, problem: str, fix: str) -> None:
+        super().__init__(f"handler {target}: {problem}; {fix}")
         self.target = target
         self.problem = problem
-        self.mend = mend
+        self.fix = fix
 
 
 class EndpointError(ConsumersError):
-    """The endpoint for metrics and probes cannot be opened. Raised at start only."""
+    """The HTTP endpoint for metrics and probes cannot be opened. Raised at start only."""
+
+    exit_code = exit_codes.CONFIGURATION
 
     def __init__(self, host: str, port: int, reason: str) -> None:
         super().__init__(
-            f"metrics: cannot listen at {host}:{port}: {reason}; give each process of a machine a metrics.port of its "
-            "own (0 takes any free one), or set metrics.host to an address of this machine"
+            f"metrics: cannot listen on {host}:{port}: {reason}; give each process on this machine its own "
+            "metrics.port (0 = any free port), or set metrics.host to an address of this machine"
         )
         self.host = host
         self.port = port
 
 
 class SweepError(ConsumersError):
-    """A pass of the sweeper could not be made: others are at it, or Kafka does not let its topics be read."""
+    """A manual sweep cannot run: schedulers of the group sweep already, or Kafka refuses to let it read the topics."""
 
 
 class HaltedError(ConsumersError):
-    """The worker stopped to protect data: going on would lose a record or handle none.
+    """The worker stopped to protect data, because it would lose a record or could not handle any.
 
-    Nothing is committed past the record named. A restart tries again from there.
+    It has committed nothing past the record named in the message. A restart tries that record again.
     """
+
+    exit_code = exit_codes.HALTED
 
 
 class AcknowledgementModeError(ConsumersError):
-    """A handler recovers its session in a mode that has none. It counts as any exception out of a handler."""
+    """A handler called ``recover()`` in a mode without sessions. It fails the record like any other exception."""
 
     def __init__(self) -> None:
         super().__init__(
-            "recover() needs mode: client or individual; raise Redeliver() to have this one record delivered again"
+            "recover() needs mode: client or mode: individual; raise Redeliver() to have this record redelivered"
         )

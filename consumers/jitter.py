@@ -1,4 +1,4 @@
-"""The one place where randomness is drawn."""
+"""The only module that draws random numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Iterator
 
 
 def draws() -> Iterator[float]:
-    """Endless draws from [-1, 1)."""
+    """Yield uniform draws from [-1, 1) without end."""
     while True:
         yield random.uniform(-1.0, 1.0)

@@ -1,22 +1,30 @@
-"""Where the records of one source go, settled once at start."""
+"""The topics and codecs of a source, determined once at start."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from serdes.codec import Codec, RawCodec
-from topology.decision import DeadLetter, Reason
-from topology.lineage import Lineage
-from topology.naming import Naming
-from topology.policy import AddressSettings, PolicyEntry
-from topology.settings import Settings
-from topology.tiers import TierSet
+from kafka_redelivery.serdes.build import SerdeSettings, build_codec
+from kafka_redelivery.serdes.codec import Codec, RawCodec
+from kafka_redelivery.serdes.errors import SerdeError
+from kafka_redelivery.topology.artemis.address_settings import AddressSettings
+from kafka_redelivery.topology.config.settings import CodecSection, SerdeSection, Settings
+from kafka_redelivery.topology.faults import Violation
+from kafka_redelivery.topology.policy.decision import DeadLetter, Reason
+from kafka_redelivery.topology.policy.entry import PolicyEntry
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.topics.naming import Naming
+from kafka_redelivery.topology.topics.tiers import TierSet
+
+UNKNOWN_SOURCE = "(unknown)"
+"""Label of metrics for an origin that is not configured, because header values are unbounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One source topic: what is read with it, and what happens to its failures."""
+    """One source topic: its policy entry, its codecs, and the topics of its redeliveries and dead letters."""
 
     source: str
     ready: str
@@ -25,26 +33,26 @@ class Route:
     key: Codec
     value: Codec
     expiry: str | None = None
-    """Where expired records go, if not to ``dead_letter``: Artemis's expiry address."""
+    """Topic of expired records (Artemis's expiry address); ``None`` = ``dead_letter``."""
 
     raw: bool = field(init=False)
-    """Whether key and value need no decoding."""
+    """Whether key and value are not decoded."""
 
     exhausted_at_once: bool = field(init=False)
-    """Whether the policy allows not even a first delivery."""
+    """Whether the policy does not even allow a first delivery."""
 
     sets_expiration: bool = field(init=False)
-    """Whether the policy says when a record expires, and not the record alone."""
+    """Whether the policy can set or limit the expiration of a record."""
 
     def __post_init__(self) -> None:
-        """Settle what would have to be asked for each record."""
+        """Compute what would otherwise be computed for each record."""
         object.__setattr__(self, "raw", type(self.key) is type(self.value) is RawCodec)
         object.__setattr__(self, "sets_expiration", isinstance(self.entry.redelivery_policy, AddressSettings))
         object.__setattr__(self, "exhausted_at_once", self.entry.redelivery_policy.exceeded(0))
 
     @classmethod
     def of(cls, settings: Settings, topic: str, key: Codec, value: Codec) -> Route:
-        """The route of a configured source."""
+        """Build the route of a configured source."""
         naming, entry = settings.naming(), settings.entry(topic)
         strategy = entry.dead_letter_strategy
         dead_letter = naming.dead_letter_topic(strategy.topic, topic)
@@ -52,13 +60,13 @@ class Route:
         return cls(topic, naming.ready_topic(topic), dead_letter, entry, key, value, expiry)
 
     def dead_letter_of(self, decision: DeadLetter) -> str:
-        """The topic of one dead letter."""
+        """Return the topic of a dead letter."""
         if self.expiry is not None and decision.reason is Reason.EXPIRED:
             return self.expiry
         return self.dead_letter
 
     def with_expiration(self, lineage: Lineage) -> Lineage:
-        """The lineage with the expiration that the policy gives the record."""
+        """Return the lineage with the expiration that the policy sets."""
         if not self.sets_expiration:
             return lineage
         expiration_ms = self.entry.expiration_ms(lineage.expiration_ms, lineage.timestamp_ms)
@@ -66,24 +74,64 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Where records wait: the tiers, how many partitions each topic has, and the topics' names."""
+class RetryTopics:
+    """The topics in which retry records wait: names, tiers and partition counts."""
 
     naming: Naming
     tiers: TierSet
     partitions: Mapping[str, int]
     _topics: dict[int | None, str] = field(init=False)
-    """The topic of each tier, by its delay; ``None`` = the mixed one."""
+    """Topic of each tier by delay in ms; ``None`` = the mixed topic."""
 
     def __post_init__(self) -> None:
-        """Make the names."""
+        """Compute the topic names."""
         topics: dict[int | None, str] = {delay: self.naming.tier_topic(delay) for delay in self.tiers.delays_ms}
         object.__setattr__(self, "_topics", {None: self.naming.mixed_topic(), **topics})
 
-    def place(self, remaining_ms: int) -> str:
-        """The topic where a record with so much left waits next."""
-        return self._topics[self.tiers.place(remaining_ms)]
+    def topic_for(self, remaining_ms: int) -> str:
+        """Return the topic in which a record that is due in ``remaining_ms`` waits next."""
+        return self._topics[self.tiers.tier_for(remaining_ms)]
 
-    def partition(self, topic: str, origin: int) -> int:
-        """The partition of ``topic`` for a record from partition ``origin`` of its source: never left to a hash."""
+    def partition_for(self, topic: str, origin: int) -> int:
+        """Return the partition of ``topic`` for a record of source partition ``origin``. The key has no influence."""
         return origin % self.partitions[topic]
+
+
+def codec_violations(settings: Settings, base: Path) -> Iterator[Violation]:
+    """Yield the keys and values whose codec cannot be built, as when a schema file is missing.
+
+    Args:
+        settings: the configuration.
+        base: the folder of the configuration.
+    """
+    both: Mapping[str, Sequence[CodecSection]] = {"sources": settings.sources, "outputs": settings.outputs}
+    for name, sections in both.items():
+        for index, section in enumerate(sections):
+            for side, serde in (("key", section.key), ("value", section.value)):
+                try:
+                    _codec(serde, base)
+                except SerdeError as error:
+                    fix = "correct it; paths are relative to the folder of the configuration file"
+                    yield Violation((name, index, side), f"cannot be used: {error}", fix)
+
+
+def codecs(section: CodecSection, base: Path) -> tuple[Codec, Codec]:
+    """Build the codecs of key and value. Paths are relative to ``base``, the folder of the configuration.
+
+    Raises:
+        SerdeError: a schema cannot be read, or the settings contradict each other.
+    """
+    return _codec(section.key, base), _codec(section.value, base)
+
+
+def _codec(section: SerdeSection, base: Path) -> Codec:
+    return build_codec(
+        SerdeSettings(
+            format=section.format,
+            schemas={number: base / path for number, path in section.schemas.items()},
+            reader=None if section.reader is None else base / section.reader,
+            write_id=section.write_id,
+            registry=section.registry,
+            subject=section.subject,
+        )
+    )

@@ -1,11 +1,7 @@
-"""Test a handler through the real decision, without Kafka.
+"""Tests of handlers without Kafka.
 
-    kit = HandlerKit(charge, policy=RedeliveryPolicy(maximum_redeliveries=2), value=JsonCodec())
-    story = kit.deliver({"amount": 5}, topic="orders")
-    assert [type(d.decision).__name__ for d in story] == ["Retry", "Retry", "DeadLetter"]
-
-The record goes through the same codec, handler adapter and :func:`topology.decision.decide` as in a
-worker; only the clock is the kit's own, so a day of redeliveries takes no time.
+A record goes through the same codec, handler call and :func:`decide` as in a worker. Only the clock is simulated, so
+that a day of redeliveries takes no time.
 """
 
 from __future__ import annotations
@@ -15,59 +11,83 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumers.handler import Handler, as_handler
-from consumers.lane import Lane
-from consumers.processor import Processor
-from consumers.routes import Route
-from consumers.unit import Assigned, Unit
-from serdes.codec import Codec, RawCodec
-from topology.decision import NOT_DELIVERED, Decision, Failure, Retry, decide
-from topology.headers import HeaderList, retry_headers
-from topology.lineage import Lineage
-from topology.policy import DeadLetterStrategy, PolicyEntry, RedeliveryPolicy
-from topology.progress import Progress
-from transport.protocols import Copy, Partition
+from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.lane import Lane
+from kafka_redelivery.consumers.flow.work_item import WorkItem
+from kafka_redelivery.consumers.handlers.handler import Handler, as_handler
+from kafka_redelivery.consumers.handlers.processor import Processor
+from kafka_redelivery.consumers.routes import Route
+from kafka_redelivery.serdes.codec import Codec, RawCodec
+from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
+from kafka_redelivery.topology.policy.decision import NOT_DELIVERED, Decision, Failure, Retry, decide
+from kafka_redelivery.topology.policy.entry import DeadLetterStrategy, PolicyEntry
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.headers import HeaderList, retry_headers
+from kafka_redelivery.topology.wire.progress import Progress
+from kafka_redelivery.transport.protocols import Partition, ProducerRecord
 
 _START_MS = 1_700_000_000_000
-_MOST_DELIVERIES = 1000
+_MAX_DELIVERIES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One delivery of the story: what was decided, and what the handler had emitted."""
+    """One delivery of a record: the decision after it, and the records that the handler emitted."""
 
     attempt: int
-    """Deliveries made so far, this one included; 0 for a record that no handler saw."""
+    """Number of deliveries so far, including this one. A record that did not reach the handler does not count."""
 
     decision: Decision
+    """An :class:`Ack`, :class:`Retry`, :class:`DeadLetter`, :class:`Discard` or :class:`Halt`."""
+
     failure: Failure | None
-    outputs: tuple[Copy, ...]
-    """Exactly what a worker would write: nothing, where the delivery failed."""
+    """Why the delivery failed; ``None`` = it succeeded."""
+
+    outputs: tuple[ProducerRecord, ...]
+    """The encoded records that a worker would write; empty if the delivery failed."""
 
     at_ms: int
-    """Epoch ms of the delivery, by the kit's clock."""
+    """Time of the delivery on the simulated clock, in milliseconds since the epoch."""
 
 
 @dataclass(slots=True)
 class HandlerKit:
-    """Runs a handler, sync or async, with one or two parameters."""
+    """Delivers records to a handler without Kafka, on a simulated clock.
+
+    Example::
+
+    def test_an_unreachable_bank_is_called_three_times():
+        kit = HandlerKit(charge, policy=RedeliveryPolicy(maximum_redeliveries=2), value=JsonCodec())
+        deliveries = kit.deliver({"amount": 5}, topic="orders")
+        assert [delivery.attempt for delivery in deliveries] == [1, 2, 3]
+        assert isinstance(deliveries[-1].decision, DeadLetter)
+    """
 
     handler: Callable[..., Any]
+    """The handler, sync or async, with the parameters ``(record)`` or ``(record, context)``."""
+
     policy: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
     dead_letters: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
     maximum_handler_delay: int | None = None
-    """The longest delay (ms) a handler may ask for itself; ``None`` = it may not."""
+    """Longest delay in ms that the handler may choose with :class:`Redeliver`; ``None`` = it may choose none."""
 
     not_retryable: tuple[type[BaseException], ...] = ()
+    """Exception classes that mean the same as :class:`Reject`."""
+
     value: Codec = field(default_factory=RawCodec)
+    """Codec of the record's value."""
+
     key: Codec = field(default_factory=RawCodec)
+    """Codec of the record's key."""
+
     outputs: dict[str, tuple[Codec, Codec]] = field(default_factory=dict)
-    """Codecs of key and value, for topics that the handler emits values to."""
+    """Codecs of key and value by topic, for the records that the handler emits."""
 
     jitter: Iterable[float] = ()
-    """Draws from [-1, 1) for a policy with collision avoidance, taken anew at each decision."""
+    """Draws from [-1, 1) for a policy with collision avoidance. Each decision starts with the first draw."""
 
     now_ms: int = _START_MS
+    """The simulated clock, in milliseconds since the epoch. It jumps to the due time of each redelivery."""
 
     def deliver(
         self,
@@ -77,40 +97,42 @@ class HandlerKit:
         headers: HeaderList | None = None,
         topic: str = "source",
     ) -> list[Delivery]:
-        """Deliver a record until it is acknowledged, dead-lettered, discarded, or halts the worker.
+        """Deliver a record again and again until it is acknowledged, dead-lettered or discarded, or halts the worker.
 
         Args:
-            value: encoded with the kit's codec first; bytes as they are, so that undecodable ones can be tried.
-            key: the same.
-            headers: the record's own.
-            topic: the source.
+            value: value of the record. The codec encodes it, unless it is bytes, which may be undecodable.
+            key: as the value.
+            headers: headers of the record.
+            topic: name of the source topic.
 
         Returns:
-            every delivery in order; the last one's decision ends the story (a policy without a limit
-            is followed for 1,000 deliveries).
+            All deliveries in order. The last one has a final decision, unless the policy has no limit: then the kit
+            stops after 1,000 deliveries.
 
         Raises:
-            HandlerLoadError: the handler takes neither (record) nor (record, context), or is a generator.
+            HandlerLoadError: the handler takes neither ``(record)`` nor ``(record, context)``, or is a generator.
             EncodeError: the codec cannot encode the key or the value.
         """
         handler = as_handler(self.handler, self.not_retryable)
-        story = []
-        record = _Given(topic, self._bytes(self.key, key), self._bytes(self.value, value), headers or [], self.now_ms)
+        deliveries = []
+        record = _FetchedRecord(
+            topic, self._bytes(self.key, key), self._bytes(self.value, value), headers or [], self.now_ms
+        )
         lineage = Lineage(topic, 0, 0, self.now_ms)
-        for _ in range(_MOST_DELIVERIES):
+        for _ in range(_MAX_DELIVERIES):
             delivery = self._deliver_once(handler, record, lineage)
-            story.append(delivery)
+            deliveries.append(delivery)
             decision = delivery.decision
             if not isinstance(decision, Retry):
                 break
             lineage = lineage.delivered(lineage.deliveries + 1)
-            record = _Given(
+            record = _FetchedRecord(
                 topic, record.key(), record.value(), retry_headers(lineage, "kit", headers or [], decision), self.now_ms
             )
             self.now_ms = decision.due_ms
-        return story
+        return deliveries
 
-    def _deliver_once(self, handler: Handler, record: _Given, lineage: Lineage) -> Delivery:
+    def _deliver_once(self, handler: Handler, record: _FetchedRecord, lineage: Lineage) -> Delivery:
         entry = PolicyEntry(
             redelivery_policy=self.policy,
             dead_letter_strategy=self.dead_letters,
@@ -119,15 +141,15 @@ class HandlerKit:
         topic = lineage.address
         route = Route(topic, f"kit.ready.{topic}", f"DLQ.{topic}", entry, self.key, self.value)
         redelivered = lineage.deliveries > 0
-        assigned = Assigned(Partition(topic, 0), route, redelivered, Progress(0))
-        unit = Unit(Lane(assigned, exclusive=True), [record])
+        assigned = AssignedPartition(Partition(topic, 0), route, redelivered, Progress(0))
+        item = WorkItem(Lane(assigned, exclusive=True), [record])
         processor = Processor(handler, self.outputs, lambda: self.now_ms, None)
         if handler.asynchronous:
-            asyncio.run(processor.run_async(unit))
+            asyncio.run(processor.run_async(item))
         else:
-            processor.run(unit)
-        failure = unit.failures[0][1] if unit.failures else None
-        outputs = tuple(unit.outputs[0][1]) if unit.outputs else ()
+            processor.run(item)
+        failure = item.failures[0][1] if item.failures else None
+        outputs = tuple(item.outputs[0][1]) if item.outputs else ()
         if failure is None or failure.kind not in NOT_DELIVERED:
             lineage = lineage.delivered(lineage.deliveries + 1)
         decision = decide(failure, lineage, entry, self.now_ms, self.jitter)
@@ -139,13 +161,13 @@ class HandlerKit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
-    """A record as Kafka would hand it over."""
+class _FetchedRecord:
+    """A record as the Kafka client returns it."""
 
     source: str
     key_bytes: bytes | None
     value_bytes: bytes | None
-    own_headers: HeaderList
+    record_headers: HeaderList
     at_ms: int
 
     def __len__(self) -> int:
@@ -167,10 +189,10 @@ class _Given:
         return self.value_bytes
 
     def headers(self) -> HeaderList | None:
-        return self.own_headers or None
+        return self.record_headers or None
 
     def set_headers(self, value: HeaderList) -> None:
-        self.own_headers[:] = value
+        self.record_headers[:] = value
 
     def timestamp(self) -> tuple[int, int]:
         return 1, self.at_ms

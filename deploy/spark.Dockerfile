@@ -1,14 +1,14 @@
 # The jobs on Spark: `docker build -f deploy/spark.Dockerfile -t kafka-redelivery-spark .` in the root of a checkout.
 #
-# BASE needs Python 3.11 or newer as python3; Java is installed from its Debian packages unless it is there. BUILD_BASE
-# is the same with the venv module; packages are installed there, from where its pip is set to fetch them.
+# BASE needs Python 3.11 or newer as python3; Java is installed from its Debian packages if it is missing. BUILD_BASE
+# is the same Python with the venv module; packages are installed there, from the index of its pip.
 ARG BASE=python:3.13-slim
 ARG BUILD_BASE=${BASE}
 
 FROM ${BUILD_BASE} AS build
 WORKDIR /src
 COPY requirements/build.txt requirements/spark.txt requirements/
-# PySpark comes as source: everything is made a wheel, checked against its hash, and installed from that.
+# PySpark is published as source: build wheels, checked against their hashes, and install those.
 RUN python3 -m venv /opt/build \
     && /opt/build/bin/python -m pip install --no-cache-dir --require-hashes -r requirements/build.txt \
     && /opt/build/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --require-hashes \
@@ -18,7 +18,7 @@ RUN python3 -m venv /opt/build \
         install --no-cache-dir --no-compile --no-deps --no-index /dist/*.whl \
     && rm -r /dist
 COPY . .
-# Compiled here: where the image runs nothing can be written. Tests of packages are not run from it.
+# Compiled here, because the image runs read-only. Tests of packages are removed.
 RUN /opt/build/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
     && /opt/build/bin/python -m pip --python /opt/redelivery/bin/python \
         install --no-cache-dir --no-compile --no-deps /dist/*.whl \
@@ -26,21 +26,21 @@ RUN /opt/build/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-di
     && rm -rf /opt/redelivery/lib/python3*/site-packages/pyspark/examples \
         /opt/redelivery/lib/python3*/site-packages/pyspark/data \
     && /opt/redelivery/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/redelivery
-# Spark's Kafka connector and Delta Lake, each jar checked against the hash it is pinned by.
+# Spark's Kafka connector and Delta Lake, each jar checked against its pinned hash.
 ENV REDELIVERY_CACHE=/opt/spark
-RUN /opt/redelivery/bin/python -c "from pipeline.spark_jars import CONNECTOR, DELTA; CONNECTOR.paths(); DELTA.paths()"
+RUN /opt/redelivery/bin/python -c "from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA; CONNECTOR.paths(); DELTA.paths()"
 
 FROM ${BASE}
 RUN command -v java >/dev/null \
     || { apt-get update && apt-get install --yes --no-install-recommends default-jre-headless \
         && rm -rf /var/lib/apt/lists/*; } \
-    # Java asks for the name of its user.
+    # Java needs the name of its user.
     && echo 'redelivery:x:10001:10001::/tmp:/usr/sbin/nologin' >>/etc/passwd \
-    # A new volume mounted here belongs to that user.
+    # A new volume mounted here belongs to this user.
     && install -d -o 10001 -g 10001 /checkpoint
 COPY --from=build /opt/spark /opt/spark
 COPY --from=build /opt/redelivery /opt/redelivery
-# Nothing is written but at /tmp: there Spark puts what does not fit in memory.
+# Only /tmp is written: Spark spills there what does not fit in memory.
 ENV PATH=/opt/redelivery/bin:$PATH \
     HOME=/tmp \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -48,11 +48,11 @@ ENV PATH=/opt/redelivery/bin:$PATH \
     REDELIVERY_CACHE=/opt/spark \
     REDELIVERY_METRICS__PORT=9404 \
     SPARK_LOCAL_DIRS=/tmp
-# redelivery.yaml and the handler's module are mounted or copied here.
+# Mount or copy redelivery.yaml and the handler's module here.
 WORKDIR /app
 USER 10001:10001
 EXPOSE 9404
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
-    CMD ["python", "-I", "-m", "cli.probe", "/healthz"]
+    CMD ["python", "-I", "-m", "kafka_redelivery.cli.probe", "/healthz"]
 ENTRYPOINT ["redelivery", "pipeline"]
 CMD ["stream"]

@@ -1,4 +1,4 @@
-"""Checks the compose file and the Kubernetes manifests against their schemas, without a network: ``./dev check``."""
+"""Validates the Compose file and the Kubernetes manifests against their schemas, offline: ``./dev check``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from compose_spec import PyCompose
 
 HERE: Final = Path(__file__).parent
 KUBERNETES: Final = "1.33"
-"""The oldest version that the manifests are for."""
+"""The oldest Kubernetes version that the manifests support."""
 
 _SCHEMAS: Final = {
     kind: json.loads((HERE / "schemas" / f"{kind.lower()}.json").read_text(encoding="utf-8"))
@@ -26,7 +26,7 @@ _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 
 def manifest_faults(text: str) -> Iterator[str]:
-    """What is wrong with the manifests of one file."""
+    """Errors in the manifests of one file."""
     for number, document in enumerate(yaml.safe_load_all(text), start=1):
         kind = document.get("kind", "?")
         try:
@@ -38,11 +38,11 @@ def manifest_faults(text: str) -> Iterator[str]:
             where = ".".join(str(step) for step in error.path)
             yield f"document {number} ({kind}) {where}: {error.message}"
         except kubernetes_validate.SchemaNotFoundError:
-            yield f"document {number} ({kind}): there is no such kind in Kubernetes {KUBERNETES}"
+            yield f"document {number} ({kind}): this kind does not exist in Kubernetes {KUBERNETES}"
 
 
 def compose_faults(text: str) -> Iterator[str]:
-    """What is wrong with a compose file, its variables at their defaults."""
+    """Errors in a Compose file, with its variables at their defaults."""
     try:
         plain = with_defaults(text)
         PyCompose.from_yaml(plain).validate()
@@ -53,16 +53,16 @@ def compose_faults(text: str) -> Iterator[str]:
 
 
 def _dangling(compose: dict[str, Any]) -> Iterator[str]:
-    """Names that lead nowhere, as far as the library does not look for them."""
+    """References to services and volumes that do not exist, which the library does not check."""
     services, volumes = compose["services"], compose.get("volumes", {})
     for name, service in services.items():
         for other in service.get("depends_on", ()):
             if other not in services:
-                yield f"{name} depends on {other}, which is no service"
+                yield f"{name} depends on {other}, which is not a service"
         for volume in service.get("volumes", ()):
             source = volume.partition(":")[0]
             if source[0] not in "./" and source not in volumes:
-                yield f"{name} mounts {source}, which is no volume"
+                yield f"{name} mounts {source}, which is not a volume"
 
 
 def with_defaults(text: str) -> str:
@@ -79,7 +79,7 @@ def with_defaults(text: str) -> str:
 
 
 def main() -> int:
-    """Prints each fault; 1 if there is any."""
+    """Print each fault. Returns the exit code: 1 if there is any."""
     faults = [
         *(f"deploy/compose.yaml: {fault}" for fault in compose_faults((HERE / "compose.yaml").read_text("utf-8"))),
         *(

@@ -1,1 +1,1 @@
-"""Dashboards as code: made with Grafana's Foundation SDK, written as JSON that Grafana loads as it is."""
+"""Dashboards as code, built with Grafana's Foundation SDK and written as JSON."""

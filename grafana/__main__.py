@@ -1,4 +1,4 @@
-"""Writes the dashboards as JSON, or says which of them are outdated: ``python -m grafana [--check]``."""
+"""Writes the dashboards as JSON, or lists outdated ones: ``python -m grafana [--check]``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grafana.scheduler import scheduler
 from grafana.stream import stream
 
 FOLDER = Path(__file__).parent / "dashboards"
-_MAKERS = {
+_BUILDERS = {
     "overview": overview,
     "consumer_group": consumer_group,
     "scheduler": scheduler,
@@ -24,22 +24,22 @@ _MAKERS = {
 
 
 def documents() -> dict[Path, str]:
-    """The file of each dashboard, and what has to be in it."""
+    """File and content of each dashboard."""
     return {
         FOLDER / f"{name}.json": JSONEncoder(sort_keys=True, indent=2).encode(make().build()) + "\n"
-        for name, make in _MAKERS.items()
+        for name, make in _BUILDERS.items()
     }
 
 
 def outdated() -> list[Path]:
-    """Files that say something else than the code, and those that nobody makes."""
+    """Files that differ from the code, and JSON files without code."""
     made = documents()
     wrong = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     return wrong + [path for path in FOLDER.glob("*.json") if path not in made]
 
 
 def write() -> None:
-    """Write all of them."""
+    """Write all dashboards and delete leftover files."""
     for path in outdated():
         path.unlink(missing_ok=True)
     for path, text in documents().items():

@@ -1,4 +1,4 @@
-"""One consumer group: what its workers do."""
+"""Dashboard of one consumer group and its workers."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _QUANTILES = ("0.5", "0.95", "0.99")
 
 
 def consumer_group() -> Dashboard:
-    """The dashboard for whoever owns a handler."""
+    """The dashboard for the owner of a handler."""
     return framed(
         "redelivery-group",
         "Redelivery / One consumer group",
-        "The workers of one group: what becomes of its records, how fast, and what disturbs it.",
+        "The workers of one group: outcomes of its records, times, load and incidents.",
         [GROUP, TOPIC],
         [
             Section("Outcomes", _outcomes()),
             Section("Time", _time()),
             Section("Load", _load()),
-            Section("Disturbances", _disturbances()),
+            Section("Incidents", _incidents()),
         ],
     )
 
 
 def quantiles(metric: str, labels: str) -> list[Query]:
-    """Curves of a histogram."""
+    """Quantiles of a histogram."""
     return [
         Query(
             f"histogram_quantile({q}, sum by (le) (rate({metric}_bucket{{{labels}}}[$__rate_interval])))",
@@ -41,26 +41,26 @@ def quantiles(metric: str, labels: str) -> list[Query]:
 
 def _outcomes() -> list[Panel]:
     failed = f"sum(rate(redelivery_redeliveries_total{{{_T}}}[$__rate_interval]))"
-    all_of_them = f"sum(rate(redelivery_deliveries_total{{{_T}}}[$__rate_interval]))"
+    all_deliveries = f"sum(rate(redelivery_deliveries_total{{{_T}}}[$__rate_interval]))"
     return [
         graph(
             "Deliveries by outcome",
-            "acked: at once; recovered: after a redelivery; retried: comes again; dead_lettered, discarded: given up.",
+            "acked: at the first delivery; recovered: at a redelivery; dead_lettered, discarded: failed for good.",
             "ops",
             Query(f"sum by (outcome) (rate(redelivery_deliveries_total{{{_T}}}[$__rate_interval]))", "{{outcome}}"),
             stacked=True,
         ),
         graph(
-            "Share that has to come again",
-            "Above one half for long is a storm: stop the workers while what they call is down.",
+            "Share of failed deliveries",
+            "Above one half for long: a retry storm. Stop the workers while the handler's dependency is down.",
             "percentunit",
-            Query(f"{failed} / {all_of_them}", "retried"),
+            Query(f"{failed} / {all_deliveries}", "retried"),
             levels=Levels(0.2, 0.5),
             runbook="RedeliveryStorm",
         ),
         graph(
             "Attempts to success",
-            "At which attempt records succeed. Much at late attempts: the delays are too short for what is down.",
+            "Successes by attempt. Many at late attempts: the delays are shorter than the outages.",
             "ops",
             Query(
                 f"sum by (attempt) (rate(redelivery_successes_total{{{_T}}}[$__rate_interval]))", "attempt {{attempt}}"
@@ -69,7 +69,7 @@ def _outcomes() -> list[Panel]:
         ),
         graph(
             "Failures by attempt",
-            "At which attempt records fail and are delivered again; the last failure is a dead letter.",
+            "Failed attempts that were followed by a redelivery. The last attempt becomes a dead letter.",
             "ops",
             Query(
                 f"sum by (attempt) (rate(redelivery_redeliveries_total{{{_T}}}[$__rate_interval]))",
@@ -80,7 +80,7 @@ def _outcomes() -> list[Panel]:
         ),
         graph(
             "Dead letters by reason",
-            "rejected and redeliveries_exceeded are the handler's, undecodable the producer's, expired came late.",
+            "rejected, redeliveries_exceeded: the handler failed. undecodable: the producer. expired: too late.",
             "ops",
             Query(
                 f"sum by (topic, reason) (rate(redelivery_dead_letters_total{{{_T}}}[$__rate_interval]))",
@@ -91,7 +91,7 @@ def _outcomes() -> list[Panel]:
         ),
         graph(
             "Acknowledgement types",
-            "ActiveMQ's: standard, redelivered, poison, expired. For comparison with a broker that was replaced.",
+            "ActiveMQ's types: standard, redelivered, poison, expired. For comparison with a former broker.",
             "ops",
             Query(f"sum by (ack_type) (rate(redelivery_deliveries_total{{{_T}}}[$__rate_interval]))", "{{ack_type}}"),
             stacked=True,
@@ -103,14 +103,14 @@ def _time() -> list[Panel]:
     return [
         graph(
             "Time in the handler",
-            "Of one call. If it grew with the lag, what the handler calls has become slow.",
+            "Duration of one call. If it grew with the lag, a service that the handler calls is slow.",
             "s",
             *quantiles("redelivery_handler_seconds", _G),
             width=8,
         ),
         graph(
             "Time of a write",
-            "Copies, outputs and offsets, in one transaction. Seconds: Kafka is slow, or a batch too large.",
+            "One transaction with all produced records and offsets. Seconds: Kafka is slow, or limits.batch too large.",
             "s",
             *quantiles("redelivery_commit_seconds", _G),
             levels=Levels(1, 10),
@@ -119,7 +119,7 @@ def _time() -> list[Panel]:
         ),
         graph(
             "Lateness of redeliveries",
-            "From due until handed to the handler: the scheduler's part and the wait for a free slot.",
+            "From the due time until the handler is called: the release and the wait for a free slot.",
             "s",
             *quantiles("redelivery_delivery_lateness_seconds", _G),
             levels=Levels(1, 5),
@@ -133,16 +133,16 @@ def _load() -> list[Panel]:
     return [
         graph(
             "Lag by topic",
-            "Records not finished, source and ready topic. Growing: more slots, more workers, a faster handler.",
+            "Unfinished records of source and ready topic. Growing: add slots or workers, or speed up the handler.",
             "short",
             Query(f"sum by (topic) (redelivery_lag{{{_G}}})", "{{topic}}"),
             runbook="RedeliveryLagGrowing",
             width=8,
         ),
         graph(
-            "In the slots or in line for them",
-            "By worker. Always full while lag grows: the handler is the bottleneck. Unacknowledged (modes client "
-            "and individual): its handlers returned without a word; full of these, a worker fetches nothing more.",
+            "Records in flight",
+            "In slots or queued for them, by worker. Always high while lag grows: the handler is the bottleneck. "
+            "Unacknowledged (modes client and individual): when they fill the buffer, the worker stops fetching.",
             "short",
             Query(f"sum by (instance) (redelivery_in_flight{{{_G}}})", "{{instance}}"),
             Query(f"sum by (instance) (redelivery_unacknowledged{{{_G}}})", "{{instance}} unacknowledged"),
@@ -150,7 +150,7 @@ def _load() -> list[Panel]:
         ),
         graph(
             "Partitions owned",
-            "By worker. Uneven for long: a worker does not take part.",
+            "By worker. Uneven for long: a worker is not a member of the group.",
             "none",
             Query(f"sum by (instance) (redelivery_assigned_partitions{{{_G}}})", "{{instance}}"),
             runbook="RedeliveryPartitionUnowned",
@@ -159,11 +159,11 @@ def _load() -> list[Panel]:
     ]
 
 
-def _disturbances() -> list[Panel]:
+def _incidents() -> list[Panel]:
     return [
         figure(
             "Halted partitions",
-            "Not read until a restart. The worker's log says which record, and why its dead letter is refused.",
+            "Not read until assigned again. The worker's log names the record and why its dead letter is refused.",
             "none",
             Query(f"sum(redelivery_halted_partitions{{{_G}}})"),
             levels=ANY_IS_BAD,
@@ -171,7 +171,7 @@ def _disturbances() -> list[Panel]:
         ),
         figure(
             "Early",
-            "Redeliveries handed out before they were due, in the range shown. Must be 0: else clocks differ.",
+            "Redeliveries handed out before they were due, in the range shown. Must be 0; otherwise clocks differ.",
             "none",
             Query(f"sum(increase(redelivery_early_total{{{_G}}}[$__range]))"),
             levels=ANY_IS_BAD,
@@ -179,7 +179,7 @@ def _disturbances() -> list[Panel]:
         ),
         figure(
             "Fenced",
-            "Processes that ended because another has their name, in the range shown, as far as a scrape saw it.",
+            "Processes ended by another one of the same name, in the range shown, if a scrape saw it.",
             "none",
             Query(f"sum(increase(redelivery_fenced_total{{{_G}}}[$__range]))"),
             levels=Levels(warning=1),
@@ -187,15 +187,15 @@ def _disturbances() -> list[Panel]:
         ),
         figure(
             "Restarts",
-            "Of workers, in the range shown. Each costs a rebalance.",
+            "Starts of workers, in the range shown. Each costs a rebalance.",
             "none",
             Query(f"sum(changes(redelivery_started_timestamp_seconds{{{_G}}}[$__range]))"),
             levels=Levels(1, 3),
             runbook="RedeliveryRestarting",
         ),
         figure(
-            "Silence",
-            "How long ago the quietest worker told how it stands. A minute or more: it hangs.",
+            "Last report",
+            "Time since the last report of the polling thread, longest worker. A minute or more: it hangs.",
             "s",
             Query(f"max(time() - redelivery_alive_timestamp_seconds{{{_G}}})"),
             levels=Levels(60, 120),
@@ -204,7 +204,7 @@ def _disturbances() -> list[Panel]:
         ),
         graph(
             "Rebalances",
-            "Changes of the assignment. lost means that Kafka gave the worker up before it could finish.",
+            "Changes of the assignment. lost: Kafka removed the worker from the group before it could finish.",
             "none",
             Query(
                 f"sum by (event) (increase(redelivery_rebalances_total{{{_G}}}[$__rate_interval]))",
@@ -212,10 +212,10 @@ def _disturbances() -> list[Panel]:
             ),
         ),
         graph(
-            "Writes undone, and halts",
-            "An undone write is done again, nothing is lost. Again and again: Kafka is not well.",
+            "Aborted writes and halts",
+            "An aborted write is repeated; nothing is lost. Many: Kafka is not healthy.",
             "none",
-            Query(f"sum(increase(redelivery_commits_undone_total{{{_G}}}[$__rate_interval]))", "undone"),
+            Query(f"sum(increase(redelivery_commits_undone_total{{{_G}}}[$__rate_interval]))", "aborted"),
             Query(f"sum(increase(redelivery_halts_total{{{_G}}}[$__rate_interval]))", "halts"),
             runbook="RedeliveryWritesUndone",
         ),

@@ -1,4 +1,4 @@
-"""Dead letters: how many, why, since when, and how long they will be kept."""
+"""Dashboard of dead letters: number, reason, age, and time until deletion."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _DAY = 86_400
 
 
 def dead_letters() -> Dashboard:
-    """The dashboard for whoever clears up."""
+    """The dashboard for clearing up dead letters."""
     return framed(
         "redelivery-dead-letters",
         "Redelivery / Dead letters",
-        "What could not be processed: by origin and reason, with age and time until deletion.",
+        "Records that could not be processed, by origin and reason, with age and time until deletion.",
         [GROUPS, TOPIC, REASON],
         [
             Section("Now", _now()),
             Section("Arrivals", _arrivals()),
-            Section("What is kept", _kept()),
+            Section("Kept dead letters", _kept()),
             Section("Expiration", _expiration()),
         ],
     )
@@ -32,7 +32,7 @@ def _now() -> list[Panel]:
     return [
         figure(
             "Kept",
-            "Dead letters in their topics that have not expired.",
+            "Dead letters that have not expired.",
             "short",
             Query(f"sum(redelivery_dead_letter_depth{{{_L}}})"),
             levels=Levels(warning=1),
@@ -40,15 +40,15 @@ def _now() -> list[Panel]:
         ),
         figure(
             "Age of the oldest",
-            "How long somebody has not looked at it.",
+            "Age of the oldest dead letter that has not expired.",
             "s",
             Query(f"time() - min(redelivery_dead_letter_oldest_timestamp_seconds{{{_L}}})"),
             levels=Levels(_DAY, 7 * _DAY),
             none="none",
         ),
         figure(
-            "Until the first one is deleted",
-            "Retention may then delete one that has not expired by itself. To win time raise retention.ms.",
+            "Time until first deletion",
+            "Retention may then delete a dead letter that has not expired. Raise retention.ms to gain time.",
             "s",
             Query(f"min(redelivery_dead_letter_deletion_timestamp_seconds{{{_G}}}) - time()"),
             levels=Levels(7 * _DAY, _DAY, reverse=True),
@@ -57,7 +57,7 @@ def _now() -> list[Panel]:
         ),
         figure(
             "Growth in an hour",
-            "Kept now minus kept an hour ago; negative while somebody clears up.",
+            "Kept now minus kept an hour ago; negative while dead letters are cleared up.",
             "short",
             Query(f"sum(delta(redelivery_dead_letter_depth{{{_L}}}[1h]))"),
             levels=Levels(warning=1),
@@ -65,14 +65,14 @@ def _now() -> list[Panel]:
         ),
         figure(
             "Expired",
-            "Kept, though their own expiration has passed. Nobody needs to look at them.",
+            "Still in the topic after their expiration. They need no attention.",
             "short",
             Query(f"sum(redelivery_dead_letter_expired{{{_L}}})"),
             none="0",
         ),
         figure(
             "Not counted yet",
-            "After a scheduler's start it reads all dead letters once; until this is 0 all figures here are too low.",
+            "A scheduler counts all dead letters after its start. Until this is 0, all figures here are too low.",
             "short",
             Query(f"sum(redelivery_dead_letter_unread{{{_G}}})"),
             levels=Levels(warning=1000),
@@ -82,7 +82,7 @@ def _now() -> list[Panel]:
 
 
 def _arrivals() -> list[Panel]:
-    died = f"sum by (group, topic) (rate(redelivery_dead_letters_total{{{_L}}}[$__rate_interval]))"
+    dead = f"sum by (group, topic) (rate(redelivery_dead_letters_total{{{_L}}}[$__rate_interval]))"
     ended = (
         "sum by (group, topic) "
         '(rate(redelivery_deliveries_total{group=~"$group", topic=~"$topic", outcome!="retried"}[$__rate_interval]))'
@@ -90,8 +90,8 @@ def _arrivals() -> list[Panel]:
     return [
         graph(
             "New dead letters by reason",
-            "rejected, redeliveries_exceeded: the handler. undecodable: the producer. expired: too late. dropped: not "
-            "kept, as the configuration says, or a duplicate of one that is.",
+            "Look at the handler for rejected and redeliveries_exceeded, at the producer for undecodable, at lag for "
+            "expired. dropped: discarded by configuration, or a duplicate.",
             "ops",
             Query(
                 f"sum by (topic, reason) (rate(redelivery_dead_letters_total{{{_L}}}[$__rate_interval]))",
@@ -105,10 +105,10 @@ def _arrivals() -> list[Panel]:
             runbook="RedeliveryDeadLettersGrowing",
         ),
         graph(
-            "Share of the records that die",
-            "Of all that ended. Above 5 %: a release or a dependency is broken; roll back, or stop the workers.",
+            "Share of dead letters",
+            "Of all finished records. Above 5 %: a release or a dependency is broken; roll back, or stop the workers.",
             "percentunit",
-            Query(f"{died} / {ended}", "{{topic}}"),
+            Query(f"{dead} / {ended}", "{{topic}}"),
             levels=Levels(0.01, 0.05),
             runbook="RedeliveryDeadLetterRatio",
         ),
@@ -119,7 +119,7 @@ def _kept() -> list[Panel]:
     return [
         graph(
             "Kept by origin and reason",
-            "A pile that stays is old work; one that grows is a bleed.",
+            "Constant: old failures. Growing: records fail now.",
             "short",
             Query(f"sum by (topic, reason) (redelivery_dead_letter_depth{{{_L}}})", "{{topic}} {{reason}}"),
             stacked=True,
@@ -127,7 +127,7 @@ def _kept() -> list[Panel]:
         ),
         graph(
             "Age of the oldest, by origin and reason",
-            "It falls only when the oldest is deleted or expires.",
+            "Falls only when the oldest dead letter is deleted or expires.",
             "s",
             Query(
                 f"time() - min by (topic, reason) (redelivery_dead_letter_oldest_timestamp_seconds{{{_L}}})",
@@ -136,7 +136,7 @@ def _kept() -> list[Panel]:
         ),
         graph(
             "Time until deletion",
-            "By topic, of the first that retention may delete before it has expired; without any it is not there.",
+            "By topic, of the first dead letter that retention may delete before it expires; absent if there is none.",
             "s",
             Query(
                 f"min by (dead_letter_topic) (redelivery_dead_letter_deletion_timestamp_seconds{{{_G}}}) - time()",
@@ -148,7 +148,7 @@ def _kept() -> list[Panel]:
         ),
         graph(
             "Not counted yet",
-            "Falls to 0 after a start. Growing: more die than can be counted.",
+            "Falls to 0 after a start. Growing: records are dead-lettered faster than they are counted.",
             "short",
             Query(
                 f"sum by (dead_letter_topic) (redelivery_dead_letter_unread{{{_G}}})",
@@ -159,7 +159,7 @@ def _kept() -> list[Panel]:
         ),
         listing(
             "Retention of the topics",
-            "In seconds, as configured in Kafka. Not listed: kept for ever.",
+            "In seconds, as configured in Kafka. Not listed: unlimited.",
             Query(f"max by (group, dead_letter_topic) (redelivery_dead_letter_retention_seconds{{{_G}}})"),
             width=8,
         ),
@@ -170,7 +170,7 @@ def _expiration() -> list[Panel]:
     return [
         graph(
             "Expired and removed",
-            "Removed for good when nothing that is kept stands before them; moved before, if there is an expiry topic.",
+            "Removed when no kept record precedes them; moved first if there is an expiry topic.",
             "ops",
             Query(
                 f"sum by (dead_letter_topic) (rate(redelivery_expired_removed_total{{{_G}}}[$__rate_interval]))",
@@ -182,9 +182,9 @@ def _expiration() -> list[Panel]:
             ),
         ),
         graph(
-            "Why partitions are not swept on",
-            "not_yet: the first dead letter expires later, as it should be. never, others: it keeps those behind it, "
-            "expired or not; redrive or delete it. refused: see the scheduler's log.",
+            "Partitions at rest, by reason",
+            "not_yet: the first dead letter expires later, which is normal. never, others: the first record keeps all "
+            "behind it; redrive or delete it. refused: see the scheduler's log.",
             "short",
             Query(
                 f"sum by (dead_letter_topic, reason) (redelivery_sweep_resting_partitions{{{_G}}})",
@@ -193,8 +193,8 @@ def _expiration() -> list[Panel]:
             stacked=True,
         ),
         graph(
-            "Time until the next one expires",
-            "Of those that are first in their partition. Below zero: the sweeper is late, look at the scheduler's log.",
+            "Time until the next expiration",
+            "Of the first dead letters of all partitions. Below zero: the sweeper is late; see the scheduler's log.",
             "s",
             Query(
                 f"min by (dead_letter_topic) (redelivery_sweep_next_timestamp_seconds{{{_G}}}) - time()",
@@ -202,9 +202,9 @@ def _expiration() -> list[Panel]:
             ),
         ),
         graph(
-            "Faults of the sweeper",
-            "Refused: the right to delete or to write is missing, or a copy does not fit. Clock: a machine's clock is "
-            "ahead of Kafka's; nothing is removed by it, but set it right.",
+            "Sweeper errors",
+            "Refused: the right to delete or write is missing, or a record is too large. Clock: a machine's clock is "
+            "ahead of Kafka's. Nothing is removed because of it; correct it.",
             "short",
             Query(
                 f"sum by (dead_letter_topic) (increase(redelivery_sweep_refused_total{{{_G}}}[$__rate_interval]))",

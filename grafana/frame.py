@@ -1,4 +1,4 @@
-"""What all dashboards have in common: variables, links to one another, time range."""
+"""What all dashboards share: variables, links to one another, time range."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TAG = "kafka-redelivery"
 
 
 class Section(NamedTuple):
-    """A heading and what stands under it."""
+    """A heading and its panels."""
 
     title: str
     panels: Sequence[Panel]
 
 
 class Choice(NamedTuple):
-    """A variable whose values Prometheus knows."""
+    """A dashboard variable with values from Prometheus."""
 
     name: str
     values: str
@@ -48,7 +48,7 @@ REASON = Choice("reason", 'label_values(redelivery_dead_letters_total{group=~"$g
 def framed(
     uid: str, title: str, description: str, choices: Sequence[Choice], sections: Sequence[Section]
 ) -> dashboard.Dashboard:
-    """A dashboard."""
+    """Build a dashboard with these variables and sections."""
     board = (
         dashboard.Dashboard(title)
         .uid(uid)
@@ -66,7 +66,7 @@ def framed(
     board.with_variable(
         dashboard.TextBoxVariable("runbooks")
         .label("Runbooks at")
-        .description("Where the pages of docs/runbooks can be read")
+        .description("Address of the pages of docs/runbooks")
         .default_value("docs/runbooks")
         .current(VariableOption(selected=True, text="docs/runbooks", value="docs/runbooks"))
     )

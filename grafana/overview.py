@@ -1,4 +1,4 @@
-"""Everything at a glance: is anything wrong, and in which group."""
+"""Dashboard of all groups: whether anything is wrong, and in which group."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _G = 'group=~"$group"'
 
 
 def overview() -> Dashboard:
-    """The dashboard to begin with."""
+    """The dashboard to start with."""
     return framed(
         "redelivery-overview",
         "Redelivery / Overview",
-        "All consumer groups that use kafka-redelivery. What is red is explained by its runbook.",
+        "All consumer groups that use kafka-redelivery. Each red panel links to its runbook.",
         [GROUPS],
-        [Section("Is anything wrong?", _wrong()), Section("What happens", _flow()), Section("Processes", _processes())],
+        [Section("Is anything wrong?", _wrong()), Section("Flow", _flow()), Section("Processes", _processes())],
     )
 
 
@@ -25,14 +25,14 @@ def _wrong() -> list[Panel]:
     return [
         figure(
             "Alerts firing",
-            "Alerts of deploy/prometheus/rules that fire now. Open the alert: it leads to its runbook.",
+            "Alerts of deploy/prometheus/rules that fire now. Each alert links to its runbook.",
             "none",
             Query('count(ALERTS{alertname=~"Redelivery.*", alertstate="firing"}) or vector(0)'),
             levels=ANY_IS_BAD,
         ),
         figure(
             "Partitions without an owner",
-            "Nobody reads them. During a start or a rebalance that is normal for seconds, not for minutes.",
+            "No process reads them. Normal for seconds during a start or rebalance, not for minutes.",
             "none",
             Query(f"sum(max by (group, topic) (redelivery_unowned_partitions{{{_G}}}))"),
             levels=ANY_IS_BAD,
@@ -40,7 +40,7 @@ def _wrong() -> list[Panel]:
         ),
         figure(
             "Halted partitions",
-            "Not read until a restart, to protect data: the broker refuses even a dead letter. See the worker's log.",
+            "Not read until assigned again: the broker has refused a dead letter. See the worker's log.",
             "none",
             Query(f"sum(redelivery_halted_partitions{{{_G}}})"),
             levels=ANY_IS_BAD,
@@ -48,7 +48,7 @@ def _wrong() -> list[Panel]:
         ),
         figure(
             "Overdue in the tiers",
-            "How long ago the oldest record should have left its tier. More than seconds: a scheduler is stuck.",
+            "Time since the oldest record should have left its tier. More than seconds: a scheduler is stuck.",
             "s",
             Query(
                 f"clamp_min(max(timestamp(redelivery_pending_oldest_timestamp_seconds{{{_G}}}) - "
@@ -56,11 +56,11 @@ def _wrong() -> list[Panel]:
             ),
             levels=Levels(5, 30),
             runbook="RedeliverySchedulerStalled",
-            none="nothing waits",
+            none="none",
         ),
         figure(
             "Dead letters kept",
-            "Records that nobody has processed. Look at why on the dashboard Dead letters.",
+            "Records that were not processed. The dashboard Dead letters shows the reasons.",
             "short",
             Query(f"sum(redelivery_dead_letter_depth{{{_G}}})"),
             levels=Levels(warning=1),
@@ -68,8 +68,8 @@ def _wrong() -> list[Panel]:
             none="0",
         ),
         figure(
-            "Until the first one is deleted",
-            "Then retention may delete a dead letter that has not expired by itself. Decide about it before.",
+            "Time until first deletion",
+            "Retention may then delete a dead letter that has not expired. Handle it before.",
             "s",
             Query(f"min(redelivery_dead_letter_deletion_timestamp_seconds{{{_G}}}) - time()"),
             levels=Levels(7 * 86_400, 86_400, reverse=True),
@@ -83,7 +83,7 @@ def _flow() -> list[Panel]:
     return [
         graph(
             "Deliveries by outcome",
-            "What workers finish in a second. Mostly retried: look at the group's handler and what it calls.",
+            "Per second. Mostly retried: look at the group's handler and the services it calls.",
             "ops",
             Query(f"sum by (outcome) (rate(redelivery_deliveries_total{{{_G}}}[$__rate_interval]))", "{{outcome}}"),
             stacked=True,
@@ -91,7 +91,7 @@ def _flow() -> list[Panel]:
         ),
         graph(
             "Dead letters by reason",
-            "Each is a record that was not processed. The reason says where to look: see the runbook.",
+            "Records that were not processed. The runbook explains each reason.",
             "ops",
             Query(
                 f"sum by (group, reason) (rate(redelivery_dead_letters_total{{{_G}}}[$__rate_interval]))",
@@ -102,29 +102,29 @@ def _flow() -> list[Panel]:
         ),
         graph(
             "Lag",
-            "Records not finished, by group and topic. Growing for long: more workers, more slots, a faster handler.",
+            "Unfinished records by group and topic. Growing for long: add workers or slots, or speed up the handler.",
             "short",
             Query(f"sum by (group, topic) (redelivery_lag{{{_G}}})", "{{group}} {{topic}}"),
             runbook="RedeliveryLagGrowing",
         ),
         graph(
-            "Waiting for their redelivery",
-            "Records in the tiers. A hump after a failure is what they are for; a wall that stays is a scheduler's.",
+            "Waiting for redelivery",
+            "Records in the tiers. A peak after failures is normal. If it stays, look at the scheduler.",
             "short",
             Query(f"sum by (group, tier) (redelivery_pending{{{_G}}})", "{{tier}}"),
             stacked=True,
             runbook="RedeliverySchedulerStalled",
         ),
         graph(
-            "Redeliveries a second",
-            "By group. A jump in all groups: something that all of them call is down.",
+            "Redeliveries per second",
+            "By group. A jump in all groups: a shared dependency is down.",
             "ops",
             Query(f"sum by (group) (rate(redelivery_redeliveries_total{{{_G}}}[$__rate_interval]))", "{{group}}"),
             runbook="RedeliveryStorm",
         ),
         graph(
             "Lateness of redeliveries, 99 %",
-            "From due until handed to the handler. The scheduler's part of it is on its own dashboard.",
+            "From the due time until the handler is called. The dashboard Scheduler shows the scheduler's part.",
             "s",
             Query(
                 "histogram_quantile(0.99, sum by (group, le) "
@@ -141,7 +141,7 @@ def _processes() -> list[Panel]:
     return [
         graph(
             "Processes",
-            "Workers and schedulers that are scraped. Fewer than there should be: look at the orchestrator.",
+            "Scraped workers, schedulers and queries. Fewer than expected: look at the orchestrator.",
             "none",
             Query(f"count by (group, role) (redelivery_build_info{{{_G}}})", "{{group}} {{role}}"),
             runbook="RedeliveryTargetDown",
@@ -149,7 +149,7 @@ def _processes() -> list[Panel]:
         ),
         graph(
             "Partitions owned",
-            "By process. All on one of several: it has just joined, or the others do not take part.",
+            "By process. All on one of several: the others have just joined, or are not members.",
             "none",
             Query(f"sum by (role, instance) (redelivery_assigned_partitions{{{_G}}})", "{{role}} {{instance}}"),
             runbook="RedeliveryPartitionUnowned",
@@ -157,7 +157,7 @@ def _processes() -> list[Panel]:
         ),
         listing(
             "Versions and names",
-            "exported_instance is the configured name; two processes of a role must not share one (RedeliveryFenced).",
+            "exported_instance is the configured name. Two processes of a role must not share one (RedeliveryFenced).",
             Query(f"redelivery_build_info{{{_G}}}"),
             width=ROW // 3,
         ),

@@ -1,4 +1,4 @@
-"""The few kinds of panels that the dashboards are made of."""
+"""The kinds of panels of the dashboards."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ Panel = timeseries.Panel | stat.Panel | table.Panel
 
 
 class Query(NamedTuple):
-    """One expression and what its series are called."""
+    """One expression and the name of its series."""
 
     expr: str
     legend: str = ""
 
 
 class Levels(NamedTuple):
-    """From which value on a figure is yellow, and red; ``None`` = never. Reversed: below which."""
+    """Value from which a panel is yellow and red; ``None`` = never. With ``reverse``: below which."""
 
     warning: float | None = None
     critical: float | None = None
     reverse: bool = False
 
     def config(self) -> dashboard.ThresholdsConfig:
-        """As Grafana has them: ascending, each colour from its value on."""
+        """Grafana's thresholds: ascending, each colour from its value on."""
         if self.reverse:
             steps = [(None, "red"), (self.critical, "yellow"), (self.warning, "green")]
         else:
@@ -72,13 +72,13 @@ def graph(
     """Curves over time.
 
     Args:
-        title: what is seen.
+        title: what the panel shows.
         description: what it means, and what to do about it.
         unit: Grafana's name of the unit.
         queries: the curves.
         levels: drawn as lines.
-        stacked: whether the curves are parts of a whole.
-        runbook: the alert whose page helps.
+        stacked: whether the curves add up.
+        runbook: the alert whose page is linked.
         width: of :data:`ROW` columns.
     """
     legend = (
@@ -125,7 +125,7 @@ def figure(
     width: int = 4,
     none: str | None = None,
 ) -> Panel:
-    """The last value, large; arguments as of :func:`graph`. ``none`` is shown where there is no value."""
+    """The last value, large. Arguments as in :func:`graph`; ``none`` is shown if there is no value."""
     panel = (
         stat.Panel()
         .title(title)
@@ -145,7 +145,7 @@ def figure(
 
 
 def listing(title: str, description: str, query: Query, *, width: int = ROW // 2) -> Panel:
-    """The series as they are now, a line each with their labels."""
+    """The current series as a table, one row each with its labels."""
     target = Dataquery().expr(query.expr).instant().format(PromQueryFormat.TABLE).ref_id("A")
     return (
         table.Panel()

@@ -1,4 +1,4 @@
-"""The delay scheduler: whether what waits leaves in time."""
+"""Dashboard of the scheduler: whether retry records leave their tiers in time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def scheduler() -> Dashboard:
     return framed(
         "redelivery-scheduler",
         "Redelivery / Scheduler",
-        "What waits in the tiers of one group, and whether it leaves in time.",
+        "Retry records in the tiers of one group, and whether they are released in time.",
         [GROUP, TIER],
-        [Section("What waits", _waiting()), Section("What leaves", _leaving()), Section("The process", _process())],
+        [Section("Waiting", _waiting()), Section("Released", _leaving()), Section("Processes", _process())],
     )
 
 
@@ -27,7 +27,7 @@ def _waiting() -> list[Panel]:
     return [
         graph(
             "Waiting by tier",
-            "Records in each tier. It falls when they are due; a wall that stays means that nothing is released.",
+            "Records in each tier. The number falls when they are due. If it stays, nothing is released.",
             "short",
             Query(f"sum by (tier) (redelivery_pending{{{_T}}})", "{{tier}}"),
             stacked=True,
@@ -36,7 +36,7 @@ def _waiting() -> list[Panel]:
         ),
         graph(
             "Age of the oldest",
-            "How long the oldest record of each tier waits; never longer than the tier's delay.",
+            "Age of the oldest record of each tier; at most the tier's delay.",
             "s",
             Query(
                 f"time() - min by (tier) (redelivery_pending_oldest_timestamp_seconds{{{_T}}})",
@@ -46,7 +46,7 @@ def _waiting() -> list[Panel]:
         ),
         graph(
             "Overdue",
-            "How long ago the oldest record should have left. More than seconds: stuck, or clocks that differ.",
+            "Time since the oldest record should have left. More than seconds: stuck, or clocks differ.",
             "s",
             Query(
                 f"clamp_min(max by (tier) (timestamp(redelivery_pending_oldest_timestamp_seconds{{{_T}}}) - "
@@ -63,16 +63,16 @@ def _waiting() -> list[Panel]:
 def _leaving() -> list[Panel]:
     return [
         graph(
-            "Released a second",
-            "Records that became ready, and those that went on to a lower tier.",
+            "Released per second",
+            "Records moved to the ready topic, and those moved to a shorter tier.",
             "ops",
             Query(f"sum(rate(redelivery_release_lateness_seconds_count{{{_G}}}[$__rate_interval]))", "ready"),
-            Query(f"sum(rate(redelivery_tier_moves_total{{{_G}}}[$__rate_interval]))", "lower tier"),
+            Query(f"sum(rate(redelivery_tier_moves_total{{{_G}}}[$__rate_interval]))", "shorter tier"),
             width=8,
         ),
         graph(
             "Lateness of the release",
-            "From due until its release was committed. Milliseconds are normal; more: Kafka or the processor is slow.",
+            "From the due time until the release is committed. More than milliseconds: Kafka or the CPU is slow.",
             "s",
             *quantiles("redelivery_release_lateness_seconds", _G),
             levels=Levels(0.5, 5),
@@ -81,7 +81,7 @@ def _leaving() -> list[Panel]:
         ),
         graph(
             "Time of a write",
-            "One transaction of the scheduler, as far as it delays what is due.",
+            "One transaction of the scheduler, as far as it delays due records.",
             "s",
             *quantiles("redelivery_commit_seconds", _G),
             levels=Levels(1, 10),
@@ -90,7 +90,7 @@ def _leaving() -> list[Panel]:
         ),
         graph(
             "Could not be released",
-            "Dead-lettered by the scheduler: the ready topic is gone, the record is too large, the origin unknown.",
+            "Dead-lettered by the scheduler: no ready topic, the record is too large, or its origin is unknown.",
             "ops",
             Query(
                 f"sum by (topic, reason) (rate(redelivery_dead_letters_total{{{_G}}}[$__rate_interval]))",
@@ -100,7 +100,7 @@ def _leaving() -> list[Panel]:
         ),
         graph(
             "Clock faults",
-            "Records due later than their tier allows. A machine's clock is wrong: mend it.",
+            "Records due later than their tier allows. A machine's clock is wrong: correct it.",
             "none",
             Query(f"sum(increase(redelivery_clock_faults_total{{{_G}}}[$__rate_interval]))", "clock faults"),
             levels=ANY_IS_BAD,
@@ -113,7 +113,7 @@ def _process() -> list[Panel]:
     return [
         figure(
             "Schedulers",
-            "At least one; two cover for each other.",
+            "At least one; two replace each other.",
             "none",
             Query(f"count(redelivery_build_info{{{_G}}})"),
             levels=Levels(2, 1, reverse=True),
@@ -121,8 +121,8 @@ def _process() -> list[Panel]:
             none="none",
         ),
         figure(
-            "Silence",
-            "How long ago the quietest scheduler told how it stands. A minute or more: it hangs.",
+            "Last report",
+            "Time since the last report of the polling thread, longest scheduler. A minute or more: it hangs.",
             "s",
             Query(f"max(time() - redelivery_alive_timestamp_seconds{{{_G}}})"),
             levels=Levels(60, 120),
@@ -130,25 +130,25 @@ def _process() -> list[Panel]:
         ),
         figure(
             "Early",
-            "Released before they were due, in the range shown. Must be 0: else clocks differ.",
+            "Released before they were due, in the range shown. Must be 0; otherwise clocks differ.",
             "none",
             Query(f"sum(increase(redelivery_early_total{{{_G}}}[$__range]))"),
             levels=ANY_IS_BAD,
             runbook="RedeliveryEarly",
         ),
         graph(
-            "Partitions of tiers owned",
-            "By scheduler. One with all of them among several: the others do not take part.",
+            "Tier partitions owned",
+            "By scheduler. All on one of several: the others are not members of the group.",
             "none",
             Query(f"sum by (instance) (redelivery_assigned_partitions{{{_G}}})", "{{instance}}"),
             runbook="RedeliveryPartitionUnowned",
             width=6,
         ),
         graph(
-            "Writes undone, rebalances",
-            "Both cost time, neither loses anything. Often: Kafka is not well, or schedulers come and go.",
+            "Aborted writes, rebalances",
+            "Both cost time; nothing is lost. Many: Kafka is not healthy, or schedulers restart repeatedly.",
             "none",
-            Query(f"sum(increase(redelivery_commits_undone_total{{{_G}}}[$__rate_interval]))", "undone"),
+            Query(f"sum(increase(redelivery_commits_undone_total{{{_G}}}[$__rate_interval]))", "aborted"),
             Query(f"sum(increase(redelivery_rebalances_total{{{_G}}}[$__rate_interval]))", "rebalances"),
             runbook="RedeliveryWritesUndone",
             width=6,

@@ -1,4 +1,4 @@
-"""A streaming query on Spark: what its micro-batches do, and whether they keep up."""
+"""Dashboard of a streaming query on Spark: its micro-batches, and whether it keeps up."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def stream() -> Dashboard:
     return framed(
         "redelivery-stream",
         "Redelivery / Streaming query",
-        "One query on Spark. What it retries is released by the same scheduler as workers' retries.",
+        "One query on Spark. The group's scheduler releases its retry records, as for workers.",
         [_STREAMING],
         [
             Section("Does it keep up?", _pace()),
             Section("Micro-batches", _micro_batches()),
             Section("Outcomes", _outcomes()),
-            Section("Time of records", _time()),
+            Section("Times", _time()),
         ],
     )
 
@@ -32,7 +32,7 @@ def _pace() -> list[Panel]:
     return [
         figure(
             "Without progress",
-            "For how long it has been at one micro-batch. Minutes: that is too large for the handler, or hangs.",
+            "Time in the current micro-batch. Minutes: it is too large for the handler, or hangs.",
             "s",
             Query(f"max(time() - redelivery_query_progress_timestamp_seconds{{{_G}}})"),
             levels=Levels(120, 600),
@@ -40,7 +40,7 @@ def _pace() -> list[Panel]:
         ),
         figure(
             "Time spent in micro-batches",
-            "100 %: it never rests, and lag grows if more comes. Allow larger ones, or give it more cores.",
+            "100 %: no spare time. If lag grows, raise maxOffsetsPerTrigger or give the query more cores.",
             "percentunit",
             Query(f"sum(rate(redelivery_micro_batch_seconds_sum{{{_G}}}[$__rate_interval]))"),
             levels=Levels(warning=0.9),
@@ -48,14 +48,14 @@ def _pace() -> list[Panel]:
         ),
         figure(
             "Not finished",
-            "Records of source and ready topic, measured at the end of their partitions.",
+            "Unfinished records of source and ready topic, measured at the end of their partitions.",
             "short",
             Query(f"sum(redelivery_lag{{{_G}}})"),
             runbook="RedeliveryLagGrowing",
         ),
         figure(
             "Halts",
-            "Times that it ended to protect data, in the range shown. Its log says why.",
+            "Times that the query ended to protect data, in the range shown. Its log names the reason.",
             "none",
             Query(f"sum(increase(redelivery_halts_total{{{_G}}}[$__range]))"),
             levels=ANY_IS_BAD,
@@ -63,15 +63,15 @@ def _pace() -> list[Panel]:
         ),
         figure(
             "Restarts",
-            "Of the driver, in the range shown. Each costs the start of a Spark session and a replayed micro-batch.",
+            "Starts of the driver, in the range shown. Each costs a new Spark session and a replayed micro-batch.",
             "none",
             Query(f"sum(changes(redelivery_started_timestamp_seconds{{{_G}}}[$__range]))"),
             levels=Levels(1, 3),
             runbook="RedeliveryRestarting",
         ),
         figure(
-            "Silence",
-            "How long ago the driver told how it stands. A minute or more: the driver itself hangs.",
+            "Last report",
+            "Time since the last report of the driver. A minute or more: the driver hangs.",
             "s",
             Query(f"max(time() - redelivery_alive_timestamp_seconds{{{_G}}})"),
             levels=Levels(60, 120),
@@ -84,7 +84,7 @@ def _micro_batches() -> list[Panel]:
     return [
         graph(
             "Time of a micro-batch",
-            "From trigger to end. A redelivery may have to wait for so long, beside its delay.",
+            "From trigger to end. A redelivery may wait this long in addition to its delay.",
             "s",
             *quantiles("redelivery_micro_batch_seconds", _G),
             levels=Levels(120, 600),
@@ -93,21 +93,21 @@ def _micro_batches() -> list[Panel]:
         ),
         graph(
             "Records of a micro-batch",
-            "Always at pipeline.maxOffsetsPerTrigger: there is more to read than it may take at once.",
+            "Always at pipeline.maxOffsetsPerTrigger: there is more to read than one micro-batch may take.",
             "short",
             *quantiles("redelivery_micro_batch_records", _G),
             width=8,
         ),
         graph(
-            "Micro-batches a minute",
-            "Many with few records: a longer pipeline.trigger costs less. None: see the time without progress.",
+            "Micro-batches per minute",
+            "Many with few records: a longer pipeline.trigger costs less. None: see Without progress.",
             "none",
             Query(f"60 * sum(rate(redelivery_micro_batch_seconds_count{{{_G}}}[$__rate_interval]))", "micro-batches"),
             width=8,
         ),
         graph(
-            "Left for later ones",
-            "Offsets that the last micro-batch knew of and did not read, by topic. Growing: it falls behind.",
+            "Left for later micro-batches",
+            "Known offsets that the last micro-batch did not read, by topic. Growing: the query falls behind.",
             "short",
             Query(f"sum by (topic) (redelivery_behind_latest_offsets{{{_G}}})", "{{topic}}"),
             runbook="RedeliveryLagGrowing",
@@ -115,15 +115,15 @@ def _micro_batches() -> list[Panel]:
         ),
         graph(
             "Lag by topic",
-            "Records not finished, source and ready topic. It reaches zero when all is done.",
+            "Unfinished records of source and ready topic. Zero when all is done.",
             "short",
             Query(f"sum by (topic) (redelivery_lag{{{_G}}})", "{{topic}}"),
             runbook="RedeliveryLagGrowing",
             width=8,
         ),
         graph(
-            "Records a second",
-            "What micro-batches read, redeliveries included.",
+            "Records per second",
+            "Records read by micro-batches, including redeliveries.",
             "ops",
             Query(f"sum(rate(redelivery_micro_batch_records_sum{{{_G}}}[$__rate_interval]))", "read"),
             width=8,
@@ -135,7 +135,7 @@ def _outcomes() -> list[Panel]:
     return [
         graph(
             "Deliveries by outcome",
-            "acked: at once; recovered: after a redelivery; retried: comes again; dead_lettered, discarded: given up.",
+            "acked: at the first delivery; recovered: at a redelivery; dead_lettered, discarded: failed for good.",
             "ops",
             Query(f"sum by (outcome) (rate(redelivery_deliveries_total{{{_G}}}[$__rate_interval]))", "{{outcome}}"),
             stacked=True,
@@ -144,7 +144,7 @@ def _outcomes() -> list[Panel]:
         ),
         graph(
             "Dead letters by reason",
-            "rejected and redeliveries_exceeded are the handler's, undecodable the producer's, expired came late.",
+            "rejected, redeliveries_exceeded: the handler failed. undecodable: the producer. expired: too late.",
             "ops",
             Query(
                 f"sum by (topic, reason) (rate(redelivery_dead_letters_total{{{_G}}}[$__rate_interval]))",
@@ -156,7 +156,7 @@ def _outcomes() -> list[Panel]:
         ),
         graph(
             "Failures by attempt",
-            "At which attempt records fail and are delivered again; the last failure is a dead letter.",
+            "Failed attempts that were followed by a redelivery. The last attempt becomes a dead letter.",
             "ops",
             Query(
                 f"sum by (attempt) (rate(redelivery_redeliveries_total{{{_G}}}[$__rate_interval]))",
@@ -173,14 +173,14 @@ def _time() -> list[Panel]:
     return [
         graph(
             "Time in the handler",
-            "Of one call. If it grew with the time of a micro-batch, what the handler calls has become slow.",
+            "Duration of one call. If it grew with the micro-batches, a service that the handler calls is slow.",
             "s",
             *quantiles("redelivery_handler_seconds", _G),
             width=8,
         ),
         graph(
             "Time of a write",
-            "One task's copies, outputs and offsets, in one transaction. Seconds: Kafka is slow.",
+            "One transaction of a task: produced records and offsets. Seconds: Kafka is slow.",
             "s",
             *quantiles("redelivery_commit_seconds", _G),
             levels=Levels(1, 10),
@@ -189,7 +189,7 @@ def _time() -> list[Panel]:
         ),
         graph(
             "Lateness of redeliveries",
-            "From due until handed to the handler: on Spark the wait for the next micro-batch and for its turn in it.",
+            "From the due time until the handler is called, including the wait for the next micro-batch.",
             "s",
             *quantiles("redelivery_delivery_lateness_seconds", _G),
             width=8,

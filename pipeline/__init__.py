@@ -1,1 +1,1 @@
-"""What runs on Spark: the streaming query, and the jobs over the dead letters."""
+"""Jobs that run on Spark: the streaming query, and archive, report and audit."""

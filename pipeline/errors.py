@@ -1,29 +1,135 @@
-"""What the jobs on Spark can end in."""
+"""Errors of the jobs that run on Spark, and the readable part of Spark's own error messages."""
 
 from __future__ import annotations
 
+from typing import ClassVar, Final
+
+from kafka_redelivery.topology import exit_codes
+
 
 class PipelineError(Exception):
-    """Root of everything this package raises."""
+    """Base class of the errors of this package."""
+
+    exit_code: ClassVar[int] = exit_codes.FAILED
 
 
 class SparkUnavailableError(PipelineError):
-    """Spark cannot be started. Raised at start only; the message names what is missing and the mend."""
+    """Spark cannot be started. Raised at start; the message names what is missing and how to install it."""
+
+    exit_code = exit_codes.CONFIGURATION
 
 
 class KafkaOptionError(PipelineError):
-    """A client setting cannot be said to Spark. Raised at start only."""
+    """A Kafka client setting has no equivalent for Spark. Raised at start.
 
-    def __init__(self, name: str, problem: str, mend: str) -> None:
-        super().__init__(f"kafka.{name}: {problem}; {mend}")
+    Args:
+        name: the setting, without the prefix ``kafka.``.
+        problem: what is wrong with it.
+        fix: what to change.
+    """
+
+    exit_code = exit_codes.CONFIGURATION
+
+    def __init__(self, name: str, problem: str, fix: str) -> None:
+        super().__init__(f"kafka.{name}: {problem}; {fix}")
         self.name = name
         self.problem = problem
-        self.mend = mend
+        self.fix = fix
 
 
 class StreamRefusedError(PipelineError):
-    """The streaming query cannot be started like this. Raised at start only; names the place and the mend."""
+    """The streaming query cannot start with this configuration or state. The message says where and how to fix it."""
+
+    exit_code = exit_codes.CONFIGURATION
 
 
 class StreamHaltedError(PipelineError):
-    """The streaming query stopped to protect data; nothing is committed past what it could not settle."""
+    """The streaming query stopped to protect data. It committed no offset past a record without an outcome."""
+
+    exit_code = exit_codes.HALTED
+
+
+class QueryFailedError(PipelineError):
+    """A Spark query failed. What it has written stays valid; the next run continues from there."""
+
+
+class CheckpointError(PipelineError):
+    """The checkpoint of an earlier run cannot be read.
+
+    Args:
+        location: the file.
+        problem: why it cannot be read.
+    """
+
+    def __init__(self, location: str, problem: str) -> None:
+        super().__init__(
+            f"{location} cannot be read: {problem}; restore it, or start a new table: without its checkpoint, a run "
+            "would archive all dead letters again"
+        )
+        self.location = location
+
+
+class LettersRemovedError(PipelineError):
+    """Kafka removed dead letters before they were archived.
+
+    Args:
+        locations: the offset ranges, as ``topic-partition@first..last``.
+    """
+
+    def __init__(self, locations: list[str]) -> None:
+        super().__init__(
+            f"removed from Kafka before they were archived: {'; '.join(locations)}. The scheduler removes expired dead "
+            "letters, the topic's retention removes others. Archive more often than that; to continue without them, "
+            "run once with --skip-removed"
+        )
+        self.locations = locations
+
+
+class TableFormatError(PipelineError):
+    """The table does not exist or has another format. The message says how to fix it."""
+
+    exit_code = exit_codes.CONFIGURATION
+
+
+class TableLogError(PipelineError):
+    """The log of a table is not one that ``redelivery pipeline archive`` writes.
+
+    Args:
+        location: the file.
+        problem: what is different.
+    """
+
+    def __init__(self, location: str, problem: str) -> None:
+        super().__init__(
+            f"{location} {problem}: another program has written to the table; run without --compact, or copy the table "
+            "with Spark and archive into the copy"
+        )
+        self.location = location
+
+
+class CompactionError(PipelineError):
+    """Compaction failed and left the table unchanged."""
+
+
+_PACKAGE: Final = "kafka_redelivery."
+_WITHOUT_CAUSE: Final = "An error occurred while calling"
+_STACK: Final = ("\tat ", "JVM stacktrace")
+
+
+def first_line(error: BaseException) -> str:
+    """Return the line of a Spark error that names the cause, cut to 500 characters.
+
+    Spark's message contains the stack of every process that the error passed through. The last line that names an
+    exception of this library wins; otherwise it is the first line that says something.
+    """
+    lines = [line.strip(": ") for line in str(error).splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_WITHOUT_CAUSE)]
+    own = [line for line in lines if line.startswith(_PACKAGE)]
+    if own:
+        return own[-1][:500]
+    return (lines or [type(error).__name__])[0][:500]
+
+
+def without_stack(error: BaseException) -> str:
+    """Return the message of a Spark error without the JVM's stack, cut to 2,000 characters."""
+    return "\n".join(line for line in str(error).splitlines() if not line.startswith(_STACK))[:2000]

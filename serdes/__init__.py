@@ -1,1 +1,1 @@
-"""Codecs between bytes on a topic and values in Python, the schemas they need, and the envelope of a dead letter."""
+"""Codecs between the bytes of records and Python values, their schemas, and the envelope of a dead letter."""

@@ -1,4 +1,4 @@
-"""Avro in the wire format of the schema registries: a zero byte, four bytes of schema id, the value in binary."""
+"""Avro in the wire format of schema registries: a zero byte, four bytes of schema id, and the binary value."""
 
 from __future__ import annotations
 
@@ -12,23 +12,30 @@ from typing import Any, cast
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.types import Schema
 
-from serdes.avro_schema import AvroSchema, JsonSchema
-from serdes.avro_shape import Shape
-from serdes.avro_walks import ShapeError
-from serdes.errors import DecodeCode, DecodeError, EncodeCode, EncodeError, SchemaError, UnknownSchemaError
-from serdes.schemas import SchemaSource
+from kafka_redelivery.serdes.avro_scanners import ShapeError
+from kafka_redelivery.serdes.avro_schema import AvroSchema, JsonSchema
+from kafka_redelivery.serdes.avro_shape import Shape
+from kafka_redelivery.serdes.errors import (
+    DecodeCode,
+    DecodeError,
+    EncodeCode,
+    EncodeError,
+    SchemaError,
+    UnknownSchemaError,
+)
+from kafka_redelivery.serdes.schemas import SchemaSource
 
 _MAGIC = 0
 _HEADER = struct.Struct(">BI")
 _REASON_CHARS = 300
-"""fastavro quotes whole schemas in its errors; a dead letter's cause has no room for them."""
+"""The maximum length of an error text. fastavro quotes whole schemas, which a dead letter's cause cannot hold."""
 
 
 class AvroCodec:
-    """Records in Avro, each with the id of the schema it was written with.
+    """Codec for Avro records, each with the id of the schema that it was written with.
 
-    Values are what fastavro makes of Avro: a dict for a record, ``datetime`` and ``Decimal`` for the logical types.
-    A value to write has exactly the fields of the write schema; only those with a default may be left out.
+    Values are those of fastavro: a dict for a record, ``datetime`` and ``Decimal`` for logical types. A value to encode
+    must have exactly the fields of the write schema; fields with a default may be missing.
     """
 
     name = "avro"
@@ -41,15 +48,15 @@ class AvroCodec:
         write_id: int | None = None,
         subject: str | None = None,
     ) -> None:
-        """Build the codec; the source is asked when a record needs it.
+        """Create the codec. Schemas are looked up when a record needs them.
 
         Args:
-            source: where the schemas of the ids come from.
+            source: provides the schema of each id.
             reader: the application's own schema, into which decoded values are resolved; None leaves them as written.
-                A field only this schema has gets its default as it stands in the schema's JSON.
+                A field that only this schema has gets its default, as written in the JSON of the schema.
             write_id: encode with the schema of this id.
-            subject: encode with ``reader`` under the id it has in this subject; used if there is no ``write_id``.
-                With neither, the codec only decodes.
+            subject: without ``write_id``, encode with ``reader`` and the id that it has in this subject. With neither,
+                the codec only decodes.
         """
         self._source = source
         self._reader = reader
@@ -58,12 +65,13 @@ class AvroCodec:
         self._reading: dict[int, _Reading] = {}
         self._writing: _Writing | None = None
 
-    def decode(self, data: bytes | None) -> Any:  # noqa: ANN401 - the schema tells the type
-        """Return the value, resolved into the reader schema if there is one.
+    def decode(self, data: bytes | None) -> Any:  # noqa: ANN401 - the type depends on the schema
+        """Decode the value, and resolve it into the reader schema if there is one.
 
         Raises:
-            DecodeError: no record of the wire format, no usable schema under its id, or no value of that schema.
-            SchemaSourceUnavailable: the schema could not be had.
+            DecodeError: the bytes are not in the wire format or not a value of their schema, or the schema of their id
+                is missing or unusable.
+            SchemaSourceUnavailable: the schema cannot be looked up at present.
         """
         if data is None:
             return None
@@ -81,17 +89,17 @@ class AvroCodec:
         except UnicodeDecodeError as error:
             raise DecodeError(self.name, DecodeCode.NOT_UTF8, _reason(error), schema_id) from error
         except MemoryError:
-            # The shape bounds what the bytes can ask for, so memory is short on its own account: no fault of theirs.
+            # The shape limits the memory that the bytes can need, so the shortage has another cause.
             raise
-        except Exception as error:  # a logical type's own checks and the resolution into the reader raise anything
+        except Exception as error:  # logical types and the resolution into the reader raise any error
             raise DecodeError(self.name, DecodeCode.AVRO_MISMATCH, _reason(error), schema_id) from error
 
     def encode(self, value: object) -> bytes | None:
-        """Return the record of the value.
+        """Encode the value.
 
         Raises:
-            EncodeError: the value does not fit the write schema, or there is no usable one.
-            SchemaSourceUnavailable: the write schema or its id could not be had.
+            EncodeError: the value does not fit the write schema, or there is no usable write schema.
+            SchemaSourceUnavailable: the write schema or its id cannot be looked up at present.
         """
         if value is None:
             return None
@@ -102,13 +110,13 @@ class AvroCodec:
             return writing.record_of(value)
         except MemoryError:
             raise
-        except Exception as error:  # whatever the value's own class does, besides all that fastavro raises
+        except Exception as error:  # fastavro raises many errors, and the value's own class any other
             raise EncodeError(self.name, EncodeCode.AVRO_MISMATCH, _reason(error), writing.schema_id) from error
 
     def _bad_header(self, data: bytes) -> DecodeError:
         if data and data[0] != _MAGIC:
-            return DecodeError(self.name, DecodeCode.BAD_MAGIC, f"starts with the byte {data[0]}, not with {_MAGIC}")
-        return DecodeError(self.name, DecodeCode.TRUNCATED, f"{len(data)} bytes, {_HEADER.size} are the header alone")
+            return DecodeError(self.name, DecodeCode.BAD_MAGIC, f"starts with the byte {data[0]} instead of {_MAGIC}")
+        return DecodeError(self.name, DecodeCode.TRUNCATED, f"{len(data)} bytes, but the header has {_HEADER.size}")
 
     def _prepare_reading(self, schema_id: int) -> _Reading:
         try:
@@ -137,16 +145,16 @@ class AvroCodec:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What is needed to decode the records of one schema id."""
+    """Decodes the records of one schema id."""
 
     shape: Shape
     writer: Schema
     reader: Schema | None
     shares_defaults: bool
-    """fastavro hands out a default of the reader as the very object in the schema, for the next record to find."""
+    """Whether defaults must be copied: fastavro returns the mutable object of the schema itself."""
 
-    def value_in(self, data: bytes) -> Any:  # noqa: ANN401 - the schema tells the type
-        stream = BytesIO(data)  # shares the bytes, and seeking spares the copy that slicing would make
+    def value_in(self, data: bytes) -> Any:  # noqa: ANN401 - the type depends on the schema
+        stream = BytesIO(data)  # shares the bytes; a slice would copy them
         stream.seek(_HEADER.size)
         value = schemaless_reader(stream, self.writer, self.reader)
         return deepcopy(value) if self.shares_defaults else value
@@ -154,7 +162,7 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """What is needed to encode with one schema."""
+    """Encodes values with one schema."""
 
     schema_id: int
     header: bytes
@@ -163,12 +171,12 @@ class _Writing:
 
     def record_of(self, value: object) -> bytes:
         if self.shape.recursive:
-            _must_end(value)
+            _check_nesting(value)
         stream = BytesIO()
         stream.write(self.header)
         schemaless_writer(stream, self.schema, cast("Any", value), strict_allow_default=True)
         data = stream.getvalue()
-        # fastavro writes an int of 40 bits without a word; what is written here can also be read.
+        # fastavro writes an int of 40 bits without an error; this makes sure that the record can be read.
         self.shape.check(data, len(self.header))
         return data
 
@@ -201,11 +209,11 @@ def _has_container_default(schema: JsonSchema | None) -> bool:
     )
 
 
-def _must_end(value: object) -> None:
-    """Raise ``RecursionError`` for a value nested without end, before fastavro overflows the C stack over it."""
+def _check_nesting(value: object) -> None:
+    """Raise ``RecursionError`` for an endlessly nested value, before fastavro overflows the C stack."""
     if isinstance(value, Mapping):
         for inner in value.values():
-            _must_end(inner)
+            _check_nesting(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
-            _must_end(inner)
+            _check_nesting(inner)

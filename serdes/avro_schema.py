@@ -1,4 +1,4 @@
-"""An Avro schema made ready once: parsed, self-contained, with the shape of its bytes."""
+"""Avro schemas: parsed once, self-contained, with the shape of their bytes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 
 from fastavro.schema import parse_schema, to_parsing_canonical_form
 
-from serdes.avro_shape import Shape
-from serdes.errors import SchemaError
+from kafka_redelivery.serdes.avro_shape import Shape
+from kafka_redelivery.serdes.errors import SchemaError
 
 JsonSchema: TypeAlias = dict[str, Any] | list[Any] | str
-"""A schema as JSON has it: an object, a union or the name of a type."""
+"""A schema in JSON: an object, a union or the name of a type."""
 
 Definitions: TypeAlias = Callable[[str], JsonSchema | None]
-"""Finds the schema whose outermost type has the full name, or None if there is none."""
+"""Returns the schema whose outermost type has the full name; None if there is none."""
 
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAMED = ("record", "error", "enum", "fixed")
@@ -25,52 +25,52 @@ _NAMED = ("record", "error", "enum", "fixed")
 
 @dataclass(frozen=True, eq=False)
 class AvroSchema:
-    """A schema that was found usable. Made by :func:`schema_of`; nothing in it may be changed."""
+    """A usable schema, created by :func:`schema_of`. Do not modify its contents."""
 
     name: str
-    """Full name of the outermost type; its kind (``union``, ``array``, ``string``) where it has none."""
+    """The full name of the outermost type, or its kind (``union``, ``array``, ``string``) if it has no name."""
 
     definition: JsonSchema
-    """The schema as JSON, every named type written out where it is first used."""
+    """The schema as JSON, with every named type defined where it is first used."""
 
     canonical: str
-    """Avro's parsing canonical form: what two schemas share if they write the same bytes."""
+    """Avro's parsing canonical form; two schemas with the same form write the same bytes."""
 
     shape: Shape
-    """Checks bytes written with this schema."""
+    """The check of bytes that were written with this schema."""
 
 
-def read_json(text: str | bytes, place: str) -> JsonSchema:
-    """Return the JSON of a schema.
+def read_json(text: str | bytes, location: str) -> JsonSchema:
+    """Parse the JSON of a schema.
 
     Args:
-        text: the schema as a file or a registry holds it.
-        place: the file or the id, for the error.
+        text: the content of a file, or the answer of a registry.
+        location: the file or the id, for the error.
 
     Raises:
-        SchemaError: it is not JSON.
+        SchemaError: the text is not JSON.
     """
     try:
         schema: JsonSchema = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SchemaError(place, f"is not JSON: {error}") from error
+        raise SchemaError(location, f"is not JSON: {error}") from error
     return schema
 
 
 def no_definitions(_name: str) -> None:
-    """Find nothing: for a schema that must define every type it names."""
+    """Return None: for a schema that must define every type that it names."""
 
 
-def schema_of(json_schema: JsonSchema, place: str, definitions: Definitions = no_definitions) -> AvroSchema:
-    """Make a schema ready, together with the named types that are defined elsewhere.
+def schema_of(json_schema: JsonSchema, location: str, definitions: Definitions = no_definitions) -> AvroSchema:
+    """Parse a schema, together with the named types that are defined elsewhere.
 
     Args:
-        json_schema: the schema; it is not changed.
-        place: the file or the id, for the error.
-        definitions: finds the types that the schema names but does not define.
+        json_schema: the schema; it is not modified.
+        location: the file or the id, for the error.
+        definitions: returns the types that the schema names but does not define.
 
     Raises:
-        SchemaError: it is not a usable Avro schema, or names a type that nobody defines.
+        SchemaError: it is not a usable Avro schema, or names a type that no schema defines.
     """
     try:
         definition = _Inliner(definitions).inline(json_schema, "")
@@ -79,18 +79,19 @@ def schema_of(json_schema: JsonSchema, place: str, definitions: Definitions = no
     except SchemaError:
         raise
     except _UndefinedTypeError as error:
-        raise SchemaError(place, f"names the type {error}, which no schema defines") from error
+        raise SchemaError(location, f"names the type {error}, which no schema defines") from error
     except RecursionError as error:
-        raise SchemaError(place, "is nested too deep") from error
-    except Exception as error:  # a malformed schema makes the parser raise nearly anything: it expects a sound one
-        raise SchemaError(place, f"is not a usable Avro schema: {type(error).__name__}: {error}") from error
+        raise SchemaError(location, "is nested too deep") from error
+    except Exception as error:  # the parser raises any error for a malformed schema
+        raise SchemaError(location, f"is not a usable Avro schema: {type(error).__name__}: {error}") from error
 
 
 def full_name(json_schema: JsonSchema, namespace: str = "") -> str:
     """Return the full name of a schema's outermost type, or its kind if it has none.
 
-    Source: the names of the Avro specification: a name with a dot is full, any other is completed by its own
-    namespace or else by the enclosing one.
+    A name with a dot is a full name. Any other name is completed by its own namespace, or else by the enclosing one.
+
+    Source: the section on names of the Avro specification.
     """
     if not isinstance(json_schema, dict):
         return "union" if isinstance(json_schema, list) else str(json_schema)
@@ -103,14 +104,14 @@ def full_name(json_schema: JsonSchema, namespace: str = "") -> str:
 
 
 class _UndefinedTypeError(Exception):
-    """A type is named and nowhere defined."""
+    """A schema names a type that is defined nowhere."""
 
 
 class _Inliner:
-    """Writes each type that is only named into the place of its first use.
+    """Replaces the first use of each named type by its definition.
 
-    fastavro has a loader for this, but a definition whose namespace is not the one it is asked for sends it into an
-    endless recursion on the C stack, which no ``except`` can catch.
+    fastavro has a loader for this. But a definition with another namespace than the requested one makes it recurse
+    endlessly on the C stack, which no ``except`` can catch.
     """
 
     def __init__(self, definitions: Definitions) -> None:

@@ -1,24 +1,30 @@
-"""Checks the shape of Avro bytes before fastavro reads them.
+"""A check of the shape of Avro bytes before fastavro decodes them.
 
-fastavro trusts its input: a value nested some thousand levels deep overflows the C stack and kills the process, an
-array of nulls may claim 2**62 items, skipping a field accepts a cut-off end, a negative union branch is read as the
-last one, and a decimal of a megabyte takes minutes. None of that can be caught afterwards. A walk over the bytes
-finds all of it first, in time and memory bounded by their length; fastavro then sees only bytes of the right shape.
+fastavro trusts its input:
+
+* a value nested some thousand levels deep overflows the C stack and kills the process;
+* an array of nulls can declare 2**62 items;
+* skipping a field accepts truncated bytes;
+* a negative union branch is read as the last branch;
+* a decimal of one megabyte takes minutes.
+
+None of this can be caught afterwards. A scan of the bytes finds all of it first, in time and memory bounded by their
+length, so fastavro only gets bytes of the right shape.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from serdes import avro_walks as walks
-from serdes.avro_walks import MAX_DEPTH, Room, ShapeError, Walk
-from serdes.errors import DecodeCode
+from kafka_redelivery.serdes import avro_scanners as scanners
+from kafka_redelivery.serdes.avro_scanners import MAX_DEPTH, Budget, Scanner, ShapeError
+from kafka_redelivery.serdes.errors import DecodeCode
 
 
 class Shape:
-    """The shape of one schema's bytes. Immutable; may be used from several threads."""
+    """The shape of the bytes of one schema. Immutable and thread-safe."""
 
-    __slots__ = ("_walk", "recursive")
+    __slots__ = ("_scan", "recursive")
 
     def __init__(self, parsed: Any) -> None:  # noqa: ANN401 - a schema is a dict, a list or a str
         """Compile the schema as ``fastavro.parse_schema`` returns it.
@@ -27,22 +33,22 @@ class Shape:
             ValueError: a size or a decimal precision that no Avro schema may have.
         """
         compiler = _Compiler()
-        self._walk = compiler.walk_of(parsed)
+        self._scan = compiler.scanner_of(parsed)
         self.recursive = compiler.recursive
-        """Whether a value may nest its own type, so that only its bytes tell how deep."""
+        """Whether a value can contain its own type, to any depth."""
 
     def check(self, data: bytes, start: int) -> None:
-        """Return if ``data`` holds exactly one value from ``start`` to its end.
+        """Check that ``data`` contains exactly one value from ``start`` to its end.
 
         Raises:
-            ShapeError: it does not.
+            ShapeError: it does not, or the value exceeds a limit.
         """
         try:
-            end = self._walk(data, start, Room())
+            end = self._scan(data, start, Budget())
         except IndexError:
             end = len(data) + 1
         except RecursionError as error:
-            raise ShapeError(DecodeCode.TOO_DEEP, "nested too deep for what is left of the stack") from error
+            raise ShapeError(DecodeCode.TOO_DEEP, "nested too deep for the rest of the stack") from error
         if end > len(data):
             raise ShapeError(DecodeCode.TRUNCATED, f"the value does not end within the {len(data)} bytes")
         if end < len(data):
@@ -50,64 +56,64 @@ class Shape:
 
 
 class _Compiler:
-    """Builds the walk of a schema: one closure for each type in it."""
+    """Builds the scanner of a schema: one closure per type."""
 
     def __init__(self) -> None:
-        self._walks: dict[str, Walk] = {}
+        self._scanners: dict[str, Scanner] = {}
         self._definitions: dict[str, Any] = {}
         self.recursive = False
 
-    def walk_of(self, schema: Any) -> Walk:  # noqa: ANN401 - as Shape
+    def scanner_of(self, schema: Any) -> Scanner:  # noqa: ANN401 - as Shape
         if isinstance(schema, list):
-            return walks.union(tuple(self.walk_of(branch) for branch in schema))
+            return scanners.union(tuple(self.scanner_of(branch) for branch in schema))
         if isinstance(schema, str):
-            return walks.PRIMITIVES.get(schema) or self._reference(schema)
+            return scanners.PRIMITIVES.get(schema) or self._reference(schema)
         match schema["type"]:
             case "array":
-                item = self.walk_of(schema["items"])  # first, so that every type named in it is known
-                return (walks.empty_array if self._is_empty(schema["items"], frozenset()) else walks.array)(item)
+                item = self.scanner_of(schema["items"])  # first, so that all types that it names are known
+                return (scanners.empty_array if self._is_empty(schema["items"], frozenset()) else scanners.array)(item)
             case "map":
-                return walks.array(walks.entry(self.walk_of(schema["values"])))
+                return scanners.array(scanners.entry(self.scanner_of(schema["values"])))
             case "record" | "error" | "enum" | "fixed":
                 return self._named(schema)
             case "bytes" if schema.get("logicalType") == "decimal":
-                return walks.decimal(walks.length, schema)
+                return scanners.decimal(scanners.length, schema)
             case primitive:
-                return walks.PRIMITIVES[primitive]
+                return scanners.PRIMITIVES[primitive]
 
-    def _named(self, schema: dict[str, Any]) -> Walk:
+    def _named(self, schema: dict[str, Any]) -> Scanner:
         name: str = schema["name"]
         self._definitions[name] = schema
         match schema["type"]:
             case "enum":
-                walk = walks.enum(len(schema["symbols"]))
+                scan = scanners.enum(len(schema["symbols"]))
             case "fixed" if schema.get("logicalType") == "decimal":
-                walk = walks.decimal(walks.constant(_size(schema)), schema)
+                scan = scanners.decimal(scanners.constant(_size(schema)), schema)
             case "fixed":
-                walk = walks.fixed(_size(schema))
+                scan = scanners.fixed(_size(schema))
             case _:
-                walk = walks.record(tuple(self.walk_of(field["type"]) for field in schema["fields"]))
-        self._walks[name] = walk
-        return walk
+                scan = scanners.record(tuple(self.scanner_of(field["type"]) for field in schema["fields"]))
+        self._scanners[name] = scan
+        return scan
 
-    def _reference(self, name: str) -> Walk:
-        """Return the walk of a named type; one that is still being built is recursive, and counts its depth."""
-        if name in self._walks:
-            return self._walks[name]
+    def _reference(self, name: str) -> Scanner:
+        """Return the scanner of a named type. A type that is still incomplete is recursive: its depth is counted."""
+        if name in self._scanners:
+            return self._scanners[name]
         self.recursive = True
 
-        def again(data: bytes, at: int, room: Room) -> int:
-            if room.depth == 0:
+        def again(data: bytes, at: int, budget: Budget) -> int:
+            if budget.depth == 0:
                 raise ShapeError(DecodeCode.TOO_DEEP, f"{name} is nested more than {MAX_DEPTH} levels at byte {at}")
-            room.depth -= 1
-            at = self._walks[name](data, at, room)
-            room.depth += 1
+            budget.depth -= 1
+            at = self._scanners[name](data, at, budget)
+            budget.depth += 1
             return at
 
         return again
 
     def _is_empty(self, schema: Any, inside: frozenset[str]) -> bool:  # noqa: ANN401 - as Shape
-        """Whether values of the schema take no bytes at all."""
+        """Whether values of the schema take no bytes."""
         if isinstance(schema, list):
             return False
         if isinstance(schema, str):

@@ -1,19 +1,18 @@
-"""From settings to a codec."""
+"""Creates a codec from settings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
-from serdes.avro import AvroCodec
-from serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
-from serdes.errors import SerdeSettingsError
-from serdes.registry import RegistrySchemas, RegistryValue
-from serdes.schemas import LocalSchemas, SchemaSource, schema_in_file
-
-Format: TypeAlias = Literal["raw", "string", "json", "avro"]
+from kafka_redelivery.serdes.avro import AvroCodec
+from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
+from kafka_redelivery.serdes.errors import SerdeSettingsError
+from kafka_redelivery.serdes.registry import RegistrySchemas, RegistryValue
+from kafka_redelivery.serdes.schemas import LocalSchemas, SchemaSource, schema_in_file
+from kafka_redelivery.topology.config.settings import SerdeFormat
 
 _WITHOUT_SCHEMA: dict[str, type[RawCodec | StringCodec | JsonCodec]] = {
     "raw": RawCodec,
@@ -24,40 +23,40 @@ _WITHOUT_SCHEMA: dict[str, type[RawCodec | StringCodec | JsonCodec]] = {
 
 @dataclass(frozen=True)
 class SerdeSettings:
-    """How one side (key or value) of a topic is read and written. All but ``format`` is for ``avro`` alone."""
+    """How the keys or values of a topic are decoded and encoded. All fields but ``format`` are for ``avro``."""
 
-    format: Format
+    format: SerdeFormat
     schemas: Mapping[int, Path] = field(default_factory=dict)
-    """The ``.avsc`` file of each schema id; or else a ``registry``."""
+    """The ``.avsc`` file of each schema id; alternative to ``registry``."""
 
     reader: Path | None = None
-    """The ``.avsc`` file of the application's own schema, into which records are resolved; None: as written."""
+    """The ``.avsc`` file of the application's own schema, into which records are resolved; None = as written."""
 
     write_id: int | None = None
-    """Write with the schema of this id."""
+    """The id of the schema to encode with."""
 
     registry: Mapping[str, RegistryValue] = field(default_factory=dict, repr=False)
-    """The registry client's properties by their own names, ``url`` at least. Not in ``repr``: may hold a password."""
+    """The properties of the registry client, at least ``url``. Not in ``repr``, because they can contain a password."""
 
     subject: str | None = None
-    """Write with ``reader`` under the id it has in this subject of the registry."""
+    """The subject of the registry in which ``reader`` has the id to encode with."""
 
 
 def settings_faults(settings: SerdeSettings) -> tuple[SerdeSettingsError, ...]:
-    """Return everything that does not go together in the settings, without opening a file or a connection."""
-    if settings.format not in get_args(Format):
-        mend = f"write one of {', '.join(get_args(Format))}"
-        return (SerdeSettingsError("format", f"{settings.format!r} is not a format", mend),)
+    """Return all contradictions in the settings, without opening a file or a connection."""
+    if settings.format not in get_args(SerdeFormat):
+        fix = f"write one of {', '.join(get_args(SerdeFormat))}"
+        return (SerdeSettingsError("format", f"{settings.format!r} is not a format", fix),)
     if settings.format != "avro":
-        return tuple(_useless(settings))
+        return tuple(_unused(settings))
     return tuple(_avro_faults(settings))
 
 
 def build_codec(settings: SerdeSettings) -> Codec:
-    """Build the codec. Files are read and checked now, a registry is asked when a record needs it.
+    """Create the codec. It reads and checks files now, and contacts a registry when a record needs a schema.
 
     Raises:
-        SerdeSettingsError: the first of :func:`settings_faults`, or the registry client refuses its properties.
+        SerdeSettingsError: the settings contradict each other, or the registry client refuses its properties.
         SchemaError: a schema file cannot be read or used.
     """
     for fault in settings_faults(settings):
@@ -69,7 +68,7 @@ def build_codec(settings: SerdeSettings) -> Codec:
     return AvroCodec(source, reader=reader, write_id=settings.write_id, subject=settings.subject)
 
 
-def _useless(settings: SerdeSettings) -> Iterator[SerdeSettingsError]:
+def _unused(settings: SerdeSettings) -> Iterator[SerdeSettingsError]:
     given = {
         "schemas": bool(settings.schemas),
         "reader": settings.reader is not None,
@@ -85,7 +84,7 @@ def _useless(settings: SerdeSettings) -> Iterator[SerdeSettingsError]:
 
 def _avro_faults(settings: SerdeSettings) -> Iterator[SerdeSettingsError]:
     if settings.schemas and settings.registry:
-        yield SerdeSettingsError("registry", "schemas are given as files as well", "keep either registry or schemas")
+        yield SerdeSettingsError("registry", "it is set, but so is schemas", "keep either registry or schemas")
     elif settings.registry and "url" not in settings.registry:
         yield SerdeSettingsError("registry", "it has no url", "add url: http://HOST:PORT")
     elif not settings.schemas and not settings.registry:

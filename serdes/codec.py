@@ -1,31 +1,31 @@
-"""What a codec is, and the codecs that need no schema: raw bytes, text and JSON."""
+"""The codec protocol, and the codecs without a schema: raw bytes, text and JSON."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, NoReturn, Protocol
 
-from serdes.errors import DecodeCode, DecodeError, EncodeCode, EncodeError
+from kafka_redelivery.serdes.errors import DecodeCode, DecodeError, EncodeCode, EncodeError
 
 
 class Codec(Protocol):
     """Turns the bytes of a key or a value into a Python value and back.
 
-    ``None`` is a tombstone and passes through both ways. Codecs hold no state of a record and may be called from
-    several threads at once.
+    ``None`` is a tombstone and is passed through in both directions. Codecs keep no state of a record and are
+    thread-safe.
     """
 
     @property
     def name(self) -> str:
-        """The format's name in settings, errors and metrics."""
+        """The name of the format in settings, errors and metrics."""
         ...
 
     def decode(self, data: bytes | None) -> Any:  # noqa: ANN401 - a decoded value has the type its writer gave it
         """Return the value of ``data``, or None for a tombstone.
 
         Raises:
-            DecodeError: the bytes are no value of this codec, whatever they are; no other error speaks of them.
-            SchemaSourceUnavailable: the bytes could not be judged, because their schema could not be had.
+            DecodeError: the codec cannot decode the bytes. No other error is raised because of the bytes.
+            SchemaSourceUnavailable: the schema of the bytes cannot be looked up at present.
         """
         ...
 
@@ -33,14 +33,14 @@ class Codec(Protocol):
         """Return the bytes of ``value``, or None (a tombstone) for None.
 
         Raises:
-            EncodeError: the value cannot be written by this codec.
-            SchemaSourceUnavailable: the write schema could not be had.
+            EncodeError: the codec cannot encode the value.
+            SchemaSourceUnavailable: the write schema cannot be looked up at present.
         """
         ...
 
 
 class RawCodec:
-    """Bytes as they are."""
+    """Codec that returns bytes unchanged."""
 
     name = "raw"
 
@@ -62,7 +62,7 @@ class RawCodec:
 
 
 class StringCodec:
-    """Text in UTF-8."""
+    """Codec for text in UTF-8."""
 
     name = "string"
 
@@ -75,10 +75,10 @@ class StringCodec:
         return None if data is None else _text(self.name, data)
 
     def encode(self, value: object) -> bytes | None:
-        """Return the UTF-8 of a text.
+        """Return the text encoded in UTF-8.
 
         Raises:
-            EncodeError: the value is not a text, or has a lone surrogate.
+            EncodeError: the value is not a ``str``, or has a lone surrogate.
         """
         if value is None:
             return None
@@ -101,9 +101,9 @@ _WRITE_ESCAPED = json.JSONEncoder(ensure_ascii=True, **_COMPACT).encode  # type:
 
 
 class JsonCodec:
-    """One JSON document (RFC 8259) in UTF-8, written without spaces.
+    """Codec for JSON documents (RFC 8259) in UTF-8, written without spaces.
 
-    JSON's own ``null`` decodes to None but cannot be written: None is the tombstone.
+    The JSON value ``null`` decodes to None but cannot be encoded, because None is the tombstone.
     """
 
     name = "json"
@@ -112,7 +112,7 @@ class JsonCodec:
         """Return the document as dict, list, str, int, float, bool or None.
 
         Raises:
-            DecodeError: not UTF-8 (a byte order mark or UTF-16 included), not JSON, or nested too deep.
+            DecodeError: the bytes are not UTF-8 (UTF-16 and a byte order mark are not), not JSON, or nested too deep.
         """
         if data is None:
             return None
@@ -122,14 +122,14 @@ class JsonCodec:
         except RecursionError as error:
             raise DecodeError(self.name, DecodeCode.TOO_DEEP, "nested too deep to read") from error
         except ValueError as error:
-            # Also integers of more digits than the interpreter converts.
+            # Includes integers with more digits than the interpreter converts.
             raise DecodeError(self.name, DecodeCode.NOT_JSON, str(error)) from error
 
     def encode(self, value: object) -> bytes | None:
         """Return the document of ``value``.
 
         Raises:
-            EncodeError: JSON has no form for it.
+            EncodeError: JSON cannot represent the value.
         """
         if value is None:
             return None
@@ -143,7 +143,7 @@ def _utf8(value: object) -> bytes:
     try:
         return _WRITE(value).encode()
     except UnicodeEncodeError:
-        # A lone surrogate can be read from JSON, so it must be possible to write it back: as an escape.
+        # JSON can contain a lone surrogate as an escape, so it is written back as an escape.
         return _WRITE_ESCAPED(value).encode()
 
 

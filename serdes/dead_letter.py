@@ -1,6 +1,6 @@
 """The envelope of a dead letter: one record of a dead-letter topic as an Avro value, for archive and export.
 
-The topic itself keeps the record byte for byte; the envelope is a copy of it that can be read without Kafka.
+The dead-letter topic keeps the record itself. The envelope is a copy that can be read without Kafka.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from fastavro.schema import parse_schema
 from fastavro.types import Schema
 from fastavro.validation import ValidationError
 
-from serdes.avro_schema import AvroSchema, read_json, schema_of
-from serdes.errors import DecodeCode, DecodeError, EncodeCode, EncodeError
+from kafka_redelivery.serdes.avro_schema import AvroSchema, read_json, schema_of
+from kafka_redelivery.serdes.errors import DecodeCode, DecodeError, EncodeCode, EncodeError
 
 _FILE = "dead_letter.avsc"
 _CODEC = "dead_letter"
@@ -26,7 +26,7 @@ _CODEC = "dead_letter"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in Kafka."""
+    """A topic partition and an offset."""
 
     topic: str
     partition: int
@@ -35,19 +35,19 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a record came from."""
+    """The source record of a dead letter."""
 
     position: Position
-    """Of the first delivery."""
+    """The position of the source record."""
 
     address: str
     """``_AMQ_ORIG_ADDRESS``: the source topic."""
 
     queue: str
-    """``_AMQ_ORIG_QUEUE``: the consumer group that failed."""
+    """``_AMQ_ORIG_QUEUE``: the consumer group whose handler failed."""
 
     message_id: str
-    """``_AMQ_ORIG_MESSAGE_ID``: ``topic-partition@offset`` of the first delivery."""
+    """``_AMQ_ORIG_MESSAGE_ID``: ``topic-partition@offset`` of the source record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Failure:
     """``dlqDeliveryFailureCause``: why a record was dead-lettered."""
 
     reason: str
-    """Machine-readable code."""
+    """The reason code."""
 
     exception_class: str | None = None
     message: str | None = None
@@ -63,49 +63,49 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One record of a dead-letter topic. Times are epoch milliseconds; None is what its headers do not say."""
+    """One record of a dead-letter topic. Times are in epoch ms; None means that the headers do not have the value."""
 
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
-    """All of them in their order, those the other fields were read from included."""
+    """All headers in their order, including those that the other fields are read from."""
 
     position: Position
-    """Of the dead letter."""
+    """The position of the dead letter."""
 
     dead_lettered_at_ms: int
     origin: Origin | None = None
     original_timestamp_ms: int | None = None
     delivery_count: int | None = None
     expiration_ms: int | None = None
-    """Of the dead letter; None and 0 are both never, and are kept apart."""
+    """The expiration of the dead letter; None (no header) and 0 both mean never."""
 
     original_expiration_ms: int | None = None
-    """Of the record, before it was dead-lettered."""
+    """The expiration of the record before it was dead-lettered."""
 
     actual_expiry_ms: int | None = None
-    """When an expired record was found expired."""
+    """The time at which an expired record was found to be expired."""
 
     failure: Failure | None = None
 
 
 @cache
 def dead_letter_schema() -> AvroSchema:
-    """Return the envelope's schema, as ``dead_letter.avsc`` beside this module has it."""
+    """Return the schema of the envelope, from ``dead_letter.avsc`` in this package."""
     return schema_of(read_json(resources.files(__package__).joinpath(_FILE).read_bytes(), _FILE), _FILE)
 
 
 def as_avro(letter: DeadLetter) -> dict[str, Any]:
-    """Return the letter as a value of :func:`dead_letter_schema`."""
+    """Return the dead letter as a value of :func:`dead_letter_schema`."""
     headers = [{"name": name, "value": value} for name, value in letter.headers]
     return {**asdict(letter), "headers": headers}
 
 
 def from_avro(value: Mapping[str, Any]) -> DeadLetter:
-    """Return the letter that a value of :func:`dead_letter_schema` describes; exactly what :func:`as_avro` was given.
+    """Return the dead letter of a value of :func:`dead_letter_schema`; the inverse of :func:`as_avro`.
 
     Raises:
-        DecodeError: the value lacks a field or has one more.
+        DecodeError: a field is missing, or the value has an unknown one.
     """
     try:
         origin, failure = value["origin"], value["failure"]
@@ -119,14 +119,14 @@ def from_avro(value: Mapping[str, Any]) -> DeadLetter:
             }
         )
     except (KeyError, TypeError) as error:
-        raise DecodeError(_CODEC, DecodeCode.AVRO_MISMATCH, f"no dead letter: {error}") from error
+        raise DecodeError(_CODEC, DecodeCode.AVRO_MISMATCH, f"not a dead letter: {error}") from error
 
 
 def write_dead_letters(file: IO[bytes], letters: Iterable[DeadLetter]) -> None:
-    """Write an Avro object container file, which carries its schema and is compressed with deflate.
+    """Write dead letters as an Avro object container file, with its schema and compressed with deflate.
 
     Raises:
-        EncodeError: a letter has a field of a type or a size the schema does not allow.
+        EncodeError: a field of a dead letter has a type or a size that the schema does not allow.
     """
     try:
         fastavro.writer(file, _parsed(), map(as_avro, letters), codec="deflate", validator=True)
@@ -135,12 +135,12 @@ def write_dead_letters(file: IO[bytes], letters: Iterable[DeadLetter]) -> None:
 
 
 def read_dead_letters(file: IO[bytes]) -> Iterator[DeadLetter]:
-    """Yield the letters of a file that :func:`write_dead_letters` made, in their order, also by an older version.
+    """Yield the dead letters of a file of :func:`write_dead_letters`, in their order; older versions are supported.
 
-    The file is trusted to be one of ours: unlike the bytes of a record, it is not checked before it is read.
+    The file is trusted: unlike the bytes of a record, its contents are not checked before they are decoded.
 
     Raises:
-        DecodeError: it is none, or it is damaged.
+        DecodeError: the file is not an archive of dead letters, or is damaged.
     """
     values = _values(file)
     while True:
@@ -148,7 +148,7 @@ def read_dead_letters(file: IO[bytes]) -> Iterator[DeadLetter]:
             value = next(values)
         except StopIteration:
             return
-        except Exception as error:  # a damaged block raises whatever its decompression and its types do
+        except Exception as error:  # a damaged block raises any error of decompression or of a type
             raise DecodeError(_CODEC, DecodeCode.AVRO_MISMATCH, f"{type(error).__name__}: {error}") from error
         yield from_avro(value)
 

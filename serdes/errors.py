@@ -1,18 +1,21 @@
-"""What this package raises. Whether a record is bad or its schemas are out of reach is a class, never a text."""
+"""Errors of codecs and schemas. Their class tells a bad record from schemas that are unavailable."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import ClassVar
+
+from kafka_redelivery.topology import exit_codes
 
 
 class DecodeCode(StrEnum):
-    """Why bytes could not be read: part of the cause a dead letter carries, so a value never changes its meaning."""
+    """Why bytes cannot be decoded; part of a dead letter's cause, so a value never changes its meaning."""
 
     NOT_UTF8 = "not_utf8"
-    """Text that is not UTF-8."""
+    """The text is not UTF-8."""
 
     NOT_JSON = "not_json"
-    """Text that is not one JSON document, ``NaN`` and ``Infinity`` included."""
+    """The text is not one JSON document; ``NaN`` and ``Infinity`` are not JSON either."""
 
     BAD_MAGIC = "bad_magic"
     """The first byte is not the 0 of the registry wire format."""
@@ -21,61 +24,63 @@ class DecodeCode(StrEnum):
     """The bytes end before the value does."""
 
     TRAILING_BYTES = "trailing_bytes"
-    """Bytes are left after the value."""
+    """There are bytes after the end of the value."""
 
     UNKNOWN_SCHEMA = "unknown_schema"
-    """Nobody knows a schema under the record's id."""
+    """There is no schema with the record's id."""
 
     BAD_SCHEMA = "bad_schema"
-    """The schema under the record's id is not a usable Avro schema."""
+    """The schema with the record's id is not a usable Avro schema."""
 
     AVRO_MISMATCH = "avro_mismatch"
-    """The bytes are not a value of the writer's schema, or the value does not fit the reader's."""
+    """The bytes are not a value of the writer schema, or the value does not fit the reader schema."""
 
     TOO_DEEP = "too_deep"
-    """Nested deeper than this package reads."""
+    """The value is nested deeper than this package decodes."""
 
     TOO_MANY_ITEMS = "too_many_items"
-    """An array of items without bytes claims more of them than this package makes."""
+    """An array declares more items without bytes than this package creates."""
 
 
 class EncodeCode(StrEnum):
-    """Why a value could not be written."""
+    """Why a value cannot be encoded."""
 
     WRONG_TYPE = "wrong_type"
-    """The value is of a type the codec does not write."""
+    """The codec does not encode values of this type."""
 
     NOT_UTF8 = "not_utf8"
-    """Text with a lone surrogate, which UTF-8 cannot hold."""
+    """The text has a lone surrogate, which UTF-8 cannot represent."""
 
     NOT_JSON = "not_json"
-    """A value JSON has no form for: a foreign type, a cycle, ``NaN`` or infinity."""
+    """JSON cannot represent the value: another type, a cycle, ``NaN`` or infinity."""
 
     AVRO_MISMATCH = "avro_mismatch"
     """The value does not fit the write schema."""
 
     UNKNOWN_SCHEMA = "unknown_schema"
-    """Nobody knows the write schema."""
+    """The source has no such write schema."""
 
     BAD_SCHEMA = "bad_schema"
     """The write schema is not a usable Avro schema."""
 
     NO_WRITE_SCHEMA = "no_write_schema"
-    """The codec was built to read only."""
+    """The codec is configured to decode only."""
 
 
 class SerdeError(Exception):
-    """Root of everything this package raises."""
+    """Base class of all errors of this package."""
+
+    exit_code: ClassVar[int] = exit_codes.CONFIGURATION
 
 
 class DecodeError(SerdeError):
-    """These bytes are no value of the codec, today and on every later attempt.
+    """The codec cannot decode the bytes, now or on any later attempt.
 
-    Raised by ``Codec.decode``; the worker treats the record as poison and dead-letters its bytes unchanged.
+    Raised by ``Codec.decode``. The worker dead-letters the record with its bytes unchanged.
     """
 
     def __init__(self, codec: str, code: DecodeCode, reason: str, schema_id: int | None = None) -> None:
-        # All arguments go to the root, so that the error survives pickling between processes.
+        # All arguments are passed on, so that the error can be pickled between processes.
         super().__init__(codec, code, reason, schema_id)
         self.codec = codec
         self.code = code
@@ -87,7 +92,7 @@ class DecodeError(SerdeError):
 
 
 class EncodeError(SerdeError):
-    """The value cannot be written by this codec. Raised by ``Codec.encode``; the fault is the handler's."""
+    """The codec cannot encode the value. Raised by ``Codec.encode``; the error is in the handler."""
 
     def __init__(self, codec: str, code: EncodeCode, reason: str, schema_id: int | None = None) -> None:
         super().__init__(codec, code, reason, schema_id)
@@ -101,10 +106,10 @@ class EncodeError(SerdeError):
 
 
 class SchemaSourceUnavailable(SerdeError):  # noqa: N818 - a state of the source, not an error of the record
-    """The schema source could not answer: out of reach, refused the credentials, or answered nonsense.
+    """The schema source is unreachable, refuses the credentials or returns an invalid answer.
 
-    Says nothing about the record. Raised by ``decode`` and ``encode``; the worker retries or halts, and never
-    treats the record as poison.
+    The record may be valid. Raised by ``decode`` and ``encode``. The worker retries or halts, and never dead-letters
+    the record because of it.
     """
 
     def __init__(self, source: str, reason: str) -> None:
@@ -117,7 +122,7 @@ class SchemaSourceUnavailable(SerdeError):  # noqa: N818 - a state of the source
 
 
 class UnknownSchemaError(SerdeError):
-    """The source answered, and it has no such schema. Raised by schema sources; codecs turn it into their own error."""
+    """The source has no such schema. Raised by schema sources; codecs raise their own error from it."""
 
     def __init__(self, source: str, wanted: str) -> None:
         super().__init__(source, wanted)
@@ -129,31 +134,31 @@ class UnknownSchemaError(SerdeError):
 
 
 class SchemaError(SerdeError):
-    """A schema definition cannot be used: no JSON, no Avro, or a named type that is defined nowhere.
+    """A schema cannot be used: it is not JSON, not Avro, or names a type that no schema defines.
 
-    Raised when local schemas are loaded, that is at start; ``place`` is the file or the id to mend.
+    Raised at start, when local schemas are loaded. Fix the schema at ``location``, a file or an id.
     """
 
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(place, reason)
-        self.place = place
+    def __init__(self, location: str, reason: str) -> None:
+        super().__init__(location, reason)
+        self.location = location
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"schema {self.place}: {self.reason}"
+        return f"schema {self.location}: {self.reason}"
 
 
 class SerdeSettingsError(SerdeError):
-    """Settings that do not go together. ``field`` is the setting at fault, ``mend`` what to write instead."""
+    """Settings contradict each other. ``field`` is the faulty setting, and ``fix`` what to write instead."""
 
-    def __init__(self, field: str, problem: str, mend: str) -> None:
-        super().__init__(field, problem, mend)
+    def __init__(self, field: str, problem: str, fix: str) -> None:
+        super().__init__(field, problem, fix)
         self.field = field
         self.problem = problem
-        self.mend = mend
+        self.fix = fix
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.problem}; {self.mend}"
+        return f"{self.field}: {self.problem}; {self.fix}"
 
 
 def _coded(codec: str, code: str, reason: str, schema_id: int | None) -> str:

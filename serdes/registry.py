@@ -1,6 +1,6 @@
-"""Schemas from a schema registry, through the client that confluent-kafka brings.
+"""Schemas from a schema registry, through the client of confluent-kafka.
 
-The only file of this package that needs the ``registry`` extra; the client is imported when a source is built.
+Only this module needs the ``registry`` extra. It imports the client when a source is created.
 """
 
 from __future__ import annotations
@@ -11,8 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from serdes.avro_schema import AvroSchema, JsonSchema, read_json, schema_of
-from serdes.errors import SchemaError, SchemaSourceUnavailable, SerdeError, SerdeSettingsError, UnknownSchemaError
+from kafka_redelivery.serdes.avro_schema import AvroSchema, JsonSchema, read_json, schema_of
+from kafka_redelivery.serdes.errors import (
+    SchemaError,
+    SchemaSourceUnavailable,
+    SerdeError,
+    SerdeSettingsError,
+    UnknownSchemaError,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -20,10 +26,10 @@ if TYPE_CHECKING:
 RegistryValue: TypeAlias = str | int | float | bool
 
 DEFAULT_TIMEOUT_S = 10
-"""Seconds a request may take if the configuration does not say; left alone, the client would wait for ever."""
+"""The default timeout of a request in seconds; the client itself would wait without limit."""
 
 _NOT_FOUND = (40401, 40402, 40403)
-"""The registry's own codes for no such subject, version and schema; a bare 404 may be any web server's."""
+"""The registry's error codes for a missing subject, version or schema; any web server can return a plain 404."""
 
 _NUMBERS = (
     "cache.capacity",
@@ -37,17 +43,17 @@ _T = TypeVar("_T")
 
 
 class RegistrySchemas:
-    """Schemas of a registry: each is fetched once, and then answered from memory."""
+    """Schemas of a registry; each is fetched once and then cached."""
 
     def __init__(self, config: Mapping[str, RegistryValue]) -> None:
-        """Build the client; nothing is sent yet.
+        """Create the client without sending a request.
 
         Args:
-            config: the client's own properties by their own names (``url``, ``basic.auth.user.info``, ``ssl.*``, ...).
-                Numbers may be given as text.
+            config: the properties of the client, by their names (``url``, ``basic.auth.user.info``, ``ssl.*``, ...).
+                Numbers may be text.
 
         Raises:
-            SerdeSettingsError: the client refuses the configuration, or is not installed.
+            SerdeSettingsError: the client refuses the properties, or is not installed.
         """
         self._source = "registry " + ", ".join(_without_user(url) for url in str(config.get("url", "")).split(","))
         self._client = _client(config)
@@ -57,13 +63,13 @@ class RegistrySchemas:
     def by_id(self, schema_id: int) -> AvroSchema:
         """Return the schema of the id.
 
-        Waits as long as the client tries: ``timeout``, ``max.retries`` and ``retries.*`` of its configuration. What is
-        not found is asked for again the next time, since it may have come.
+        The call takes as long as the client tries: see its properties ``timeout``, ``max.retries`` and ``retries.*``. A
+        missing schema is requested again on the next call, because it may be registered by then.
 
         Raises:
-            UnknownSchemaError: the registry has none.
-            SchemaError: it is not Avro, or not usable.
-            SchemaSourceUnavailable: the registry did not answer, or not as a registry does.
+            UnknownSchemaError: the registry has no schema with this id.
+            SchemaError: the schema is not a usable Avro schema.
+            SchemaSourceUnavailable: the registry does not answer, or returns an invalid answer.
         """
         schema = self._schemas.get(schema_id)
         if schema is not None:
@@ -71,38 +77,38 @@ class RegistrySchemas:
         with self._lock:
             schema = self._schemas.get(schema_id)
             if schema is None:
-                schema = self._asked(f"schema with id {schema_id}", lambda: self._fetch(schema_id))
+                schema = self._request(f"schema with id {schema_id}", lambda: self._fetch(schema_id))
                 self._schemas[schema_id] = schema
         return schema
 
     def id_for(self, subject: str, schema: AvroSchema) -> int:
-        """Return the id the schema has in the subject; nothing is registered.
+        """Return the id of the schema in the subject, without registering it.
 
         Raises:
-            UnknownSchemaError: the registry has no such subject, or not this schema in it.
-            SchemaSourceUnavailable: as :meth:`by_id`.
+            UnknownSchemaError: the registry has no such subject, or the subject does not have the schema.
+            SchemaSourceUnavailable: the registry does not answer, or returns an invalid answer.
         """
-        return self._asked(f"schema {schema.name} in subject {subject}", lambda: self._look_up(subject, schema))
+        return self._request(f"schema {schema.name} in subject {subject}", lambda: self._look_up(subject, schema))
 
     def _fetch(self, schema_id: int) -> AvroSchema:
-        place = f"{schema_id} of the {self._source}"
+        location = f"{schema_id} of the {self._source}"
         registered = self._client.get_schema(schema_id)
-        definitions = self._references(registered, place)
-        return schema_of(_json_of(registered, place), place, definitions.get)
+        definitions = self._references(registered, location)
+        return schema_of(_json_of(registered, location), location, definitions.get)
 
-    def _references(self, registered: Schema, place: str) -> dict[str, JsonSchema]:
-        """Return the schemas this one refers to, by name, together with what those refer to."""
+    def _references(self, registered: Schema, location: str) -> dict[str, JsonSchema]:
+        """Return all schemas that this one refers to, directly or not, by name."""
         found: dict[str, JsonSchema] = {}
         waiting = list(registered.references or ())
         while waiting:
             reference = waiting.pop()
             if reference.name is None or reference.subject is None or reference.version is None:
-                raise ValueError(f"an incomplete reference in {place}")
+                raise ValueError(f"an incomplete reference in {location}")
             if reference.name in found:
                 continue
-            # A deleted version still answers for the records that were written with it.
+            # Records may have been written with a version that is deleted now.
             referred = self._client.get_version(reference.subject, reference.version, deleted=True).schema
-            found[reference.name] = _json_of(referred, f"{reference.name} for {place}")
+            found[reference.name] = _json_of(referred, f"{reference.name} for {location}")
             waiting.extend(referred.references or ())
         return found
 
@@ -114,24 +120,24 @@ class RegistrySchemas:
             raise ValueError("an answer without an id")
         return found.schema_id
 
-    def _asked(self, wanted: str, ask: Callable[[], _T]) -> _T:
+    def _request(self, wanted: str, ask: Callable[[], _T]) -> _T:
         try:
             return ask()
         except SerdeError:
             raise
-        except Exception as error:  # the client documents no closed list: HTTP, TLS, OAuth, JSON and its own
+        except Exception as error:  # the client raises errors of HTTP, TLS, OAuth and JSON, and its own
             if getattr(error, "error_code", None) in _NOT_FOUND:
                 raise UnknownSchemaError(self._source, wanted) from error
             reason = f"asked for {wanted}: {type(error).__name__}: {error}"
             raise SchemaSourceUnavailable(self._source, reason) from error
 
 
-def _json_of(registered: Schema, place: str) -> JsonSchema:
+def _json_of(registered: Schema, location: str) -> JsonSchema:
     if registered.schema_type not in {None, "AVRO"}:
-        raise SchemaError(place, f"is a schema for {registered.schema_type}, not for Avro")
+        raise SchemaError(location, f"is a schema for {registered.schema_type}, not for Avro")
     if registered.schema_str is None:
         raise ValueError("an answer without a schema")
-    return read_json(registered.schema_str, place)
+    return read_json(registered.schema_str, location)
 
 
 def _client(config: Mapping[str, RegistryValue]) -> SchemaRegistryClient:
@@ -146,9 +152,11 @@ def _client(config: Mapping[str, RegistryValue]) -> SchemaRegistryClient:
     numbers = {name: _number(name, config[name]) for name in _NUMBERS if name in config}
     try:
         return SchemaRegistryClient({"timeout": DEFAULT_TIMEOUT_S, **config, **numbers})
-    except Exception as error:  # besides ValueError and TypeError, whatever TLS says of a certificate
+    except Exception as error:  # ValueError, TypeError, or any error of TLS about a certificate
         raise SerdeSettingsError(
-            "registry", f"the registry client refuses it: {error}", "see the properties of its SchemaRegistryClient"
+            "registry",
+            f"the registry client refuses them: {error}",
+            "see the properties of its SchemaRegistryClient",
         ) from error
 
 
@@ -160,6 +168,6 @@ def _number(name: str, value: RegistryValue) -> int | float:
 
 
 def _without_user(url: str) -> str:
-    """A URL as it may appear in a message: credentials are not part of it."""
+    """Return a URL without credentials, for messages."""
     parts = urlsplit(url.strip())
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

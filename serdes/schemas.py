@@ -1,4 +1,4 @@
-"""Where schemas come from: the protocol, and schemas in local files."""
+"""Sources of schemas: the protocol, and schemas in local files."""
 
 from __future__ import annotations
 
@@ -6,63 +6,63 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from serdes.avro_schema import AvroSchema, Definitions, JsonSchema, full_name, read_json, schema_of
-from serdes.errors import SchemaError, UnknownSchemaError
+from kafka_redelivery.serdes.avro_schema import AvroSchema, Definitions, JsonSchema, full_name, read_json, schema_of
+from kafka_redelivery.serdes.errors import SchemaError, UnknownSchemaError
 
 MAX_ID = 2**32 - 1
 """The largest id that fits into the four bytes of the wire format."""
 
 LocalSchema: TypeAlias = Path | JsonSchema
-"""A schema's ``.avsc`` file, or the schema itself."""
+"""The ``.avsc`` file of a schema, or the schema itself."""
 
 
 class SchemaSource(Protocol):
-    """Answers which schema an id stands for, and which id a schema has. Safe to call from several threads."""
+    """Returns the schema of an id, and the id of a schema. Implementations are thread-safe."""
 
     def by_id(self, schema_id: int) -> AvroSchema:
-        """Return the schema that was registered under the id; the same object every time.
+        """Return the schema with the id; the same object on every call.
 
         Raises:
-            UnknownSchemaError: there is none.
-            SchemaError: there is one, but it is not a usable Avro schema.
-            SchemaSourceUnavailable: the source cannot answer now.
+            UnknownSchemaError: no schema has this id.
+            SchemaError: the schema is not a usable Avro schema.
+            SchemaSourceUnavailable: the source is unavailable at present.
         """
         ...
 
     def id_for(self, subject: str, schema: AvroSchema) -> int:
-        """Return the id under which the schema is registered in the subject.
+        """Return the id of the schema in the subject.
 
         Raises:
-            UnknownSchemaError: it is not registered there.
-            SchemaSourceUnavailable: the source cannot answer now.
+            UnknownSchemaError: the schema is not registered in the subject.
+            SchemaSourceUnavailable: the source is unavailable at present.
         """
         ...
 
 
 class LocalSchemas:
-    """Schemas of this machine, by the ids the records carry.
+    """Schemas in local files or in the configuration, by the ids in the records.
 
-    A schema may name types that another one defines. They are looked for in ``<full name>.avsc`` beside the file, then
-    among the other schemas given.
+    A schema may name types that another schema defines. These are looked up first in ``<full name>.avsc`` in the folder
+    of the file, then among the other schemas.
     """
 
     def __init__(self, schemas: Mapping[int, LocalSchema]) -> None:
         """Read and check all schemas.
 
         Raises:
-            SchemaError: a file cannot be read, is no JSON or no usable Avro schema; an id is out of range.
+            SchemaError: a file cannot be read or is not a usable Avro schema, or an id is out of range.
         """
         found = {schema_id: _Local(schema_id, schema) for schema_id, schema in schemas.items()}
         self._schemas = {
-            schema_id: schema_of(local.json, local.place, _definitions(local, found))
+            schema_id: schema_of(local.json, local.location, _definitions(local, found))
             for schema_id, local in found.items()
         }
 
     def by_id(self, schema_id: int) -> AvroSchema:
-        """Return the schema of the id.
+        """Return the schema with the id.
 
         Raises:
-            UnknownSchemaError: none was given for it.
+            UnknownSchemaError: no schema has this id.
         """
         schema = self._schemas.get(schema_id)
         if schema is None:
@@ -70,10 +70,10 @@ class LocalSchemas:
         return schema
 
     def id_for(self, subject: str, schema: AvroSchema) -> int:
-        """Return the smallest id whose schema writes the same bytes; files have no subjects, so that is not asked.
+        """Return the smallest id whose schema writes the same bytes; files have no subjects, so ``subject`` is ignored.
 
         Raises:
-            UnknownSchemaError: no schema given does.
+            UnknownSchemaError: no schema writes the same bytes.
         """
         ids = [schema_id for schema_id, known in self._schemas.items() if known.canonical == schema.canonical]
         if not ids:
@@ -82,13 +82,13 @@ class LocalSchemas:
 
 
 class _Local:
-    """One schema before its names are resolved."""
+    """A local schema before its names are resolved."""
 
     def __init__(self, schema_id: int, schema: LocalSchema) -> None:
         self.path = schema if isinstance(schema, Path) else None
-        self.place = str(schema) if isinstance(schema, Path) else f"id {schema_id}"
+        self.location = str(schema) if isinstance(schema, Path) else f"id {schema_id}"
         if not 0 <= schema_id <= MAX_ID:
-            raise SchemaError(self.place, f"has the id {schema_id}; an id is 0 to {MAX_ID}")
+            raise SchemaError(self.location, f"has the id {schema_id}; an id is 0 to {MAX_ID}")
         self.json: JsonSchema = read_file(schema) if isinstance(schema, Path) else schema
 
 
@@ -96,7 +96,7 @@ def read_file(path: Path) -> JsonSchema:
     """Return the JSON of an ``.avsc`` file.
 
     Raises:
-        SchemaError: it cannot be read, or is not JSON.
+        SchemaError: the file cannot be read, or is not JSON.
     """
     try:
         text = path.read_bytes()
@@ -106,29 +106,29 @@ def read_file(path: Path) -> JsonSchema:
 
 
 def schema_in_file(path: Path) -> AvroSchema:
-    """Return the schema of an ``.avsc`` file; types it only names are looked for in ``<full name>.avsc`` beside it.
+    """Return the schema of an ``.avsc`` file. Types that it only names are read from ``<full name>.avsc`` next to it.
 
     Raises:
-        SchemaError: a file cannot be read, is no JSON or no usable Avro schema.
+        SchemaError: a file cannot be read, or is not a usable Avro schema.
     """
-    return schema_of(read_file(path), str(path), lambda name: _beside(path, name))
+    return schema_of(read_file(path), str(path), lambda name: _sibling(path, name))
 
 
-def _beside(path: Path, name: str) -> JsonSchema | None:
-    sibling = path.with_name(f"{name}.avsc")
-    return read_file(sibling) if sibling.is_file() else None
+def _sibling(path: Path, name: str) -> JsonSchema | None:
+    file = path.with_name(f"{name}.avsc")
+    return read_file(file) if file.is_file() else None
 
 
-def _definitions(local: _Local, everyone: Mapping[int, _Local]) -> Definitions:
+def _definitions(local: _Local, schemas: Mapping[int, _Local]) -> Definitions:
     def find(name: str) -> JsonSchema | None:
-        beside = _beside(local.path, name) if local.path is not None else None
-        if beside is not None:
-            return beside
-        found = [other for other in everyone.values() if other is not local and full_name(other.json) == name]
+        sibling = _sibling(local.path, name) if local.path is not None else None
+        if sibling is not None:
+            return sibling
+        found = [other for other in schemas.values() if other is not local and full_name(other.json) == name]
         if any(other.json != found[0].json for other in found):
-            places = ", ".join(other.place for other in found)
-            problem = f"names {name}, which {places} define differently"
-            raise SchemaError(local.place, f"{problem}; put the one meant into {name}.avsc beside it")
+            locations = ", ".join(other.location for other in found)
+            problem = f"names {name}, which {locations} define differently"
+            raise SchemaError(local.location, f"{problem}; put the right one into {name}.avsc in the same folder")
         return found[0].json if found else None
 
     return find

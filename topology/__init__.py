@@ -1,4 +1,4 @@
-"""The pure core: what ActiveMQ's words mean on Kafka, as values and functions.
+"""The pure core: ActiveMQ's redelivery and dead-letter rules for Kafka, as values and functions.
 
-Nothing in this package does I/O, reads a clock, draws a random number or starts a thread.
+No module of this package does input or output, reads a clock, draws random numbers or starts threads.
 """

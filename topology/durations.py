@@ -1,42 +1,49 @@
-"""Durations as people write them: ``250ms``, ``1s``, ``90s``, ``5m``, ``1h``, ``7d``."""
+"""Durations as text: ``250ms``, ``1s``, ``90s``, ``5m``, ``1h``, ``7d``."""
 
 from __future__ import annotations
 
 import re
 from datetime import timedelta
 
-_FORM = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(ms|s|m|h|d)")
-_UNIT = {
-    "ms": timedelta(milliseconds=1),
-    "s": timedelta(seconds=1),
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-}
+_UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+"""The length of each unit, the longest unit first."""
+
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(ms|s|m|h|d)")
+_WHOLE = re.compile(r"([0-9]{1,16})(ms|s|m|h|d)")
 
 
 def parse_duration(value: object) -> timedelta:
-    """A duration from its text; a ``timedelta`` passes through.
+    """Parse a duration that a person wrote; a ``timedelta`` is returned as it is.
 
     Raises:
-        ValueError: it is neither; a bare number is refused because it does not tell its unit.
+        ValueError: the value is not a duration. A number without a unit is refused, too.
     """
     if isinstance(value, timedelta):
         return value
-    match = _FORM.fullmatch(value.strip()) if isinstance(value, str) else None
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        msg = f"a duration needs a number and its unit, like 250ms, 30s, 5m or 7d; got {value!r}"
+        msg = f"{value!r} is not a duration; write a number and a unit, such as 250ms, 30s, 5m or 7d"
         raise ValueError(msg)
     try:
-        return float(match[1]) * _UNIT[match[2]]
+        return float(match[1]) * timedelta(milliseconds=_UNITS_MS[match[2]])
     except OverflowError:
-        msg = f"a duration of {value!r} is longer than anything can take"
+        msg = f"{value!r} is too long for a duration; write a shorter one"
         raise ValueError(msg) from None
 
 
+def parse_milliseconds(text: str) -> int | None:
+    """Return the milliseconds for which :func:`format_milliseconds` writes this text, ``None`` if there are none."""
+    match = _WHOLE.fullmatch(text)
+    milliseconds = 0 if match is None else int(match[1]) * _UNITS_MS[match[2]]
+    return milliseconds if format_milliseconds(milliseconds) == text else None
+
+
 def format_duration(value: timedelta) -> str:
-    """The shortest text that :func:`parse_duration` reads back exactly (to the millisecond)."""
-    for unit in ("d", "h", "m", "s"):
-        if value and value % _UNIT[unit] == timedelta(0):
-            return f"{value // _UNIT[unit]}{unit}"
-    return f"{value // _UNIT['ms']}ms"
+    """Return the shortest text that :func:`parse_duration` reads as the same number of milliseconds."""
+    return format_milliseconds(value // timedelta(milliseconds=1))
+
+
+def format_milliseconds(milliseconds: int) -> str:
+    """Return the text of a duration, in the longest unit that gives a whole number."""
+    unit = next(unit for unit, length in _UNITS_MS.items() if milliseconds % length == 0)
+    return f"{milliseconds // _UNITS_MS[unit]}{unit if milliseconds else 'ms'}"

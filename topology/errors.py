@@ -1,16 +1,22 @@
-"""What the pure core raises. Retryability is a class, never a text."""
+"""The errors of this package."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from kafka_redelivery.topology import exit_codes
+
 
 class TopologyError(Exception):
-    """Root of everything this package raises."""
+    """The base class of all errors of this package."""
+
+    exit_code: ClassVar[int] = exit_codes.FAILED
 
 
 class HeaderError(TopologyError):
-    """A header of the wire contract is missing or malformed.
+    """A header that the wire format requires is missing or malformed.
 
-    Raised when a retry, ready or dead-letter record is read; the reader dead-letters the record.
+    Raised when a retry record, a ready record or a dead letter is read. The reader dead-letters the record.
     """
 
     def __init__(self, header: str, problem: str) -> None:
@@ -20,14 +26,14 @@ class HeaderError(TopologyError):
 
 
 class ProgressError(TopologyError):
-    """Progress could not be read back or no longer fits into the commit metadata.
+    """Progress cannot be parsed from the commit metadata, or does not fit into it.
 
-    Read back: the offset was committed by something else; mend with ``redelivery topology check``.
+    If it cannot be parsed, another program has committed the offset; ``redelivery topology check`` reports a fix.
     """
 
 
 class TopicNameError(TopologyError):
-    """A topic name is illegal, too long or ambiguous. Raised when the configuration is planned."""
+    """A topic name is illegal, too long or ambiguous. Raised when the topics of a configuration are planned."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"topic name {name!r} {problem}")
@@ -36,7 +42,7 @@ class TopicNameError(TopologyError):
 
 
 class DestinationError(TopologyError):
-    """A destination's name cannot be used. Raised when it is read; write another name."""
+    """The name of a destination is not valid. Raised when it is parsed."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"destination {name!r} {problem}")
@@ -45,7 +51,7 @@ class DestinationError(TopologyError):
 
 
 class MatchError(TopologyError):
-    """An address setting's match cannot be used. Raised when it is added; write another match."""
+    """A pattern is not valid, is too large or takes too long to match. Raised when it is compiled or matched."""
 
     def __init__(self, match: str, problem: str) -> None:
         super().__init__(f"match {match!r} {problem}")

@@ -1,4 +1,4 @@
-"""What will happen to a record that fails, as plain data: for ``redelivery explain``."""
+"""Explains what happens to a record that fails, as plain data for ``redelivery explain``."""
 
 from __future__ import annotations
 
@@ -7,21 +7,26 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, assert_never
 
-from topology.artemis.address_settings import SETTING_NAMES, AddressSettings
-from topology.artemis.resolution import ArtemisResolution
-from topology.classic.policy import RedeliveryPolicy
-from topology.classic.resolution import ClassicResolution
-from topology.classic.strategies import DiscardingStrategy, IndividualStrategy, SharedStrategy, Strategy
-from topology.errors import DestinationError
-from topology.naming import MAX_NAME
-from topology.policy import DeadLetterKind, LayeredRedelivery, PolicyEntry
-from topology.redelivery import UNLIMITED, delay_range, fixed_delays, most_deliveries
-from topology.settings import Settings
-from topology.tiers import TierSet, tier_set
-from topology.topology_fault import Severity, TopologyFault
+from kafka_redelivery.topology.artemis.address_settings import SETTING_NAMES, AddressSettings
+from kafka_redelivery.topology.classic.layers import LayeredRedelivery
+from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
+from kafka_redelivery.topology.classic.strategies import (
+    DiscardingStrategy,
+    IndividualStrategy,
+    SharedStrategy,
+    Strategy,
+)
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import DestinationError
+from kafka_redelivery.topology.faults import Severity, TopologyFault
+from kafka_redelivery.topology.policy.entry import DeadLetterKind, PolicyEntry
+from kafka_redelivery.topology.resolution.artemis import ArtemisResolution
+from kafka_redelivery.topology.resolution.classic import ClassicResolution
+from kafka_redelivery.topology.topics.naming import MAX_NAME
+from kafka_redelivery.topology.topics.tiers import TierSet, tier_set
 
-SHOWN = 12
-"""How many delays are told."""
+MAX_DELAYS = 12
+"""The number of delays in an explanation."""
 
 _KINDS = {
     DeadLetterKind.INDIVIDUAL: "IndividualDeadLetterStrategy",
@@ -34,7 +39,7 @@ _MESSAGES = {
     "nonpersistent": (False, False),
     "nonpersistent_expired": (False, True),
 }
-"""The four kinds of message, by what they are: persistent, expired."""
+"""The kinds of message: whether it is persistent, and whether it has expired."""
 
 
 def explain(settings: Settings, destination: str, *, sources_known: bool = True) -> dict[str, Any]:
@@ -42,11 +47,11 @@ def explain(settings: Settings, destination: str, *, sources_known: bool = True)
 
     Args:
         settings: the configuration.
-        destination: as people write it; ``queue:`` or ``topic:`` in front where that matters.
-        sources_known: whether the sources are the user's, and not stand-ins: tiers are shared among them.
+        destination: its name, with the prefix ``topic:`` for a topic.
+        sources_known: whether the sources are the user's own and not stand-ins; sources share retry tiers.
 
     Raises:
-        DestinationError: the name is empty or no text.
+        DestinationError: the name is empty or is not valid text.
     """
     topic = settings.topic_of(destination)
     if not topic or not _is_text(destination):
@@ -56,22 +61,22 @@ def explain(settings: Settings, destination: str, *, sources_known: bool = True)
     match resolution:
         case None:
             entry = (settings.policy_entry if own is None else own).value()
-            told = _simple(entry, topic, "policyEntry" if own is None else "sources.policy", settings)
+            facts = _simple(entry, topic, "policyEntry" if own is None else "sources.policy", settings)
         case ClassicResolution():
             entry = resolution.entry
-            told = _classic(resolution)
+            facts = _classic(resolution)
         case ArtemisResolution():
             entry = resolution.entry
-            told = _artemis(resolution)
+            facts = _artemis(resolution)
         case _:
             assert_never(resolution)
     entries = [*settings.entries().values(), entry] if sources_known else [entry]
     names = _Names(settings, tier_set(entries), topic)
     warnings = () if resolution is None else resolution.warnings
-    document = {"destination": destination, "topic": topic, **told, **_redeliveries(entry, names)}
+    document = {"destination": destination, "topic": topic, **facts, **_redeliveries(entry, names)}
     document |= _dead_letters(entry, names)
-    made = dict.fromkeys(document[key] for key in ("topic", "dead_letter_topic", "expiry_topic"))
-    warnings += tuple(_too_long(name) for name in made if name is not None and len(name) > MAX_NAME)
+    topics = dict.fromkeys(document[key] for key in ("topic", "dead_letter_topic", "expiry_topic"))
+    warnings += tuple(_too_long(name) for name in topics if name is not None and len(name) > MAX_NAME)
     return document | {"warnings": [warning.document() for warning in warnings]}
 
 
@@ -99,28 +104,28 @@ class _Names:
     tiers: TierSet
     topic: str
 
-    def waiting(self, delay_ms: int) -> str | None:
-        """The topic where a record with this delay waits; ``None`` = nowhere, or in its own place."""
+    def retry_topic(self, delay_ms: int) -> str | None:
+        """Return the topic in which a record with this delay waits, ``None`` if it waits in no retry topic."""
         handler = self.settings.handler
         if delay_ms <= 0 or (handler is not None and not handler.non_blocking_redelivery):
             return None
-        tier, naming = self.tiers.place(delay_ms), self.settings.naming()
+        tier, naming = self.tiers.tier_for(delay_ms), self.settings.naming()
         return naming.mixed_topic() if tier is None else naming.tier_topic(tier)
 
 
 def _redeliveries(entry: PolicyEntry, names: _Names) -> dict[str, Any]:
     policy = entry.redelivery_policy
-    most = most_deliveries(policy)
-    delays = list(islice(fixed_delays(policy), SHOWN))
-    ranges = [list(delay_range(policy, redelivery)) for redelivery in range(1, len(delays) + 1)]
-    made = len(delays) if most == UNLIMITED else max(0, min(len(delays), most - 1))
+    limit = policy.max_deliveries
+    delays = list(islice(policy.delays_ms(), MAX_DELAYS))
+    ranges = [list(policy.delay_range_ms(redelivery)) for redelivery in range(1, len(delays) + 1)]
+    count = len(delays) if limit is None else max(0, min(len(delays), limit - 1))
     attempts = [
-        {"redelivery": number, "delay_ms": max(0, delay), "delay_range_ms": limits, "tier": names.waiting(delay)}
-        for number, (delay, limits) in enumerate(zip(delays[:made], ranges, strict=False), start=1)
+        {"redelivery": number, "delay_ms": max(0, delay), "delay_range_ms": limits, "tier": names.retry_topic(delay)}
+        for number, (delay, limits) in enumerate(zip(delays[:count], ranges, strict=False), start=1)
     ]
     tiers = dict.fromkeys(attempt["tier"] for attempt in attempts if attempt["tier"] is not None)
     return {
-        "max_deliveries": most,
+        "max_deliveries": -1 if limit is None else limit,
         "delays_ms": delays,
         "delay_ranges_ms": ranges,
         "attempts": attempts,
@@ -204,7 +209,7 @@ def _artemis(resolution: ArtemisResolution) -> dict[str, Any]:
 
 
 def policy_document(policy: RedeliveryPolicy) -> dict[str, Any]:
-    """A Classic policy by the names of its setters and getters."""
+    """Return a policy of Classic, by the names of its properties."""
     return {
         "maximumRedeliveries": policy.maximum_redeliveries,
         "initialRedeliveryDelay": policy.initial_redelivery_delay,
@@ -220,13 +225,13 @@ def policy_document(policy: RedeliveryPolicy) -> dict[str, Any]:
 
 
 def settings_document(settings: AddressSettings) -> dict[str, Any]:
-    """Address settings by the names of ``broker.xml``."""
+    """Return address settings, by their names in ``broker.xml``."""
     found = {name: getattr(settings, field) for name, field in SETTING_NAMES.items()}
     return {name: _number(value) if isinstance(value, float) else value for name, value in found.items()}
 
 
 def strategy_document(strategy: Strategy) -> dict[str, Any]:
-    """A dead-letter strategy by the names of its setters."""
+    """Return a dead-letter strategy of Classic, by the names of its properties."""
     document: dict[str, Any] = {
         "kind": "SharedDeadLetterStrategy",
         "processExpired": strategy.process_expired,
@@ -257,7 +262,7 @@ def strategy_document(strategy: Strategy) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | str:
-    """JSON has no NaN and no infinity; Java's words for them."""
+    """Return a number for JSON, which has no NaN and no infinity: these become Java's words for them."""
     if math.isnan(value):
         return "NaN"
     return value if math.isfinite(value) else f"{'-' if value < 0 else ''}Infinity"

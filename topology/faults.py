@@ -1,40 +1,56 @@
-"""What is wrong with a configuration, told all at once."""
+"""What is wrong with a configuration or with a cluster's topics, and how to fix it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-from topology.errors import TopologyError
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.errors import TopologyError
 
 Path = tuple[str | int, ...]
-"""The way to a value of the file: names and list indexes from the root."""
+"""The names and list indexes that lead from the root of the configuration to one value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A fault of a configuration, before it is known where the value at ``path`` was written.
+
+    ``key`` is true if the name at the path is wrong, and not its value.
+    """
+
+    path: Path
+    problem: str
+    fix: str
+    key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault, in plain words.
+    """A fault of a configuration: where it is, what is wrong there and what to write instead.
 
-    ``place`` is ``file:line:column dotted.path``, an environment variable or a flag; ``problem`` says
-    what is wrong there, ``mend`` what to write instead.
+    ``location`` is ``file:line:column dotted.path``, an environment variable or a command-line flag.
     """
 
-    place: str
+    location: str
     problem: str
-    mend: str
+    fix: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.problem}; {self.mend}"
+        return f"{self.location}: {self.problem}; {self.fix}"
 
     def document(self) -> dict[str, str]:
-        """The fault as plain data."""
-        return {"place": self.place, "problem": self.problem, "mend": self.mend}
+        """Return the fault as plain data for JSON."""
+        return {"place": self.location, "problem": self.problem, "mend": self.fix}
 
 
 class ConfigurationError(TopologyError):
-    """A configuration cannot be used. Raised once, with every fault of it.
+    """A configuration cannot be used; ``faults`` holds all faults that were found.
 
-    Raised by :func:`topology.configuration.load_settings`; mend each fault and load again.
+    Raised by :func:`load_settings`. Fix each fault and load the configuration again.
     """
+
+    exit_code = exit_codes.CONFIGURATION
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
@@ -42,6 +58,40 @@ class ConfigurationError(TopologyError):
         self.faults = faults
 
 
+class Severity(StrEnum):
+    """Whether processes start in spite of a fault."""
+
+    REFUSE = "refuse"
+    """Records would be lost or could not be written: workers and schedulers do not start."""
+
+    WARN = "warn"
+    """No record is lost at present: processes start and log the fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyFault:
+    """A fault of a topic: what is wrong, which records it loses, and the command or setting that fixes it."""
+
+    severity: Severity
+    topic: str
+    problem: str
+    loss: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}: {self.problem}; {self.loss}; {self.fix}"
+
+    def document(self) -> dict[str, str]:
+        """Return the fault as plain data for JSON."""
+        return {
+            "severity": str(self.severity),
+            "topic": self.topic,
+            "problem": self.problem,
+            "loss": self.loss,
+            "mend": self.fix,
+        }
+
+
 def dotted(path: Path) -> str:
-    """A path as people write it: ``sources.0.topic``."""
+    """Return a path as text, such as ``sources.0.topic``."""
     return ".".join(str(step) for step in path)

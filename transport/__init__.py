@@ -1,1 +1,1 @@
-"""The only package that talks to Kafka: consumers, the transactional writer, admin, and the embedded broker."""
+"""Everything that talks to Kafka: consumers, producers, admin requests and an embedded broker."""

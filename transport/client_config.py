@@ -1,83 +1,88 @@
-"""The client settings we start from, and how the user's own are laid over them.
+"""Settings of Kafka clients: our defaults, the user's settings above them, and those that cannot be changed.
 
-Settings of the ``kafka`` section pass through by their own names; ``producer.``, ``consumer.`` and
-``admin.`` in front of a name give it to that client alone.
+Settings of the ``kafka`` section keep librdkafka's names. With the prefix ``producer.``, ``consumer.`` or ``admin.``
+a setting applies to that kind of client only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-Value = str | int | float | bool
-Config = dict[str, Value]
+ConfigValue = str | int | float | bool
+Config = dict[str, ConfigValue]
 
 JAVA_PREFIX = "spark."
-"""In front of a name: it is the Java client's, and for Spark alone."""
+"""Prefix of settings of the Java client, which only Spark uses."""
 
 _CLIENTS = ("producer.", "consumer.", "admin.", JAVA_PREFIX)
 
 _CONSUMER_DEFAULTS: Config = {
     "partition.assignment.strategy": "cooperative-sticky",
-    # An idle fetch must not keep a resumed or sought partition waiting (half a second by default).
+    # After a resume or a seek, a partition waits for the idle fetch in progress (half a second by default).
     "fetch.wait.max.ms": 20,
-    # A prefetch of 64 MiB a partition would outlive any bound of ours on memory.
+    # The default prefetch of 64 MiB per partition would exceed every memory limit of ours.
     "queued.max.messages.kbytes": 16_384,
-    # A redelivery waits behind whatever the client has fetched ahead of it.
+    # A redelivery waits behind the records that the client has prefetched.
     "queued.min.messages": 1_000,
-    # When that much is queued the client looks again after so long (a second by default).
+    # The pause before the next fetch when the queue is full (a second by default).
     "fetch.queue.backoff.ms": 10,
 }
-LITTLE: Config = {
-    # What waits need not be fetched long before it leaves.
+SMALL_PREFETCH: Config = {
     "queued.max.messages.kbytes": 4_096,
     "fetch.message.max.bytes": 262_144,
 }
-"""For a reader that holds little in memory."""
+"""For a consumer that should use little memory."""
 
-LEISURELY: Config = {
-    # An idle fetch stays with the broker for so long; what arrives there ends it.
+IDLE_FETCH: Config = {
+    # The broker answers an idle fetch after this time, or when a record arrives.
     "fetch.wait.max.ms": 500,
     "queued.min.messages": 1,
-    **LITTLE,
+    **SMALL_PREFETCH,
 }
-"""For a reader that is in no hurry, and mostly idle."""
+"""For a consumer that is mostly idle and may be slow."""
 
-_CONSUMER_OURS: Config = {
+_CONSUMER_FIXED: Config = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
-    # Start offsets are always given explicitly: an offset out of range is a fault, never a silent reset.
+    # Start offsets are explicit. An offset out of range is an error, never a silent reset.
     "auto.offset.reset": "error",
 }
 _PRODUCER_DEFAULTS: Config = {
     "acks": "all",
     "linger.ms": 2,
-    # The first write after a commit meets CONCURRENT_TRANSACTIONS and is tried again after this long:
-    # with the default of 100 ms it is most of a transaction's time.
+    # The first request after a commit gets CONCURRENT_TRANSACTIONS and is repeated after this time; the default of
+    # 100 ms would be most of a transaction's duration.
     "retry.backoff.ms": 2,
     "retry.backoff.max.ms": 100,
     "queue.buffering.max.messages": 1_000_000,
-    # Java's: a key goes to the partition where every other producer of the house sends it.
+    # The partitioner of Java clients: a key goes to the same partition whichever client produces it.
     "partitioner": "murmur2_random",
     "compression.type": "lz4",
 }
-_PRODUCER_OURS: Config = {
+_PRODUCER_FIXED: Config = {
     "enable.idempotence": True,
     "delivery.report.only.error": True,
 }
 _TRANSACTION_TIMEOUT_MS = 30_000
-"""With the broker's scan every 10 s still inside the default session time-out of 45 s: a killed
-process without a stable name holds its partitions that long anyway."""
+"""Together with the broker's scan every 10 s this is shorter than the default session time-out of 45 s, for which a
+killed process without a stable name keeps its partitions anyway."""
 
 
-def consumer_config(kafka: Mapping[str, Value], *, group: str, instance: str | None, of_tiers: bool = False) -> Config:
-    """Settings of a consumer of ``group``; a stable instance name makes its membership static.
+def consumer_config(
+    kafka: Mapping[str, ConfigValue], *, group: str, instance: str | None, small_prefetch: bool = False
+) -> Config:
+    """Return the settings of a consumer.
 
-    One ``of_tiers`` fetches less ahead, since its records wait in Kafka.
+    Args:
+        kafka: the settings of the ``kafka`` section.
+        group: the group id.
+        instance: a stable name, which makes the membership static; ``None`` for a dynamic one.
+        small_prefetch: prefetch less, for records that wait in Kafka anyway.
     """
-    defaults = _CONSUMER_DEFAULTS | LITTLE if of_tiers else _CONSUMER_DEFAULTS
-    config = _for_client("consumer.", kafka, defaults) | _CONSUMER_OURS
+    defaults = _CONSUMER_DEFAULTS | SMALL_PREFETCH if small_prefetch else _CONSUMER_DEFAULTS
+    config = _for_client("consumer.", kafka, defaults) | _CONSUMER_FIXED
     if is_new_protocol(config):
         config.pop("partition.assignment.strategy", None)
     config["group.id"] = group
@@ -86,38 +91,38 @@ def consumer_config(kafka: Mapping[str, Value], *, group: str, instance: str | N
     return config
 
 
-def producer_config(kafka: Mapping[str, Value], *, transactional_id: str | None) -> Config:
-    """Settings of a producer; with a ``transactional_id`` it is transactional."""
-    config = _for_client("producer.", kafka, _PRODUCER_DEFAULTS) | _PRODUCER_OURS
+def producer_config(kafka: Mapping[str, ConfigValue], *, transactional_id: str | None) -> Config:
+    """Return the settings of a producer; with a ``transactional_id`` it is transactional."""
+    config = _for_client("producer.", kafka, _PRODUCER_DEFAULTS) | _PRODUCER_FIXED
     if transactional_id is not None:
         config["transactional.id"] = transactional_id
         config.setdefault("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)
     return config
 
 
-def admin_config(kafka: Mapping[str, Value]) -> Config:
-    """Settings of an admin client."""
+def admin_config(kafka: Mapping[str, ConfigValue]) -> Config:
+    """Return the settings of an admin client."""
     return _for_client("admin.", kafka, {})
 
 
-def source_start(kafka: Mapping[str, Value]) -> str:
-    """Where a source without a committed offset is read from: ``earliest`` (default) or ``latest``."""
+def source_start(kafka: Mapping[str, ConfigValue]) -> str:
+    """Return where a source without a committed offset is read from: ``earliest`` (default) or ``latest``."""
     value = str(kafka.get("consumer.auto.offset.reset", kafka.get("auto.offset.reset", "earliest")))
     return "latest" if value in {"latest", "largest", "end"} else "earliest"
 
 
-def is_cooperative(config: Mapping[str, Value]) -> bool:
-    """Whether the consumer's assignment changes step by step instead of whole."""
+def is_cooperative(config: Mapping[str, ConfigValue]) -> bool:
+    """Whether rebalances are incremental: the consumer keeps the partitions that stay assigned to it."""
     strategy = str(config.get("partition.assignment.strategy", ""))
     return is_new_protocol(config) or "cooperative" in strategy
 
 
-def is_new_protocol(config: Mapping[str, Value]) -> bool:
-    """Whether the broker assigns partitions itself (KIP-848)."""
+def is_new_protocol(config: Mapping[str, ConfigValue]) -> bool:
+    """Whether the group uses the consumer rebalance protocol of KIP-848, in which the broker assigns partitions."""
     return str(config.get("group.protocol", "")).lower() == "consumer"
 
 
-def _for_client(client: str, kafka: Mapping[str, Value], defaults: Config) -> Config:
+def _for_client(client: str, kafka: Mapping[str, ConfigValue], defaults: Config) -> Config:
     shared = {name: value for name, value in kafka.items() if not name.startswith(_CLIENTS)}
     own = {name.removeprefix(client): value for name, value in kafka.items() if name.startswith(client)}
     return {**defaults, **shared, **own}

@@ -1,68 +1,77 @@
-"""What talking to Kafka can end in. Retryability is a class, never a text."""
+"""Errors of transport. The class decides whether the caller continues, continues without a record, or stops."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
+
+from kafka_redelivery.topology import exit_codes
 
 
 class TransportError(Exception):
-    """Root of everything this package raises."""
+    """Base class of the errors of this package."""
+
+    exit_code: ClassVar[int] = exit_codes.FAILED
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A copy that the broker refuses for good: its index in the batch, and the broker's reason."""
+class RefusedRecord:
+    """A record that the broker refuses permanently: its index in the write, and the broker's reason."""
 
     index: int
     reason: str
 
 
 class WriteRefusedError(TransportError):
-    """The broker refuses some copies for good (too large, not authorised, no such partition).
+    """The broker refuses some records permanently (too large, not authorised, no such partition).
 
-    Nothing was committed. The caller decides about each refused record and writes the rest again.
+    Nothing was committed. The caller decides about each record in ``refused`` and writes the others again.
     """
 
-    def __init__(self, refusals: Sequence[Refusal]) -> None:
-        super().__init__(f"{len(refusals)} copies refused, the first: {refusals[0].reason}")
-        self.refusals = tuple(refusals)
+    def __init__(self, refused: Sequence[RefusedRecord]) -> None:
+        super().__init__(f"the broker refused {len(refused)} records, the first because: {refused[0].reason}")
+        self.refused = tuple(refused)
 
 
-class WriteUndoneError(TransportError):
-    """A write was aborted, or its outcome was unknown and has been settled by a new producer.
+class WriteAbortedError(TransportError):
+    """A write was aborted, or its outcome was unknown and a new producer has completed or aborted it.
 
-    The caller reads the committed offsets back and goes on from them, whatever they are. ``copied`` tells that all
-    copies are there for good, and only the offsets are not committed.
+    The caller reads the committed offsets again and continues from them. With ``records_written`` all records are
+    written and only the offsets are not committed.
     """
 
-    def __init__(self, message: str, *, copied: bool = False) -> None:
+    def __init__(self, message: str, *, records_written: bool = False) -> None:
         super().__init__(message)
-        self.copied = copied
+        self.records_written = records_written
 
 
-class MembershipOutdatedError(WriteUndoneError):
-    """The group has changed since the membership that the write was made with was taken."""
+class MembershipOutdatedError(WriteAbortedError):
+    """The group has rebalanced since the group metadata of the write was taken."""
 
 
 class WriterFencedError(TransportError):
-    """Another producer with this ``transactional.id`` has taken over.
+    """Another producer with the same ``transactional.id`` has fenced this one, or another member this membership.
 
-    Two processes share an instance name: give each its own. The caller stops without committing.
+    Two processes share an instance name; give each its own. The caller stops without committing.
     """
+
+    exit_code = exit_codes.HALTED
 
     def __init__(self, message: str, *, as_member: bool = False) -> None:
         super().__init__(message)
         self.as_member = as_member
-        """Whether it is the place in the group that was taken, under the same ``group.instance.id``."""
+        """Whether the membership was fenced: another process joined the group with the same ``group.instance.id``."""
 
 
 class ReaderError(TransportError):
-    """The consumer cannot go on: not authorised, topic gone, fatal client error. The caller stops."""
+    """The consumer cannot go on: not authorised, topic deleted, fatal client error. The caller stops."""
+
+    exit_code = exit_codes.HALTED
 
 
 class TopicForbiddenError(ReaderError):
-    """The user of the ``kafka`` settings may not read a topic. Other topics can be read on."""
+    """The user of the ``kafka`` settings may not read a topic. Other topics can still be read."""
 
     def __init__(self, topic: str, detail: str) -> None:
         super().__init__(f"topic {topic} may not be read ({detail}); grant the right Read on it")
@@ -70,14 +79,16 @@ class TopicForbiddenError(ReaderError):
 
 
 class MissingOffsetError(ReaderError):
-    """An internal partition has no committed offset, or one that no longer exists.
+    """A partition of an internal topic has no committed offset, or one that no longer exists.
 
-    Starting anywhere else could lose or repeat what waits there. Mend: ``redelivery topology check``.
+    Any other position could lose or repeat the records that wait there. ``redelivery topology check`` names the fix.
     """
 
 
 class BrokerUnavailableError(TransportError):
     """No broker answered in time."""
+
+    exit_code = exit_codes.BROKER_UNAVAILABLE
 
     def __init__(self, servers: str, detail: str = "") -> None:
         cause = f" ({detail})" if detail else ""
@@ -86,3 +97,14 @@ class BrokerUnavailableError(TransportError):
             "settings under kafka (redelivery broker runs a Kafka to try things on)"
         )
         self.servers = servers
+
+
+class BrokerExtraMissingError(TransportError, ImportError):
+    """A package that fetches the jars of the embedded broker or of Spark is not installed."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__(
+            f"the embedded Kafka broker and Spark jobs fetch jars with the Python package {package}, which is not "
+            "installed; install it with: pip install 'kafka-redelivery[broker]'"
+        )
+        self.package = package

@@ -1,63 +1,69 @@
-"""What transport hands to the layers above: narrow protocols and values, no client classes."""
+"""The contract between transport and the layers above: protocols and values, no classes of the Kafka client.
+
+Offsets mean what they mean in Kafka. The *next offset* of a partition is the one that is fetched next. A *committed
+offset* is the next offset after a restart: one past the last finished record. An *end offset* is one past the last
+record. Transaction markers take up offsets too, so offsets have gaps and a difference of offsets only estimates a
+number of records.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from topology.headers import HeaderList
-from topology.progress import Checkpoint
+from kafka_redelivery.topology.wire.headers import HeaderList
+from kafka_redelivery.topology.wire.progress import Checkpoint
 
 
 class Partition(NamedTuple):
-    """One partition of one topic."""
+    """A topic partition."""
 
     topic: str
     number: int
 
 
 class Message(Protocol):
-    """A fetched record, as the client gives it: every attribute is a call."""
+    """A fetched record. The methods are those of the client's own class, so records are passed on unconverted."""
 
     def topic(self) -> str:
-        """Its topic."""
+        """Return the topic."""
         ...
 
     def partition(self) -> int:
-        """Its partition."""
+        """Return the number of the partition."""
         ...
 
     def offset(self) -> int:
-        """Its offset."""
+        """Return the offset."""
         ...
 
     def key(self) -> bytes | None:
-        """Its raw key."""
+        """Return the raw key."""
         ...
 
     def value(self) -> bytes | None:
-        """Its raw value; ``None`` is a tombstone."""
+        """Return the raw value; ``None`` is a tombstone."""
         ...
 
     def headers(self) -> HeaderList | None:
-        """Its headers, ``None`` without any; ask :func:`transport.message_headers.headers_of` instead."""
+        """Return the headers, ``None`` if there are none. Call :func:`headers_of` instead, which is safe."""
         ...
 
     def set_headers(self, value: HeaderList) -> None:
-        """Replace them, in this process only."""
+        """Replace the headers of this object."""
         ...
 
     def __len__(self) -> int:
-        """Bytes of its value."""
+        """Return the size of the value in bytes."""
         ...
 
     def timestamp(self) -> tuple[int, int]:
-        """Type and epoch ms."""
+        """Return the timestamp's type and its value (epoch ms)."""
         ...
 
 
-class Copy(NamedTuple):
-    """A record to be written. ``partition`` ``None`` leaves the choice to the partitioner (outputs only)."""
+class ProducerRecord(NamedTuple):
+    """A record to produce. With ``partition`` ``None`` the partitioner chooses; only a handler's outputs do that."""
 
     topic: str
     partition: int | None
@@ -66,165 +72,219 @@ class Copy(NamedTuple):
     headers: HeaderList | None = None
 
 
-class Due(NamedTuple):
-    """When a write may become visible, by both clocks."""
+class ReleaseTime(NamedTuple):
+    """The earliest time at which consumers may see the records of a write, by two clocks."""
 
     epoch_ms: int
-    """Also the timestamp of its copies."""
+    """Wall clock. It also becomes the timestamp of the records."""
 
     monotonic_s: float
-    """The same time; what is waited for, since the wall clock may jump."""
+    """The same time by the monotonic clock. The writer waits by this one, because the wall clock may jump."""
 
 
-class Written(NamedTuple):
-    """A write that is done."""
+class WriteResult(NamedTuple):
+    """The duration of a successful write."""
 
     seconds: float
-    """How long it took, without the time it was held back."""
+    """Duration without the time spent waiting for the release time."""
 
     prepared_s: float = 0.0
-    """How much of that could go by before it was due."""
+    """The part of the duration that can pass before the release time."""
 
 
-class Group(Protocol):
-    """What a writer needs of the consumer whose offsets it commits."""
+class GroupMember(Protocol):
+    """The consumer whose offsets a writer commits."""
 
     def group_metadata(self) -> object:
-        """The membership, taken now: a commit with an outdated one is refused by the broker."""
+        """Return the current group metadata (member and generation). The broker refuses commits with outdated ones."""
         ...
 
     def commit(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
-        """Commit offsets with their metadata outside a transaction, and wait for it."""
+        """Commit offsets and their metadata outside a transaction; return when the broker has confirmed them."""
         ...
 
 
-class Listener(Protocol):
-    """Told of every change of the assignment, on the polling thread."""
+class RebalanceListener(Protocol):
+    """Receives every change of the assignment, on the thread that calls :meth:`Reader.fetch`."""
 
     def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
-        """These are ours now. Returns where to start reading each."""
+        """Take over partitions, in addition to those owned already.
+
+        Returns:
+            the offset at which to start each of them.
+        """
         ...
 
     def revoked(self, partitions: Iterable[Partition]) -> None:
-        """These go to somebody else; they are ours until this returns: finish and commit."""
+        """Give partitions up. This process owns them until the method returns: it can still finish and commit."""
         ...
 
     def lost(self, partitions: Iterable[Partition]) -> None:
-        """These are somebody else's already: commit nothing."""
+        """Drop partitions that another member may own already. Offsets of them must not be committed any more."""
         ...
 
 
-class Topics(Protocol):
-    """What there is to write to."""
+class TopicMetadata(Protocol):
+    """The topics that exist."""
 
     def partitions(self, topic: str, wanted: int = 0) -> int | None:
-        """How many partitions a topic has, ``None`` if there is no such topic."""
+        """Return the number of partitions of a topic, ``None`` if it does not exist.
+
+        Args:
+            topic: its name.
+            wanted: the partition that the caller needs; a cached number that is too low for it is refreshed.
+        """
         ...
 
 
-class Source(Protocol):
-    """What a worker or scheduler needs of its reader; contracts in :class:`transport.reader.Reader`."""
+class Reader(Protocol):
+    """A group consumer with explicit positions. Not thread-safe.
+
+    * The listener chooses the offset at which each assigned partition starts; ``auto.offset.reset`` never does.
+    * :meth:`fetch` returns the records of a partition in order of their offsets, each once, starting at that offset or
+      at the one of the latest :meth:`seek`.
+    * Only committed transactions are read. Offsets of aborted records and of markers are skipped.
+    * Fetching does not commit. A :class:`Writer` commits, or :meth:`GroupMember.commit`.
+    * Pauses end with the assignment: a partition that is assigned again is fetched.
+    """
 
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
-        """Records that are there."""
+        """Return up to ``maximum`` records: wait for the first, then take those that are there already.
+
+        Rebalances happen inside this call: it calls the listener.
+
+        Raises:
+            ReaderError: the consumer cannot go on.
+            TopicForbiddenError: the user may not read a topic; the other topics can be fetched further.
+            MissingOffsetError: the position of a partition does not exist any more.
+        """
         ...
 
     def pause(self, partitions: Iterable[Partition]) -> None:
-        """Fetch no more of these."""
+        """Stop fetching these partitions. Their positions stay; they remain assigned."""
         ...
 
     def resume(self, partitions: Iterable[Partition]) -> None:
-        """The opposite."""
+        """Continue fetching paused partitions at their positions."""
         ...
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Read on from there."""
+        """Move the position of an assigned partition: the next record fetched has this offset or a higher one."""
         ...
 
     def committed(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
-        """What is committed for each."""
+        """Ask the broker for committed offsets and their metadata; ``None`` for a partition without a commit.
+
+        Waits for pending offset commits of open transactions.
+
+        Raises:
+            ReaderError: the broker refuses, or does not answer.
+        """
         ...
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
-        """First offset and one past the last."""
+        """Ask the broker for the log start offset and the end offset of a partition.
+
+        Raises:
+            ReaderError: the broker refuses, or does not answer.
+        """
         ...
 
-    def ahead(self, partition: Partition, next_offset: int) -> int:
-        """About how many records there are from ``next_offset`` on."""
+    def lag(self, partition: Partition, next_offset: int) -> int:
+        """Estimate the number of records from ``next_offset`` on, without asking the broker; exactly 0 at the end."""
         ...
 
     def partition_counts(self) -> Mapping[str, int]:
-        """Every topic of the cluster and how many partitions it has."""
+        """Ask the broker for all topics and their numbers of partitions.
+
+        Raises:
+            ReaderError: the broker refuses, or does not answer.
+        """
         ...
 
-    def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
-        """Join the group, or change what is wanted from it."""
+    def subscribe(self, topics: Sequence[str], listener: RebalanceListener) -> None:
+        """Join the group, or change the subscription. The assignment arrives in a later :meth:`fetch`."""
         ...
 
     def close(self) -> None:
-        """Give everything back."""
+        """Give the assignment back, which calls the listener, and leave the group unless membership is static."""
         ...
 
 
 class Writer(Protocol):
-    """Writes copies and commits offsets, both or neither as far as its mode can, in three steps.
+    """Produces records and commits offsets: in one transaction (exactly once), or one after the other (at least once).
 
-    The consumer may be used by its own thread only: during a rebalance any other waits for it, for ever if it waits
-    for the other. So the first and the last step belong to that thread, and only the one between may be another's.
+    A write has three steps: :meth:`group_metadata`, :meth:`write`, :meth:`finish`. The first and the last use the
+    consumer, so they belong to the thread that owns it: another thread would wait for a rebalance, and the two could
+    wait for each other for ever. Only :meth:`write` may run on another thread.
     """
 
-    def member(self) -> object:
-        """The membership that the write is made with, taken just before; a commit with an outdated one is refused."""
+    def group_metadata(self) -> object:
+        """Return the group metadata for the next write. Take it just before the write, or it may be outdated."""
         ...
 
     def write(
         self,
-        copies: Sequence[Copy],
+        records: Sequence[ProducerRecord],
         checkpoints: Mapping[Partition, Checkpoint],
-        due: Due | None = None,
-        member: object = None,
-    ) -> Written:
-        """Write all copies; in a transaction the offsets, too, and commit it.
+        release_time: ReleaseTime | None = None,
+        group_metadata: object = None,
+    ) -> WriteResult:
+        """Produce all records; a transactional writer also commits the offsets and the transaction.
 
-        Offsets are the next ones to be read: last finished + 1. Returns only when everything is
-        confirmed by the broker. With ``due`` no reader sees any of the copies before that time; whatever can
-        be done without that is done before.
+        Returns when the broker has confirmed everything.
+
+        Args:
+            records: what to produce; may be empty.
+            checkpoints: the offsets to commit, one past the last finished record each, and their metadata.
+            release_time: consumers see none of the records before this time. Whatever can be done earlier is.
+            group_metadata: the result of :meth:`group_metadata`.
 
         Raises:
-            WriteRefusedError: the broker refuses some of the copies for good; nothing was committed.
-            WriteUndoneError: nothing of it may be taken as done; read the committed offsets back and
-                go on from there.
-            WriterFencedError: another process has taken this one's identity; stop.
+            WriteRefusedError: the broker refuses some of the records permanently. Nothing was committed.
+            WriteAbortedError: treat nothing as done: read the committed offsets again and continue from there.
+            WriterFencedError: another process has taken over the identity of this one. Stop.
+            TransportError: the outcome is unknown, and no new producer could recover it. Stop.
         """
         ...
 
     def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
-        """Commit the offsets after a write, unless that is done.
+        """Commit the offsets of a write, unless its transaction has committed them.
 
         Raises:
-            WriteUndoneError: as of :meth:`write`.
+            WriteAbortedError: the offsets are not committed; the records are written.
         """
         ...
 
     def close(self) -> None:
-        """Release the client; nothing is in flight between two writes."""
+        """Release the client. No write may be in progress."""
         ...
 
 
 class BackgroundWriter(Protocol):
-    """A writer that works while its owner goes on; contracts in :class:`transport.write_thread.WriteThread`."""
+    """A writer that writes on a thread of its own, one write at a time. :class:`WriteThread` implements it."""
 
     busy: bool
-    """Whether a write has begun whose end :meth:`ended` has not told yet."""
+    """Whether a write has begun whose end :meth:`result` has not returned or raised yet."""
 
     def begin(
-        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None = None
+        self,
+        records: Sequence[ProducerRecord],
+        checkpoints: Mapping[Partition, Checkpoint],
+        release_time: ReleaseTime | None = None,
     ) -> None:
-        """Begin a write."""
+        """Begin a write; the arguments are those of :meth:`Writer.write`. No other may be in progress."""
         ...
 
-    def ended(self, within_s: float | None = 0.0) -> Written | None:
-        """Tell how it ended, ``None`` if it has not."""
+    def result(self, within_s: float | None = 0.0) -> WriteResult | None:
+        """Wait up to ``within_s`` seconds (``None``: without limit) for the end of the write.
+
+        Returns:
+            ``None`` if the write is still in progress.
+
+        Raises:
+            WriteRefusedError, WriteAbortedError, WriterFencedError: as :meth:`Writer.write` and :meth:`Writer.finish`.
+        """
         ...
 
     def close(self) -> None:

@@ -22,11 +22,11 @@ from examples.flights.engine import Engine
 from examples.flights.errors import DemoError, DirectoryInUseError
 from examples.flights.layout import layout
 from examples.flights.report import show
-from examples.flights.run import Place, run
+from examples.flights.run import DemoEnvironment, run
 from examples.flights.scenario import scenario
-from pipeline.errors import PipelineError
-from transport.embedded import EmbeddedKafka
-from transport.errors import TransportError
+from kafka_redelivery.pipeline.errors import PipelineError
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from kafka_redelivery.transport.errors import TransportError
 
 _FAILED: Final = 1
 _INTERRUPTED: Final = 128 + signal.SIGINT
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(options, console)
     except KeyboardInterrupt:
-        console.print("interrupted; everything is stopped")
+        console.print("interrupted; all processes are stopped")
         return _INTERRUPTED
     except (DemoError, PipelineError, TransportError) as error:
         console.print(f"demo: {error}", markup=False, highlight=False, soft_wrap=True)
@@ -55,16 +55,16 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     options.engine.verify()
     given = scenario(data.flights(options.days), data.planes())
     names = layout()
-    starting = console.status("starting Kafka (the first time it is fetched, too)")
+    starting = console.status("starting Kafka (the first run downloads it)")
     with _directory(options.keep) as directory, starting:
-        # What the Kafka clients have to say is for whoever looks for the cause of a failure.
+        # The Kafka clients log here, for finding the cause of a failure.
         log = directory / "demo.log"
         logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         kafka = None if options.keep is None else directory / "kafka"
         with EmbeddedKafka(data_dir=kafka, port=options.port) as broker:
             starting.stop()
-            console.print(f"Kafka answers at {broker.bootstrap_servers}; logs are in {directory}", highlight=False)
-            report = run(given, names, Place(broker, directory, console, options.engine))
+            console.print(f"Kafka is ready at {broker.bootstrap_servers}; logs are in {directory}", highlight=False)
+            report = run(given, names, DemoEnvironment(broker, directory, console, options.engine))
         show(report, Console(emoji=False, markup=False))
         if options.json:
             print(json.dumps(report.document()))
@@ -75,10 +75,10 @@ def _run(options: argparse.Namespace, console: Console) -> int:
 
 @contextmanager
 def _directory(keep: Path | None) -> Iterator[Path]:
-    """A place for logs: the one asked for, or a temporary one that stays only if something fails.
+    """The directory for logs: ``keep``, or a temporary one that is removed unless the demo fails.
 
     Raises:
-        DirectoryInUseError: the one asked for is not empty.
+        DirectoryInUseError: ``keep`` is not empty.
     """
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def _directory(keep: Path | None) -> Iterator[Path]:
         failed = True
         raise
     finally:
-        if not failed:  # it went well, or somebody interrupted it
+        if not failed:  # done, or interrupted by the user
             shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="./dev demo",
         description="Seat-miles of the flights that left New York in 2013, on an embedded Apache Kafka. "
         "Ends with a table of what became of every record, checked against the CSV files.",
-        epilog="exit code: 0 every record is accounted for, 1 one is not or something failed, 2 wrong usage",
+        epilog="exit code: 0 = every record is accounted for, 1 = one is not, or the demo failed, 2 = wrong usage",
     )
     span = parser.add_mutually_exclusive_group()
     span.add_argument("--all", dest="days", action="store_const", const=data.YEAR, help="the whole year")
@@ -113,11 +113,11 @@ def _parser() -> argparse.ArgumentParser:
         type=Engine,
         choices=list(Engine),
         default=Engine.WORKERS,
-        help="who runs the handler: a worker (default), or a streaming query on Spark",
+        help="what runs the handler: a worker (default), or a streaming query on Spark",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep Kafka's data and all logs there")
-    parser.add_argument("--port", type=_port, help="where Kafka listens on 127.0.0.1 (default: a free port)")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep Kafka's data and all logs in DIR")
+    parser.add_argument("--port", type=_port, help="port of Kafka on 127.0.0.1 (default: a free port)")
     parser.set_defaults(days=data.JANUARY)
     return parser
 

@@ -1,4 +1,4 @@
-"""Bytes that no consumer of ``flights`` can decode."""
+"""Records of ``flights`` that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MAKERS: Final[tuple[_Maker, ...]] = (
     lambda _, good: good + good,
     lambda _number, _good: b"",
 )
-"""Cut short; a wrong magic byte; an unknown schema id; noise; noise behind a right header; two in one; nothing."""
+"""Truncated; wrong magic byte; unknown schema id; noise; noise after a valid header; two values in one; empty."""
 
 
 def broken_record(broken: Broken) -> tuple[bytes | None, bytes]:
-    """Key and value of a broken record. Every eighth has a good value, and a key that is no text."""
+    """Key and value of a broken record. Every eighth has a valid value and a key that is not text."""
     key, good = flight_record(broken.flight)
     kind = broken.number % (len(_MAKERS) + 1)
     if kind == len(_MAKERS):
@@ -40,5 +40,5 @@ def _noise(number: int) -> bytes:
 
 
 def record_of(record: Flight | Broken) -> tuple[bytes | None, bytes]:
-    """Key and value of anything that is fed into ``flights``."""
+    """Key and value of a record for ``flights``."""
     return broken_record(record) if isinstance(record, Broken) else flight_record(record)

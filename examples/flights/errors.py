@@ -1,4 +1,4 @@
-"""What ends the demo before its report."""
+"""Errors that end the demo before its report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class DemoError(Exception):
-    """Root of everything the demo raises; the message is for the person who runs it."""
+    """Base of all errors of the demo. The message is for the person who runs it."""
 
 
 class DataMissingError(DemoError):
@@ -18,17 +18,17 @@ class DataMissingError(DemoError):
 
 
 class DirectoryInUseError(DemoError):
-    """The directory of ``--keep`` holds something already. Raised before anything is started."""
+    """The directory of ``--keep`` is not empty. Raised before anything is started."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(f"{directory} is not empty; name another directory, or remove it first")
+        super().__init__(f"{directory} is not empty; choose another directory, or remove it")
         self.directory = directory
 
 
 class ChildEndedError(DemoError):
-    """A worker, a scheduler or another command ended as it should not have.
+    """A worker, a scheduler or another command failed.
 
-    ``code`` is its exit code, negative for a signal; ``log`` the file with everything it said.
+    ``code`` is its exit code, negative for a signal; ``log`` is its log file.
     """
 
     def __init__(self, name: str, code: int, log: Path, tail: str) -> None:
@@ -56,8 +56,8 @@ class BrokerEndedError(DemoError):
         super().__init__("the embedded Kafka ended by itself; run again with --keep DIR to keep its log")
 
 
-class KafkaSilentError(DemoError):
-    """A read or write got no answer in time, or an error that the client does not mend by itself."""
+class KafkaAccessError(DemoError):
+    """A read or write failed: no answer in time, or an error that the client does not retry."""
 
     def __init__(self, what: str, detail: str) -> None:
         super().__init__(f"{what}: {detail}")
@@ -66,8 +66,8 @@ class KafkaSilentError(DemoError):
 
 
 class TopicInUseError(DemoError):
-    """A topic holds records already, so what became of ours could not be told from what became of those."""
+    """A topic already has records, which the check could not distinguish from those of the demo."""
 
     def __init__(self, topic: str) -> None:
-        super().__init__(f"the topic {topic} is not empty; begin with a new Kafka (docker compose down --volumes)")
+        super().__init__(f"the topic {topic} is not empty; start with a new Kafka (docker compose down --volumes)")
         self.topic = topic

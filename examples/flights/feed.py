@@ -1,4 +1,4 @@
-"""Puts planes and flights into their topics."""
+"""Sends planes and flights to their topics."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from examples.flights.scenario import Scenario
 from examples.flights.topics import Sender
 from examples.flights.wire import FLIGHTS, PLANES, plane_record
 
-_AT_ONCE: Final = 1000
+_MAX_RECORDS_PER_STEP: Final = 1000
 
 
 class Feed:
-    """Feeds the flights, a piece at each step, so that everything else goes on meanwhile."""
+    """Sends the flights in steps, so that the caller can do other work in between."""
 
-    def __init__(self, sender: Sender, given: Scenario, ahead: int) -> None:
+    def __init__(self, sender: Sender, given: Scenario, max_undelivered: int) -> None:
         self._sender = sender
-        self._ahead = ahead
+        self._max_undelivered = max_undelivered
         self._left = iter(given.records)
         self.sent: list[tuple[bytes | None, bytes]] = []
         """Key and value of each record sent, in the order of the scenario."""
@@ -33,22 +33,24 @@ class Feed:
         return len(self.sent) == self.total
 
     def step(self, delivered: int) -> None:
-        """Send some more, unless too many have not been delivered yet.
+        """Send the next records, up to the limit of undelivered ones.
 
         Args:
-            delivered: how many of them have been delivered so far.
+            delivered: number of records delivered so far.
 
         Raises:
-            KafkaSilentError: a record could not be written.
+            KafkaAccessError: a record could not be written.
         """
-        for record in islice(self._left, max(0, min(_AT_ONCE, self._ahead + delivered - len(self.sent)))):
+        for record in islice(
+            self._left, max(0, min(_MAX_RECORDS_PER_STEP, self._max_undelivered + delivered - len(self.sent)))
+        ):
             key, value = record_of(record)
             self._sender.send(FLIGHTS, key, value)
             self.sent.append((key, value))
-        self._sender.look()
+        self._sender.poll()
 
 
 def send_planes(sender: Sender, planes: Iterable[Plane]) -> None:
-    """Send some planes, keyed by tail number."""
+    """Send planes, keyed by tail number."""
     for plane in planes:
         sender.send(PLANES, *plane_record(plane))

@@ -1,4 +1,4 @@
-"""The handler: what a service that computes seat-miles would write. Named in redelivery.yaml."""
+"""The handler of the demo, named in redelivery.yaml: computes the seat-miles of a flight."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any, Final, Self
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from kafka_redelivery import Context, Record, Reject
-from serdes.build import SerdeSettings, build_codec
-from serdes.errors import DecodeError
+from kafka_redelivery.serdes.build import SerdeSettings, build_codec
+from kafka_redelivery.serdes.errors import DecodeError
 
 _log = logging.getLogger("flights")
 
 _PLANE_SCHEMA: Final = Path(__file__).parent / "schemas" / "plane.avsc"
 _POLL_S: Final = 0.2
-_ANSWER_S: Final = 30.0
+_TIMEOUT_S: Final = 30.0
 
 
 class UnknownPlaneError(Exception):
-    """Nobody has told us about this plane, so far. Anything a handler raises means: try again later."""
+    """The plane is not known yet. Any exception of a handler makes the worker redeliver the record."""
 
     def __init__(self, tailnum: str) -> None:
         super().__init__(f"no plane {tailnum}")
@@ -35,7 +35,7 @@ def handle(record: Record, context: Context, seats_of: Callable[[str], int | Non
 
     Args:
         record: the flight.
-        context: takes the seat-miles; they are written only if the flight is done.
+        context: takes the seat-miles; they are written only if this function returns.
         seats_of: how many seats a plane has, ``None`` if the plane is not known.
 
     Raises:
@@ -47,7 +47,7 @@ def handle(record: Record, context: Context, seats_of: Callable[[str], int | Non
     if tailnum is None:
         raise Reject("the flight has no tail number")
     if flight["dep_time"] is None:
-        return  # cancelled: nobody flew a mile
+        return  # cancelled: no seat-miles
     seats = seats_of(tailnum)
     if seats is None:
         raise UnknownPlaneError(tailnum)
@@ -60,7 +60,7 @@ _REPEATED: Final = ("year", "month", "day", "carrier", "flight", "origin", "dest
 
 
 class SeatMiles:
-    """What the configuration names. The worker makes one, enters it, calls it for each record, leaves it at its end."""
+    """The configured callable. The worker enters it at its start, calls it for each record, and exits it at its end."""
 
     def __init__(self) -> None:
         self._planes = PlanesTable(os.environ.get("FLIGHTS_BROKER", "localhost:9092"))
@@ -92,18 +92,18 @@ class PlanesTable:
         """How many seats a plane has, ``None`` if it is not known.
 
         Raises:
-            SystemExit: the topic is not read any more. This is not the record's fault, so the worker has to halt
-                instead of giving records up; it does for whatever is no ``Exception``.
+            SystemExit: the reading thread has ended. The record is not the cause, so the worker must halt instead of
+                failing records; it halts for every error that is not an ``Exception``.
         """
-        seats = self._seats.get(tailnum)  # one reader, one writer, one operation: a dict needs no lock for that
+        seats = self._seats.get(tailnum)  # a single dict operation needs no lock
         if seats is None and not self._thread.is_alive():
-            raise SystemExit("the topic planes is not read any more; see the log above")
+            raise SystemExit("the topic planes is no longer read; see the log above")
         return seats
 
     def start(self) -> None:
-        """Read all planes there are now, and go on reading in the background.
+        """Read all existing planes, and continue in the background.
 
-        Handling begins only when this returns. Otherwise a restart would retry flights of planes known long ago.
+        Handling starts when this returns. Otherwise a restarted worker would retry flights whose planes exist.
 
         Raises:
             LookupError: there is no topic ``planes``.
@@ -111,15 +111,15 @@ class PlanesTable:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": self._servers,
-                "group.id": "seat-miles-planes",  # asked for by the client, never joined: each worker reads everything
+                "group.id": "seat-miles-planes",  # required by the client, never joined: each worker reads all planes
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
-                "fetch.wait.max.ms": 100,  # for a quick start: the end of a partition is told by an empty answer
+                "fetch.wait.max.ms": 100,  # fast start: an empty response marks the end of a partition
             },
             logger=_log,
         )
-        partitions = self._consumer.list_topics("planes", timeout=_ANSWER_S).topics["planes"].partitions
+        partitions = self._consumer.list_topics("planes", timeout=_TIMEOUT_S).topics["planes"].partitions
         if not partitions:
             raise LookupError("there is no topic planes; create it first")
         self._consumer.assign([TopicPartition("planes", number, OFFSET_BEGINNING) for number in partitions])
@@ -141,7 +141,7 @@ class PlanesTable:
             self._read()
 
     def _read(self) -> set[int]:
-        """Take what is there; gives the partitions that have been read to their end."""
+        """Read available records. Returns the partitions that have been read to their end."""
         first = self._consumer.poll(_POLL_S)
         ended: set[int] = set()
         for message in [] if first is None else [first, *self._consumer.consume(1000, 0)]:

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from itertools import islice
 
 from examples.flights.wire import CONFIG, FLIGHTS
-from topology.configuration import load_settings
-from topology.redelivery import fixed_delays, most_deliveries
+from kafka_redelivery.topology.config.loading import load_settings
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The group's topics, and how often a record is redelivered."""
+    """The group's topics, and the number of redeliveries."""
 
     group: str
     tiers: tuple[str, ...]
-    """The tier of each redelivery, from the first on."""
+    """The tier of each redelivery, in order."""
 
     ready: str
     dead_letters: str
@@ -24,7 +23,7 @@ class Layout:
 
     @property
     def redeliveries(self) -> int:
-        """How often a record is delivered again before it is dead-lettered."""
+        """Redeliveries of a record before it is dead-lettered."""
         return len(self.tiers)
 
 
@@ -38,10 +37,10 @@ def layout() -> Layout:
     entry = settings.entry(FLIGHTS)
     naming = settings.naming()
     policy = entry.redelivery_policy
-    chain = islice(fixed_delays(policy), most_deliveries(policy) - 1)
+    redeliveries = None if policy.max_deliveries is None else policy.max_deliveries - 1
     return Layout(
         group=settings.group,
-        tiers=tuple(naming.tier_topic(delay) for delay in chain),
+        tiers=tuple(naming.tier_topic(delay) for delay in islice(policy.delays_ms(), redeliveries)),
         ready=naming.ready_topic(FLIGHTS),
         dead_letters=naming.dead_letter_topic(entry.dead_letter_strategy.topic, FLIGHTS),
         journal=naming.journal_topic(),

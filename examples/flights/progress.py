@@ -1,4 +1,4 @@
-"""What can be seen while the demo runs. On standard error, so that standard output holds the result alone."""
+"""Progress bars on standard error, so that standard output has only the result."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from examples.flights.truth import Ending, Expected
 
 
 class Live:
-    """A bar for what is fed, one for the late planes, and one for each way to end."""
+    """Bars for the flights sent, the late planes and each outcome."""
 
     def __init__(
         self, console: Console, *, expected: Sequence[Expected], feed: Feed, late: LatePlanes, ledger: Ledger
     ) -> None:
         self._feed, self._late, self._ledger = feed, late, ledger
-        must = Counter("dead_lettered" if each.ending.dead else each.ending.value for each in expected)
+        expected_by_ending = Counter("dead_lettered" if each.ending.dead else each.ending.value for each in expected)
         self._bars = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -31,11 +31,11 @@ class Live:
             TimeElapsedColumn(),
             console=console,
         )
-        self._fed = self._bars.add_task("flights fed", total=feed.total)
+        self._fed = self._bars.add_task("flights sent", total=feed.total)
         self._planes = self._bars.add_task("late planes sent", total=late.total)
         self._redeliveries = self._bars.add_task("redeliveries", total=None)
         self._endings = {
-            outcome: self._bars.add_task(outcome.replace("_", "-"), total=must[outcome])
+            outcome: self._bars.add_task(outcome.replace("_", "-"), total=expected_by_ending[outcome])
             for outcome in (Ending.ACKED.value, Ending.RECOVERED.value, "dead_lettered")
         }
 
@@ -50,7 +50,7 @@ class Live:
         self._bars.stop()
 
     def show(self) -> None:
-        """Bring the bars up to date."""
+        """Update the bars."""
         counts = self._ledger.counts
         self._bars.update(self._fed, completed=len(self._feed.sent))
         self._bars.update(self._planes, completed=self._late.sent)

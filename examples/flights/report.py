@@ -1,4 +1,4 @@
-"""The end of the demo: a table for people, an object for programs."""
+"""The result of the demo, as a table and as a JSON object."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from examples.flights.truth import Ending, Expected
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything the demo has found out."""
+    """Result of the demo."""
 
     expected: Sequence[Expected]
     findings: Findings
     counts: Mapping[str, int]
-    """How many records ended how, by the journal."""
+    """Records by outcome, from the journal."""
 
     lateness_ms: Sequence[int]
     restarts: Mapping[str, int]
@@ -38,7 +38,7 @@ class Report:
         return not self.findings.faults.count
 
     def document(self) -> dict[str, Any]:
-        """The JSON object. Lateness in ms, from due to handed out; ``seconds`` begin when the broker answers."""
+        """The JSON object. Lateness is in ms, from due to handed out; ``seconds`` begin when the broker is ready."""
         findings, counts = self.findings, self.counts
         late = sorted(self.lateness_ms)
         return {
@@ -60,7 +60,7 @@ class Report:
                 "early": sum(ms < 0 for ms in late) + findings.early,
                 "count": len(late),
             },
-            "conservation": "ok" if self.conserved else findings.faults.told(),
+            "conservation": "ok" if self.conserved else findings.faults.lines(),
             "restarts": dict(self.restarts),
             "seconds": round(sum(self.seconds.values()), 1),
             "phases": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
@@ -95,31 +95,31 @@ def show(report: Report, console: Console) -> None:
         )
     killed = ", ".join(f"{role} {times} times" for role, times in report.restarts.items() if times)
     if killed:
-        console.print(f"killed and started again: {killed}")
+        console.print(f"killed and restarted: {killed}")
     if report.conserved:
         console.print("conservation: every record is accounted for", style="green")
     else:
         console.print(f"conservation: {report.findings.faults.count} faults", style="bold red")
-        for fault in report.findings.faults.told():
+        for fault in report.findings.faults.lines():
             console.print(f"  {fault}", markup=False, highlight=False, soft_wrap=True)
     phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.seconds.items())
     console.print(f"{document['seconds']} s ({phases})", soft_wrap=True)
 
 
 def _rows(report: Report) -> list[tuple[str, str, int, int]]:
-    """Outcome, why, how many are expected, how many were found."""
+    """Outcome, reason, expected number, found number."""
     findings, counts = report.findings, report.counts
-    must: Counter[str] = Counter(
+    expected_by_ending: Counter[str] = Counter(
         "cancelled" if each.ending is Ending.ACKED and each.seat_miles is None else each.ending
         for each in report.expected
     )
     acked = findings.outputs["acked"]
     return [
-        ("acknowledged", "seat-miles sent", must[Ending.ACKED], acked),
-        ("acknowledged", "cancelled, nothing to send", must["cancelled"], counts.get("acked", 0) - acked),
-        ("recovered", "its plane arrived late", must[Ending.RECOVERED], counts.get("recovered", 0)),
+        ("acknowledged", "seat-miles sent", expected_by_ending[Ending.ACKED], acked),
+        ("acknowledged", "cancelled, nothing to send", expected_by_ending["cancelled"], counts.get("acked", 0) - acked),
+        ("recovered", "its plane arrived late", expected_by_ending[Ending.RECOVERED], counts.get("recovered", 0)),
         *(
-            ("dead-lettered", f"{ending}: {why}", must[ending], findings.dead_letters[ending])
+            ("dead-lettered", f"{ending}: {why}", expected_by_ending[ending], findings.dead_letters[ending])
             for ending, why in _WHY_DEAD.items()
         ),
         ("discarded", "", 0, counts.get("discarded", 0)),
@@ -138,5 +138,5 @@ def _quantile(ascending: Sequence[int], share: float) -> int | None:
     return ascending[min(len(ascending) - 1, int(len(ascending) * share))] if ascending else None
 
 
-def _mark(right: bool) -> Text:  # noqa: FBT001 - a truth to be shown
+def _mark(right: bool) -> Text:  # noqa: FBT001 - the only argument
     return Text("✓", "green") if right else Text("✗", "bold red")

@@ -1,4 +1,4 @@
-"""The demo from its first topic to its report."""
+"""Runs the demo, from its first topic to its report."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from typing import Final
 from rich.console import Console
 
 from examples.flights.children import Child, apply_topology
-from examples.flights.course import Stopwatch, course
 from examples.flights.engine import Engine
 from examples.flights.errors import BrokerEndedError
 from examples.flights.feed import send_planes
 from examples.flights.layout import Layout
+from examples.flights.playback import Stopwatch, playback
 from examples.flights.report import Report
 from examples.flights.scenario import Scenario
 from examples.flights.topics import Sender, create_topics
 from examples.flights.wire import FLIGHTS, PLANES, SEAT_MILES
-from transport.embedded import EmbeddedKafka
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 
 PARTITIONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the demo runs."""
+class DemoEnvironment:
+    """Broker, directory and console of a run."""
 
     broker: EmbeddedKafka
     directory: Path
-    """For the logs and process ids of what runs."""
+    """For logs and pid files."""
 
     console: Console
-    """Where progress is shown."""
+    """Shows progress."""
 
     engine: Engine = Engine.WORKERS
-    """Who runs the handler."""
+    """What runs the handler."""
 
 
-def run(given: Scenario, layout: Layout, place: Place) -> Report:
-    """Feed everything, let the group's processes work until every record has ended, check.
+def run(given: Scenario, layout: Layout, environment: DemoEnvironment) -> Report:
+    """Send all records, run the group's processes until each record has ended, and check.
 
     Raises:
-        DemoError: it cannot come to an end.
+        DemoError: the demo cannot finish.
     """
-    servers = place.broker.bootstrap_servers
+    servers = environment.broker.bootstrap_servers
     watch = Stopwatch()
     create_topics(servers, {FLIGHTS: PARTITIONS, PLANES: 1, SEAT_MILES: PARTITIONS})
-    apply_topology(servers, place.directory)
+    apply_topology(servers, environment.directory)
     sender = Sender(servers)
-    # Before the worker starts: its handler begins with every plane that is there, so nothing on time is ever retried.
+    # Before the worker starts: its handler first reads all planes, so a flight whose plane is on time is never retried.
     send_planes(sender, (plane for tail, plane in given.planes.items() if tail not in given.awaited))
     sender.flush()
     watch.lap("topics")
     with ExitStack() as stack:
-        all_flights = stack.enter_context(course(servers, given, layout, sender, place.engine))
-        roles = place.engine.roles(place.directory)
-        children = [stack.enter_context(Child(role, servers, place.directory)) for role in roles]
-        all_flights.work(place.console, lambda: _watch(place.broker, children))
+        all_flights = stack.enter_context(playback(servers, given, layout, sender, environment.engine))
+        roles = environment.engine.roles(environment.directory)
+        children = [stack.enter_context(Child(role, servers, environment.directory)) for role in roles]
+        all_flights.work(environment.console, lambda: _watch(environment.broker, children))
         sender.flush()
         watch.lap("work")
         for child in children:
@@ -66,7 +66,7 @@ def run(given: Scenario, layout: Layout, place: Place) -> Report:
         for child in children:
             child.stop()
         watch.lap("stop")
-        with place.console.status("checking every record against the CSV files"):
+        with environment.console.status("checking every record against the CSV files"):
             report = all_flights.report({child.role: child.restarts for child in children}, watch.seconds)
         watch.lap("check")
     return report

@@ -1,4 +1,4 @@
-"""What is fed into the topics, and in which order. Decided by the data alone, the same at every run."""
+"""Which records are sent, and in which order. Derived from the data, so it is the same in every run."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Final
 from examples.flights.data import Flight, Plane
 
 BROKEN: Final = 300
-"""How many records of broken bytes are mixed in."""
+"""Number of records with broken bytes."""
 
 LATE_ONE_IN: Final = 20
-"""Of the planes that fly in the range, every one of this many arrives late."""
+"""One in this many planes of the chosen days arrives late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A record that nobody can decode: the ``number``-th of them, made from a flight."""
+    """The ``number``-th record that cannot be decoded, made from a flight."""
 
     number: int
     flight: Flight
@@ -33,20 +33,20 @@ class Scenario:
     """By tail number."""
 
     awaited: Mapping[str, int]
-    """For each plane that arrives late, how many flights wait for it."""
+    """Late planes -> number of flights that wait for each."""
 
     records: Sequence[Flight | Broken]
-    """The topic ``flights``, in the order of feeding."""
+    """Records of the topic ``flights``, in the order of sending."""
 
 
 def scenario(flights: Sequence[Flight], planes: Iterable[Plane]) -> Scenario:
-    """Choose the late planes, put the flights in order, mix the broken records in.
+    """Choose the late planes, order the flights, and insert the broken records.
 
-    A late plane is sent when each of its flights has been seen in a retry tier, and must reach the handler before the
-    first of them has had its last attempt; otherwise who recovers would depend on the speed of the machine. So the
-    flights of late planes come first, plane by plane: they have the same key, lie side by side in one partition, and
-    are tried for the first time within moments of each other, however slow the worker is and however often it dies.
-    The policy then leaves 15 seconds, of which nothing is used while worker or scheduler are down.
+    A late plane is sent when all its flights have been seen in a retry tier. It must reach the handler before the first
+    of them has its last attempt; otherwise the outcome would depend on the speed of the machine. So the flights of
+    delayed planes come first, plane by plane: they have the same key, are adjacent in one partition, and have their
+    first attempts close together, however slow the worker is and however often it dies. The policy then leaves 15
+    seconds, which do not elapse while worker or scheduler are down.
     """
     known = {plane.tailnum: plane for plane in planes}
     flown = sorted({tail for flight in flights if (tail := _needs(flight)) in known and tail is not None})
@@ -59,12 +59,12 @@ def scenario(flights: Sequence[Flight], planes: Iterable[Plane]) -> Scenario:
 
 
 def _needs(flight: Flight) -> str | None:
-    """The plane a flight is handled with, ``None`` if it was cancelled or has none."""
+    """Tail number of the plane that a flight needs, ``None`` if it was cancelled or has none."""
     return None if flight.dep_time is None else flight.tailnum
 
 
 def _mixed(flights: Sequence[Flight]) -> list[Flight | Broken]:
-    """The flights with a broken record after each of ``BROKEN`` evenly spread ones."""
+    """The flights, with ``BROKEN`` broken records evenly inserted."""
     count = min(BROKEN, len(flights))
     after = {(number + 1) * len(flights) // count - 1: number for number in range(count)}
     return list(

@@ -1,11 +1,11 @@
-"""Feeds flights to a worker that runs elsewhere, as in ``deploy/compose.yaml``.
+"""Sends flights to a worker that runs elsewhere, as in ``deploy/compose.yaml``.
 
-    python -m examples.flights.stream topics    make the demo's topics, and send the planes that are on time
-    python -m examples.flights.stream feed      send flights at a steady rate until it is stopped
-    python -m examples.flights.stream check     send each flight once, wait until all have ended, look for every record
+    python -m examples.flights.stream topics    create the demo's topics, and send the planes that are on time
+    python -m examples.flights.stream feed      send flights at a steady rate until stopped
+    python -m examples.flights.stream check     send each flight once, wait until all have ended, and check every record
 
-The Kafka is that of the environment variable ``FLIGHTS_BROKER``, the days of the year are those of ``FLIGHTS_DAYS``
-(default: 31). ``topics`` and ``check`` must be given the same days: which planes are late depends on them.
+The environment variable ``FLIGHTS_BROKER`` names the Kafka, ``FLIGHTS_DAYS`` the number of days (default: 31). Use the
+same days for ``topics`` and ``check``: they determine which planes are late.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from rich.console import Console
 
 from examples.flights import data
 from examples.flights.broken import record_of
-from examples.flights.course import Stopwatch, course
 from examples.flights.errors import DemoError, TopicInUseError
 from examples.flights.feed import send_planes
 from examples.flights.layout import Layout, layout
+from examples.flights.playback import Stopwatch, playback
 from examples.flights.report import Report, show
 from examples.flights.scenario import Broken, Scenario, scenario
 from examples.flights.topics import Sender, create_topics, read_all
@@ -37,19 +37,19 @@ from examples.flights.wire import FLIGHTS, PLANES, SEAT_MILES
 PARTITIONS: Final = 4
 
 _LATE_S: Final = 6.0
-"""So long after the first of its flights a late plane is sent: within the 15 s of the policy's redeliveries."""
+"""Time from a late plane's first flight until the plane is sent: within the 15 s of the policy's redeliveries."""
 
 _STEP_S: Final = 0.1
-_ANSWER_S: Final = 30.0
+_TIMEOUT_S: Final = 30.0
 
 
 def prepare(servers: str, given: Scenario) -> None:
-    """Make the topics that are missing, and send the planes that are on time. May be done again.
+    """Create missing topics, and send the planes that are on time. May be repeated.
 
     Raises:
-        KafkaSilentError: Kafka does not answer, or refuses.
+        KafkaAccessError: Kafka does not answer, or refuses.
     """
-    there = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=_ANSWER_S).topics
+    there = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=_TIMEOUT_S).topics
     wanted = {FLIGHTS: PARTITIONS, PLANES: 1, SEAT_MILES: PARTITIONS}
     missing = {name: number for name, number in wanted.items() if name not in there}
     if missing:
@@ -60,10 +60,10 @@ def prepare(servers: str, given: Scenario) -> None:
 
 
 def feed(servers: str, given: Scenario, per_second: int, stopping: threading.Event) -> int:
-    """Send flights, and again from the first one on, until ``stopping`` is set. Gives how many.
+    """Send flights, over and over, until ``stopping`` is set. Returns the number sent.
 
     Raises:
-        KafkaSilentError: a record could not be written.
+        KafkaAccessError: a record could not be written.
     """
     sender = Sender(servers)
     late_at: dict[str, float] = {}
@@ -81,23 +81,23 @@ def feed(servers: str, given: Scenario, per_second: int, stopping: threading.Eve
         arrived = [tail for tail, at in late_at.items() if at <= now]
         send_planes(sender, (given.planes[tail] for tail in arrived))
         late_at |= dict.fromkeys(arrived, float("inf"))
-        sender.look()
+        sender.poll()
     sender.flush()
     return sent
 
 
 def check(servers: str, given: Scenario, names: Layout, console: Console) -> Report:
-    """Send each flight once, wait until all have ended, and look for every record.
+    """Send each flight once, wait until all have ended, and check every record.
 
     Raises:
-        TopicInUseError: there are flights already.
-        KafkaSilentError: Kafka does not answer, or a topic could not be read to its end.
+        TopicInUseError: the topic already has flights.
+        KafkaAccessError: Kafka does not answer, or a topic could not be read to its end.
     """
     if list(islice(read_all(servers, [FLIGHTS]), 1)):
         raise TopicInUseError(FLIGHTS)
     watch = Stopwatch()
     sender = Sender(servers)
-    with course(servers, given, names, sender) as all_flights:
+    with playback(servers, given, names, sender) as all_flights:
         all_flights.work(console, lambda: None)
         sender.flush()
         watch.lap("work")
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("what", choices=["topics", "feed", "check"])
     days = int(os.environ.get("FLIGHTS_DAYS", data.JANUARY))
     parser.add_argument("--days", type=int, default=days, help="days of the year (default: %(default)s)")
-    parser.add_argument("--rate", type=int, default=50, help="flights a second that are fed (default: %(default)s)")
+    parser.add_argument("--rate", type=int, default=50, help="flights to send per second (default: %(default)s)")
     options = parser.parse_args(arguments)
     try:
         return _run(options, os.environ.get("FLIGHTS_BROKER", "localhost:9092"))

@@ -1,4 +1,4 @@
-"""Reading and writing topics from outside: what a user of Kafka does without this project."""
+"""Reads and writes topics with the plain Kafka client, without kafka-redelivery."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from examples.flights.errors import KafkaSilentError
-from transport.protocols import Message
+from examples.flights.errors import KafkaAccessError
+from kafka_redelivery.transport.protocols import Message
 
 _log = logging.getLogger("flights.kafka")
 
-_ANSWER_S: Final = 30.0
-_SILENCE_S: Final = 60.0
-_MOST: Final = 5000
-_WAIT_S: Final = 0.2
+_TIMEOUT_S: Final = 30.0
+_IDLE_TIMEOUT_S: Final = 60.0
+_MAX_RECORDS: Final = 5000
+_POLL_S: Final = 0.2
 
 
 class Follower:
-    """All committed records of some topics, from their first offset on. Joins no group. Not thread-safe."""
+    """Reads all committed records of topics from their first offset. Joins no group. Not thread-safe."""
 
     def __init__(self, servers: str, topics: Iterable[str]) -> None:
-        self._consumer = Consumer(_reading(servers, "flights-demo"), logger=_log)
+        self._consumer = Consumer(_consumer_settings(servers, "flights-demo"), logger=_log)
         known = _metadata(self._consumer)
-        places = [(topic, number) for topic in topics for number in known[topic]]
-        self._unread = set(places)
-        self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for topic, number in places])
+        partitions = [(topic, number) for topic in topics for number in known[topic]]
+        self._unread = set(partitions)
+        self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for topic, number in partitions])
 
     def fetch(self, timeout_s: float = 0.0) -> list[Message]:
-        """What is there now; waits for the first."""
+        """Available records; waits up to ``timeout_s`` for the first."""
         first = self._consumer.poll(timeout_s)
         if first is None:
             return []
-        return _good([first, *self._consumer.consume(_MOST, 0)], self._unread)
+        return _records_of([first, *self._consumer.consume(_MAX_RECORDS, 0)], self._unread)
 
     def rest(self) -> Iterator[Message]:
-        """Everything up to the end of every partition.
+        """All records up to the end of every partition.
 
         Raises:
-            KafkaSilentError: nothing came for a minute.
+            KafkaAccessError: no record arrived for a minute.
         """
         yield from _until_read(self._consumer, self._unread)
 
     def close(self) -> None:
-        """Release the client."""
+        """Close the client."""
         self._consumer.close()
 
 
 def read_all(servers: str, topics: Iterable[str]) -> Iterator[Message]:
-    """All committed records of some topics.
+    """All committed records of topics.
 
     Raises:
-        KafkaSilentError: nothing came for a minute.
+        KafkaAccessError: no record arrived for a minute.
     """
     follower = Follower(servers, topics)
     try:
@@ -65,12 +65,12 @@ def read_all(servers: str, topics: Iterable[str]) -> Iterator[Message]:
 
 
 def read_as_group(servers: str, topic: str, group: str) -> Iterator[Message]:
-    """What a new consumer group sees of a topic until it has reached the end.
+    """All records that a new consumer group sees in a topic.
 
     Raises:
-        KafkaSilentError: nothing came for a minute.
+        KafkaAccessError: no record arrived for a minute.
     """
-    consumer = Consumer({**_reading(servers, group), "auto.offset.reset": "earliest"}, logger=_log)
+    consumer = Consumer({**_consumer_settings(servers, group), "auto.offset.reset": "earliest"}, logger=_log)
     try:
         unread = {(topic, number) for number in _metadata(consumer)[topic]}
         consumer.subscribe([topic])
@@ -80,7 +80,7 @@ def read_as_group(servers: str, topic: str, group: str) -> Iterator[Message]:
 
 
 class Sender:
-    """A producer that notices when a record did not arrive."""
+    """A producer that raises if a record was not written."""
 
     def __init__(self, servers: str) -> None:
         self._failure: KafkaError | None = None
@@ -88,7 +88,7 @@ class Sender:
             {
                 "bootstrap.servers": servers,
                 "enable.idempotence": True,
-                "partitioner": "murmur2_random",  # as Java clients choose it
+                "partitioner": "murmur2_random",  # as in Java clients
                 "linger.ms": 5,
                 "compression.type": "lz4",
             },
@@ -96,35 +96,35 @@ class Sender:
         )
 
     def send(self, topic: str, key: bytes | None, value: bytes) -> None:
-        """Hand one record over; waits while the client's own queue is full."""
+        """Queue one record; waits while the client's queue is full."""
         while True:
             try:
                 self._producer.produce(topic, value, key, on_delivery=self._reported)
             except BufferError:
-                self._producer.poll(_WAIT_S)
+                self._producer.poll(_POLL_S)
             else:
                 return
 
-    def look(self) -> None:
-        """Take in what has been reported.
+    def poll(self) -> None:
+        """Process delivery reports.
 
         Raises:
-            KafkaSilentError: a record was not written.
+            KafkaAccessError: a record was not written.
         """
         self._producer.poll(0)
         if self._failure is not None:
-            raise KafkaSilentError("a record could not be written", self._failure.str())
+            raise KafkaAccessError("a record could not be written", self._failure.str())
 
     def flush(self) -> None:
         """Wait until everything is written.
 
         Raises:
-            KafkaSilentError: it is not.
+            KafkaAccessError: a record was not written.
         """
-        left = self._producer.flush(_SILENCE_S)
-        self.look()
+        left = self._producer.flush(_IDLE_TIMEOUT_S)
+        self.poll()
         if left:
-            raise KafkaSilentError(f"{left} records could not be written", f"no answer within {_SILENCE_S:g} s")
+            raise KafkaAccessError(f"{left} records could not be written", f"no answer within {_IDLE_TIMEOUT_S:g} s")
 
     def _reported(self, error: KafkaError | None, _message: confluent_kafka.Message) -> None:
         if error is not None:
@@ -132,53 +132,55 @@ class Sender:
 
 
 def create_topics(servers: str, partitions: dict[str, int]) -> None:
-    """Create topics that are the demo's own; the group's are made by ``redelivery topology apply``.
+    """Create the demo's own topics. ``redelivery topology apply`` creates the group's.
 
     Raises:
-        KafkaSilentError: one could not be created.
+        KafkaAccessError: one could not be created.
     """
     admin = AdminClient({"bootstrap.servers": servers}, logger=_log)
     wanted = [NewTopic(name, number, 1) for name, number in partitions.items()]
-    for name, created in admin.create_topics(wanted, operation_timeout=_ANSWER_S).items():
+    for name, created in admin.create_topics(wanted, operation_timeout=_TIMEOUT_S).items():
         try:
-            created.result(_ANSWER_S)
+            created.result(_TIMEOUT_S)
         except KafkaException as error:
-            raise KafkaSilentError(f"the topic {name} cannot be created", error.args[0].str()) from error
+            raise KafkaAccessError(f"the topic {name} cannot be created", error.args[0].str()) from error
 
 
-def _reading(servers: str, group: str) -> dict[str, str | int | float | bool]:
+def _consumer_settings(servers: str, group: str) -> dict[str, str | int | float | bool]:
     return {
         "bootstrap.servers": servers,
         "group.id": group,
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "isolation.level": "read_committed",
-        # The end of a partition is told by an empty answer, which by default takes half a second.
+        # An empty response marks the end of a partition; by default it takes half a second.
         "fetch.wait.max.ms": 50,
     }
 
 
 def _metadata(consumer: Consumer) -> dict[str, Sequence[int]]:
-    topics = consumer.list_topics(timeout=_ANSWER_S).topics
+    topics = consumer.list_topics(timeout=_TIMEOUT_S).topics
     return {name: sorted(topic.partitions) for name, topic in topics.items()}
 
 
 def _until_read(consumer: Consumer, unread: set[tuple[str, int]]) -> Iterator[Message]:
     silent_s = 0.0
     while unread:
-        first = consumer.poll(_WAIT_S)
+        first = consumer.poll(_POLL_S)
         if first is None:
-            silent_s += _WAIT_S
-            if silent_s >= _SILENCE_S:
-                places = ", ".join(f"{topic}-{number}" for topic, number in sorted(unread))
-                raise KafkaSilentError(f"the end of {places} was not reached", f"nothing came for {_SILENCE_S:g} s")
+            silent_s += _POLL_S
+            if silent_s >= _IDLE_TIMEOUT_S:
+                partitions = ", ".join(f"{topic}-{number}" for topic, number in sorted(unread))
+                raise KafkaAccessError(
+                    f"the end of {partitions} was not reached", f"no record arrived for {_IDLE_TIMEOUT_S:g} s"
+                )
             continue
         silent_s = 0.0
-        yield from _good([first, *consumer.consume(_MOST, 0)], unread)
+        yield from _records_of([first, *consumer.consume(_MAX_RECORDS, 0)], unread)
 
 
-def _good(messages: Iterable[confluent_kafka.Message], unread: set[tuple[str, int]]) -> list[Message]:
-    """The records among what came; partitions whose end came are struck off ``unread``."""
+def _records_of(messages: Iterable[confluent_kafka.Message], unread: set[tuple[str, int]]) -> list[Message]:
+    """The records among ``messages``. Removes partitions that have reached their end from ``unread``."""
     good = []
     for message in messages:
         error = message.error()
@@ -187,5 +189,5 @@ def _good(messages: Iterable[confluent_kafka.Message], unread: set[tuple[str, in
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
             unread.discard((message.topic() or "", message.partition() or 0))
         elif error.fatal() or not error.retriable():
-            raise KafkaSilentError("a topic cannot be read", error.str())
+            raise KafkaAccessError("a topic cannot be read", error.str())
     return cast("list[Message]", good)  # without an error, topic, partition and offset are never None

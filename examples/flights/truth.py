@@ -1,4 +1,4 @@
-"""How every record must end, said by the CSV files alone. Shares nothing with the handler."""
+"""The expected outcome of every record, from the CSV files alone. Shares no code with the handler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from examples.flights.scenario import Broken, Scenario
 
 
 class Ending(StrEnum):
-    """The ways a record can end; those of dead letters are called like their reason codes."""
+    """Outcomes of a record. Those of dead letters are named after their reason codes."""
 
     ACKED = "acked"
     RECOVERED = "recovered"
@@ -21,13 +21,13 @@ class Ending(StrEnum):
 
     @property
     def dead(self) -> bool:
-        """Whether it is a dead letter."""
+        """Whether the record is dead-lettered."""
         return self not in {Ending.ACKED, Ending.RECOVERED}
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """How a record must end, and the seat-miles it must bring, if any."""
+    """Expected outcome of a record, and its seat-miles if it has any."""
 
     ending: Ending
     seat_miles: int | None = None
@@ -40,7 +40,7 @@ _EXCEEDED: Final = Expected(Ending.REDELIVERIES_EXCEEDED)
 
 
 def expected(record: Flight | Broken, given: Scenario) -> Expected:
-    """The end of one record. The rules stand in the order in which they apply."""
+    """Expected outcome of one record. The rules are in the order in which they apply."""
     if isinstance(record, Broken):
         return _UNDECODABLE
     if record.tailnum is None:

@@ -1,4 +1,4 @@
-"""How records look in the topics: Avro in the registry wire format, schemas from the files beside this one."""
+"""The demo's record formats: Avro in the registry wire format, with the schemas in ``schemas/``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from examples.flights.data import Flight, Plane
-from serdes.build import SerdeSettings, build_codec
-from serdes.codec import Codec
+from kafka_redelivery.serdes.build import SerdeSettings, build_codec
+from kafka_redelivery.serdes.codec import Codec
 
 FLIGHTS: Final = "flights"
 PLANES: Final = "planes"
@@ -45,7 +45,7 @@ def seat_miles_of(value: bytes | None) -> dict[str, Any]:
     """The decoded value of a record of ``seat_miles``.
 
     Raises:
-        DecodeError: it is none.
+        DecodeError: the value is not a record of ``seat_miles``.
     """
     decoded: dict[str, Any] = SEAT_MILES_CODEC.decode(value)
     return decoded

@@ -1,1 +1,1 @@
-"""The smallest complete service: a configuration, a function, its tests, and what is needed to see it work."""
+"""The smallest complete service: a configuration, a handler, its tests, and scripts to try it."""

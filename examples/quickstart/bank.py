@@ -1,4 +1,4 @@
-"""A bank for the quick start: charges everything once, and is up only while this runs."""
+"""A bank for the quick start. It charges each order once, and is open while this script runs."""
 
 import json
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -7,9 +7,9 @@ PORT = 8099
 
 
 class Bank(BaseHTTPRequestHandler):
-    """Answers each charge with a receipt. The same identity gets the receipt that it had before."""
+    """Returns a receipt for each charge; the same receipt for the same idempotency key."""
 
-    receipts: dict[str, dict[str, object]] = {}  # noqa: RUF012 - one bank, one memory
+    receipts: dict[str, dict[str, object]] = {}  # noqa: RUF012 - shared by all requests
 
     def do_POST(self) -> None:
         """Charge one order."""

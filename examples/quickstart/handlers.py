@@ -1,4 +1,4 @@
-"""Charge orders: a plain function is all there is to a handler."""
+"""Charges orders. A handler is a plain function."""
 
 import json
 from typing import Any
@@ -10,19 +10,19 @@ BANK = "http://localhost:8099/charges"
 
 
 def charge(record: Record, context: Context) -> None:
-    """Charge one order. Returning acknowledges it; raising has it delivered again, as the policy says."""
+    """Charge one order. If it returns, the order is acknowledged; if it raises, the policy redelivers the order."""
     order = record.value
     if order["amount"] < 0:
-        raise Reject("a negative amount")  # no later delivery could succeed: a dead letter at once
+        raise Reject("a negative amount")  # no redelivery could succeed: a dead letter at once
     receipt = pay(order, record.message_id)
     context.send("receipts", receipt, key=record.raw_key)  # written only if this function succeeds
 
 
 def pay(order: dict[str, Any], identity: str) -> dict[str, Any]:
-    """Ask the bank; raises ``URLError`` while it is down.
+    """Charge an order at the bank; raises ``URLError`` while it is closed.
 
-    The bank is no part of the Kafka transaction, so it may be asked again. ``identity`` is the same at
-    each attempt: with it the bank charges once.
+    The bank is not part of the Kafka transaction, so it may be called again for the same order. ``identity`` is the
+    same at each attempt, so the bank charges once.
     """
     headers = {"Content-Type": "application/json", "Idempotency-Key": identity}
     with urlopen(Request(BANK, json.dumps(order).encode(), headers), timeout=5) as answer:

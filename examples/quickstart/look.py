@@ -1,4 +1,4 @@
-"""Show what is in the topics receipts and DLQ.orders: any Kafka client can, the headers are plain text."""
+"""Print the topics receipts and DLQ.orders with a plain Kafka client; headers are plain text."""
 
 import os
 
@@ -13,7 +13,7 @@ if __name__ == "__main__":
             "bootstrap.servers": KAFKA,
             "group.id": "look",  # required by the client; nothing is committed under it
             "enable.auto.commit": False,
-            "isolation.level": "read_committed",  # else copies of undone writes are seen, too
+            "isolation.level": "read_committed",  # otherwise records of aborted transactions are visible
         }
     )
     known = consumer.list_topics(timeout=10).topics

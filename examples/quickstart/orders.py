@@ -1,4 +1,4 @@
-"""Send the quick start's orders: one that can be charged, one that never can, and bytes that are no order at all."""
+"""Send three orders: one that can be charged, one that is always rejected, and bytes that are not an order."""
 
 import json
 import os

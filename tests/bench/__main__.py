@@ -1,4 +1,4 @@
-"""``./dev bench``."""
+"""Entry point of ``./dev bench``."""
 
 from tests.bench.command import main
 

@@ -1,8 +1,8 @@
-"""Runs a function in a process of its own and takes its answer over.
+"""Runs a function of this package in its own process and returns its result.
 
 ``python -m tests.bench.actor MODULE:FUNCTION JSON``
 
-Whatever is compared with a worker or scheduler has an interpreter to itself, as they have.
+What is compared with a worker or scheduler has its own interpreter, as they have.
 """
 
 import importlib
@@ -11,26 +11,26 @@ import subprocess
 import sys
 from typing import Any
 
-from transport.guard import Guarded
+from kafka_redelivery.transport.broker.guard import GuardedProcess
 
 
 class Actor:
-    """A function under way elsewhere. It ends by itself."""
+    """A function that runs in another process and ends by itself."""
 
     def __init__(self, function: str, **parameters: object) -> None:
-        """Start ``module:function`` of this package with such keyword arguments, which JSON can hold."""
+        """Start ``module:function`` of this package with keyword arguments that JSON can hold."""
         self._name = function
-        self._child = Guarded(
+        self._child = GuardedProcess(
             [sys.executable, "-m", "tests.bench.actor", function, json.dumps(parameters)],
             grace_seconds=1,
             stdout=subprocess.PIPE,
         )
 
     def result(self) -> dict[str, Any]:
-        """Wait for the end, and what the function returned.
+        """Wait until the function ends and return its result.
 
         Raises:
-            RuntimeError: it failed; its traceback is on stderr.
+            RuntimeError: the function failed; its traceback is on stderr.
         """
         assert self._child.stdout is not None
         answer = self._child.stdout.read()
@@ -41,7 +41,7 @@ class Actor:
         return found
 
     def end(self) -> None:
-        """Whatever it does, for cleaning up."""
+        """Kill the process, for cleaning up."""
         self._child.kill()
 
 

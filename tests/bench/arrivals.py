@@ -1,13 +1,13 @@
-"""A bare read-committed reader that notes how late each record can be seen."""
+"""A bare read-committed reader that measures how late each record becomes visible."""
 
 import time
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
+from kafka_redelivery.topology.wire.headers import read_due
+from kafka_redelivery.transport.client_config import consumer_config
 from tests.bench.tally import NUMBER_DIGITS
-from topology.headers import read_due
-from transport.client_config import consumer_config
 
 _QUIET_S = 10.0
 _AFTERWARDS_S = 1.0
@@ -15,10 +15,10 @@ _TAKE = 1000
 
 
 def watch(servers: str, topic: str, partitions: int, n: int, warm_up: int, within_s: float) -> dict[str, Any]:
-    """Read until ``n`` records have come, and a little longer; blocks for the first, then takes what is there.
+    """Read until ``n`` records have come, and one second longer; block for the first record, then take all available.
 
     Returns:
-        how late each was, in ms, without the first ``warm_up`` numbers; how many came early, never, again.
+        ``late_ms`` of each record but the first ``warm_up`` numbers; the counts ``early``, ``lost`` and ``doubled``.
     """
     consumer = Consumer(consumer_config({"bootstrap.servers": servers}, group=f"watch-{topic}", instance=None))
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])

@@ -1,7 +1,7 @@
-"""The limit: a bare client without retry logic, with the client settings of a worker, each in a process of its own.
+"""The upper limit: a bare client without retry logic, with a worker's client settings, in its own process.
 
-``consume`` commits once a batch; ``copy`` also writes each record to another topic and waits for the confirmation;
-``txcopy`` does that in a transaction a batch, the offsets with it.
+``consume`` commits once per batch; ``copy`` also writes each record to another topic and waits for the broker's
+acknowledgement; ``txcopy`` writes records and offsets in one transaction per batch.
 """
 
 import time
@@ -10,12 +10,12 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from kafka_redelivery.transport.client_config import consumer_config, producer_config
 from tests.bench.tally import Tally
-from transport.client_config import consumer_config, producer_config
 
 _WAIT_S = 0.05
 _QUIET: dict[str, str | int | float | bool] = {"log_level": 3}
-"""A broker that has just started makes the client complain."""
+"""Suppresses the client's warnings about a broker that has just started."""
 
 _GIVE_UP_S = 120.0
 
@@ -23,7 +23,7 @@ Write = Callable[[Sequence[Message], list[TopicPartition]], None]
 
 
 def consume(servers: str, source: str, n: int, batch: int) -> dict[str, Any]:
-    """Consume, commit."""
+    """Consume and commit."""
     consumer = _consumer(servers, f"bare-consume-{time.time_ns()}")
 
     def write(_messages: Sequence[Message], offsets: list[TopicPartition]) -> None:
@@ -33,7 +33,7 @@ def consume(servers: str, source: str, n: int, batch: int) -> dict[str, Any]:
 
 
 def copy(servers: str, source: str, target: str, n: int, batch: int) -> dict[str, Any]:
-    """Consume, produce, flush, commit."""
+    """Consume, produce, flush and commit."""
     consumer = _consumer(servers, f"bare-copy-{time.time_ns()}")
     producer = Producer(producer_config({"bootstrap.servers": servers, **_QUIET}, transactional_id=None))
 
@@ -41,14 +41,14 @@ def copy(servers: str, source: str, target: str, n: int, batch: int) -> dict[str
         for message in messages:
             producer.produce(target, message.value(), message.key(), message.partition() or 0)
         if producer.flush(60):
-            raise RuntimeError("the broker does not confirm")
+            raise RuntimeError("the broker does not acknowledge the records")
         consumer.commit(offsets=offsets, asynchronous=False)
 
     return _run(consumer, source, n, batch, write)
 
 
 def txcopy(servers: str, source: str, target: str, n: int, batch: int) -> dict[str, Any]:
-    """Begin, produce, send the offsets, commit."""
+    """Begin a transaction, produce, send the offsets and commit."""
     name = f"bare-txcopy-{time.time_ns()}"
     consumer = _consumer(servers, name)
     producer = Producer(producer_config({"bootstrap.servers": servers, **_QUIET}, transactional_id=name))
@@ -65,7 +65,7 @@ def txcopy(servers: str, source: str, target: str, n: int, batch: int) -> dict[s
 
 
 def _consumer(servers: str, group: str) -> Consumer:
-    # Without committed offsets there must be a place to start; all else is as a worker has it.
+    # A start position without committed offsets; all other settings are a worker's.
     config = consumer_config({"bootstrap.servers": servers}, group=group, instance=None)
     return Consumer(config | {"auto.offset.reset": "earliest"})
 
@@ -85,7 +85,7 @@ def _run(consumer: Consumer, source: str, n: int, batch: int, write: Write) -> d
         for message in messages:
             tally.note(message.value())  # type: ignore[arg-type]
             offsets[message.partition()] = message.offset()
-        ends = [TopicPartition(source, place or 0, (offset or 0) + 1) for place, offset in offsets.items()]
+        ends = [TopicPartition(source, partition or 0, (offset or 0) + 1) for partition, offset in offsets.items()]
         write(messages, ends)
         handled += len(messages)
     seconds = time.monotonic() - tally.first_s

@@ -1,4 +1,4 @@
-"""Where runs take place: one broker, and groups of real processes on it."""
+"""The test bed of the benchmarks: one broker, and groups of real processes on it."""
 
 import json
 import os
@@ -11,6 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kafka_redelivery.topology.cluster.changes import changes
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.preflight import survey
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.bench.actor import Actor
 from tests.bench.feed import feed
 from tests.bench.handlers import PARAMETERS
@@ -18,76 +24,70 @@ from tests.bench.options import Options
 from tests.bench.usage import Usage, usage
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import COMMAND, Process, Role
-from topology.changes import changes
-from topology.configuration import load_settings
-from topology.settings import Settings
-from transport.admin import ClusterAdmin
-from transport.embedded import EmbeddedKafka
-from transport.preflight import survey
 
 _LOOK_S = 0.002
 
 
 @dataclass(slots=True)
 class Bed:
-    """One broker and a folder, for all runs of a command."""
+    """A broker and a folder for all runs of a command."""
 
     kafka: EmbeddedKafka
     folder: Path
-    told: Any = None
-    """Called with a line about what happens now."""
+    on_progress: Any = None
+    """Called with a line about the current step."""
 
     cluster: Cluster = field(init=False)
-    """The broker as a bystander sees it."""
+    """The broker as seen from outside the product."""
 
     def __post_init__(self) -> None:
         self.cluster = Cluster(self.servers)
 
-    def say(self, what: str) -> None:
-        """Tell whoever waits."""
-        if self.told is not None:
-            self.told(what)
+    def report_progress(self, what: str) -> None:
+        """Report the current step."""
+        if self.on_progress is not None:
+            self.on_progress(what)
 
     @property
     def servers(self) -> str:
-        """Where the broker listens."""
+        """The address of the broker."""
         return self.kafka.bootstrap_servers
 
     def broker(self) -> Usage:
-        """What the broker has used so far."""
+        """Return what the broker has used so far."""
         return usage(self.kafka.pid)
 
     def topic(self, what: str, partitions: int) -> str:
-        """Make a topic with a name of its own."""
+        """Create a topic with a unique name."""
         name = f"{what}-{uuid.uuid4().hex[:8]}"
         self.cluster.create(name, partitions=partitions)
         return name
 
     def fed(self, n: int, options: Options) -> str:
-        """A source topic with ``n`` records in it."""
-        self.say(f"writing {n:,} records")
+        """Create a source topic with ``n`` records."""
+        self.report_progress(f"writing {n:,} records")
         name = self.topic("source", options.partitions)
         feed(self.servers, name, n, value_bytes=options.value_bytes, keys=options.keys)
         return name
 
     def warm_up(self, options: Options) -> None:
-        """Have the broker do some hundred transactions: until its code is compiled, each takes many times as long."""
+        """Let the broker run some hundred transactions; until its code is compiled, each takes many times as long."""
         n, batch = (1_000, 20) if options.quick else (15_000, 30)
         source = self.fed(n, options)
-        self.say("warming the broker up")
+        self.report_progress("warming the broker up")
         self.act("bare:txcopy", source=source, target=self.topic("warm", options.partitions), n=n, batch=batch)
 
     def act(self, function: str, **parameters: object) -> dict[str, Any]:
-        """Run a function of this package elsewhere, on this broker, and wait for its answer."""
+        """Run a function of this package in another process, on this broker, and return its result."""
         return Actor(function, servers=self.servers, **parameters).result()
 
     def start(self, function: str, **parameters: object) -> Actor:
-        """The same without waiting."""
+        """Start a function like :meth:`act`, without waiting."""
         return Actor(function, servers=self.servers, **parameters)
 
     @contextmanager
     def team(self, source: str, handler: str, options: Options, **how: Any) -> Iterator["Team"]:  # noqa: ANN401 - see Team
-        """A consumer group of its own, with all its topics; its processes end on exit."""
+        """Create a consumer group with its topics; its processes end on exit."""
         name = how.pop("name", f"group-{uuid.uuid4().hex[:8]}")
         folder = self.folder / name
         folder.mkdir()
@@ -106,7 +106,7 @@ class Bed:
 
 @dataclass(slots=True)
 class Team:
-    """One consumer group: its configuration, its topics, its worker and scheduler."""
+    """A consumer group with its configuration, topics, worker and scheduler."""
 
     bed: Bed
     name: str
@@ -114,25 +114,25 @@ class Team:
     folder: Path
     settings: Settings = field(init=False)
     processes: list[Process] = field(default_factory=list)
-    _told: dict[str, object] = field(default_factory=dict)
+    _parameters: dict[str, object] = field(default_factory=dict)
 
     def configure(
         self,
         handler: str,
         options: Options,
         *,
-        told: Mapping[str, object] | None = None,
+        parameters: Mapping[str, object] | None = None,
         **sections: Any,  # noqa: ANN401
     ) -> None:
-        """Write the configuration and make the topics.
+        """Write the configuration and create the topics.
 
         Args:
             handler: a class of :mod:`tests.bench.handlers`, or ``module:Class`` of this package.
-            options: mode, slots.
-            told: what the handler finds in its environment, beside the folder.
-            sections: of the configuration.
+            options: mode and slots.
+            parameters: given to the handler through its environment, with the folder.
+            sections: sections of the configuration.
         """
-        self._told = {"folder": str(self.folder), **(told or {})}
+        self._parameters = {"folder": str(self.folder), **(parameters or {})}
         where = handler if ":" in handler else f"handlers:{handler}"
         how = {"callable": f"tests.bench.{where}", "slots": options.slots} | sections.pop("handler_section", {})
         if options.persist_counts:
@@ -155,7 +155,7 @@ class Team:
 
     @property
     def file(self) -> Path:
-        """The configuration."""
+        """The configuration file."""
         return self.folder / "redelivery.yaml"
 
     @property
@@ -175,7 +175,7 @@ class Team:
         command = [*program, role, "--config", str(self.file), "--log-level", "warning"]
         if instance is not None:
             command += ["--set", f"instance={instance}"]
-        environment = {**os.environ, PARAMETERS: json.dumps(self._told)}
+        environment = {**os.environ, PARAMETERS: json.dumps(self._parameters)}
         name = f"{role}-{instance or len(self.processes)}"
         process = Process(name, command, environment, self.folder / f"{name}.log")
         self.processes.append(process)
@@ -186,10 +186,10 @@ class Team:
         return process
 
     def until(self, condition: Any, what: str, *, within_s: float = 300) -> None:  # noqa: ANN401 - any callable
-        """Wait, looking every few ms, as long as all processes live.
+        """Poll the condition every 2 ms while all processes live.
 
         Raises:
-            RuntimeError: one has ended, or the time is over.
+            RuntimeError: a process has ended, or ``within_s`` is over.
         """
         deadline = time.monotonic() + within_s
         looked = 0
@@ -204,11 +204,11 @@ class Team:
                     raise RuntimeError(f"not within {within_s:g} s: {what}")
 
     def until_reached(self, within_s: float = 300) -> None:
-        """Wait until the handler has seen as many records as it was told to expect."""
+        """Wait until the handler has seen its parameter ``n`` of records."""
         self.until((self.folder / "reached").exists, "all records are handled", within_s=within_s)
 
     def stop(self) -> None:
-        """End all processes in order, and let them write down what they measured."""
+        """Stop all processes, which write their measurements as they end."""
         for process in self.processes:
             if process.running:
                 process.terminate()
@@ -217,6 +217,6 @@ class Team:
                 process.wait(40)
 
     def report(self) -> dict[str, Any]:
-        """What the handler measured; there once its worker has ended in order."""
+        """Return what the handler measured; its worker must have ended in order."""
         found: dict[str, Any] = json.loads((self.folder / "report.json").read_text(encoding="utf-8"))
         return found

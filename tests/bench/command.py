@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode as Mode
 from tests.bench.goals import goals
 from tests.bench.measure import measure
 from tests.bench.options import Options
@@ -16,16 +17,13 @@ from tests.bench.plan import everything
 from tests.bench.report import write
 from tests.bench.view import goals_table, results_table
 from tests.bench.workloads import Workload
-from topology.acknowledgement import AcknowledgementMode as Mode
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
 def bench(
-    workloads: Annotated[
-        list[Workload] | None, typer.Argument(help="what to measure; everything, if not given")
-    ] = None,
+    workloads: Annotated[list[Workload] | None, typer.Argument(help="what to measure; everything by default")] = None,
     n: Annotated[int | None, typer.Option(min=10, help="records; each workload has a default")] = None,
     mode: Annotated[Mode, typer.Option(help="how results are acknowledged")] = Mode.TRANSACTED,
     value_bytes: Annotated[int, typer.Option(min=10, help="bytes of a value")] = 300,
@@ -37,23 +35,23 @@ def bench(
         bool, typer.Option("--persist-counts", help="with handler.persistDeliveryCountBeforeDelivery")
     ] = False,
     journal: Annotated[
-        bool, typer.Option("--journal", help="with the journal; W0: in turns with runs without it")
+        bool, typer.Option("--journal", help="with the journal; W0: alternating with runs without it")
     ] = False,
     fail_ratio: Annotated[float, typer.Option(min=0.01, max=1, help="W1: share that fails once")] = 1.0,
     pending: Annotated[int, typer.Option(min=100, help="W3: records that wait")] = 50_000,
     rate: Annotated[int, typer.Option(min=1, help="release: records per second")] = 1000,
-    seconds: Annotated[float, typer.Option(min=1, help="release: measured time on each side")] = 10,
-    repeat: Annotated[int, typer.Option(min=1, help="W0: runs on each side; medians are compared")] = 3,
+    seconds: Annotated[float, typer.Option(min=1, help="release: measured seconds of each kind")] = 10,
+    repeat: Annotated[int, typer.Option(min=1, help="W0: runs of each kind; their medians are compared")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="print the results as JSON")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="small sizes: a smoke test")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="small sizes, for a smoke test")] = False,
     write_docs: Annotated[
         bool, typer.Option("--write", help="renew the figures in docs/benchmarks.md and its plots")
     ] = False,
     profile: Annotated[
-        Path | None, typer.Option(help="run worker and scheduler under cProfile, which slows them; files go there")
+        Path | None, typer.Option(help="folder for profiles; worker and scheduler run under cProfile, which slows them")
     ] = None,
 ) -> None:
-    """Measure kafka-redelivery on an embedded Kafka, beside a bare client in the same run."""
+    """Measure kafka-redelivery and a bare client in the same run, on an embedded Kafka."""
     options = Options(
         n=n,
         mode=mode.value,

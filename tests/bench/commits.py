@@ -1,4 +1,4 @@
-"""Tells when a group has committed the whole of a topic."""
+"""Waits until a group has committed a whole topic."""
 
 import time
 
@@ -11,20 +11,20 @@ _LOOK_S = 0.002
 
 
 class Commits:
-    """Asks the broker again and again. Made before it is needed, so that the first answer comes at once."""
+    """Polls the committed offsets. Create it before it is needed, so that the first answer comes without delay."""
 
     def __init__(self, cluster: Cluster, group: str, topic: str) -> None:
-        """Find out where the topic ends; nothing more may be written into it."""
-        self._ends = {place: end for place, end in cluster.ends(topic).items() if end}
-        self._places = [TopicPartition(*place) for place in self._ends]
+        """Read the end offsets of the topic; no record may be written to it afterwards."""
+        self._ends = {partition: end for partition, end in cluster.ends(topic).items() if end}
+        self._partitions = [TopicPartition(*partition) for partition in self._ends]
         self._consumer = Consumer({"bootstrap.servers": cluster.servers, "group.id": group, "log_level": 0})
         self._complete()
 
     def wait(self, within_s: float = 60) -> float:
-        """Wait until all is committed; when that was seen (monotonic).
+        """Wait until all records are committed; return the monotonic time at which that was seen.
 
         Raises:
-            RuntimeError: the time is over.
+            RuntimeError: ``within_s`` is over.
         """
         deadline = time.monotonic() + within_s
         while not self._complete():
@@ -34,12 +34,12 @@ class Commits:
         return time.monotonic()
 
     def close(self) -> None:
-        """Let go of the client."""
+        """Close the client."""
         self._consumer.close()
 
     def _complete(self) -> bool:
         try:
-            found = self._consumer.committed(self._places, _ANSWER_S)
+            found = self._consumer.committed(self._partitions, _ANSWER_S)
         except KafkaException:
             return False
         return all(entry.offset >= self._ends[entry.topic, entry.partition] for entry in found)

@@ -1,4 +1,4 @@
-"""Handlers that wait: 64 slots by key, by partition and unordered, threads and asyncio."""
+"""Waiting handlers in 64 slots: by key, by partition and unordered, in threads and in asyncio."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _SHARE_BY_PARTITION = 8
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
-    """One result for each variant; by partition for information, since no more than the partitions can be busy."""
+    """Yield a result for each variant; ``partition`` is informative only, as it uses at most one slot per partition."""
     n = options.n or (8_000 if options.quick else 16_000)
     variants = VARIANTS[:2] if options.quick else VARIANTS
     for ordering, how in variants:
@@ -31,12 +31,12 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
 
 def _variant(bed: Bed, options: Options, n: int, ordering: str, how: str) -> Result:
     source = bed.fed(n, options)
-    bed.say(f"{SLOTS} slots, {ordering}, {how}")
+    bed.report_progress(f"{SLOTS} slots, {ordering}, {how}")
     busy = min(SLOTS, options.partitions) if ordering == "partition" else SLOTS
     limit = busy / SLEEP_S
-    told = {"n": n, "sleep_s": SLEEP_S}
+    parameters = {"n": n, "sleep_s": SLEEP_S}
     section = {"slots": SLOTS, "ordering": ordering}
-    with bed.team(source, _HANDLERS[how], options, told=told, handler_section=section) as team:
+    with bed.team(source, _HANDLERS[how], options, parameters=parameters, handler_section=section) as team:
         worker = team.start("worker", program=program(options), wait=False)
         team.until_reached()
         used = usage(worker.pid)

@@ -1,4 +1,4 @@
-"""What is in a topic in the end, as a read-committed reader sees it."""
+"""Counts the records of a topic at the end of a run, as a read-committed reader sees them."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from tests.bench.tally import NUMBER_DIGITS
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many of the numbers are missing, and how many records there are beside the first of each."""
+    """Numbers that are missing, and records beyond the first of each number."""
 
     lost: int
     doubled: int

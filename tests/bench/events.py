@@ -1,4 +1,4 @@
-"""A handler whose notes survive its death: one line for each delivery, written at once."""
+"""A handler that logs each delivery immediately to a file, which survives the handler's death."""
 
 import json
 import os
@@ -24,22 +24,22 @@ class Event:
     succeeded: bool
     at_s: float
     written_s: float
-    """When the source record was written."""
+    """Timestamp of the source record, in epoch seconds."""
 
 
 class LogsEvents:
     """Each record fails at its first delivery and emits an output at the second."""
 
     def __init__(self) -> None:
-        told: dict[str, Any] = json.loads(os.environ[PARAMETERS])
-        self._output: str = told["output"]
-        self._log = os.open(Path(told["folder"]) / _FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        parameters: dict[str, Any] = json.loads(os.environ[PARAMETERS])
+        self._output: str = parameters["output"]
+        self._log = os.open(Path(parameters["folder"]) / _FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def __call__(self, record: Record, context: Context) -> None:
-        """Note, then fail or emit."""
+        """Log the delivery, then fail or emit."""
         number, again = int(record.value[:NUMBER_DIGITS]), context.redelivered
         line = f"{number} {record.partition} {int(again)} {time.time()} {record.timestamp_ms / 1000}\n"
-        # One write to a file opened for appending is whole, whoever is killed.
+        # One write to a file opened for appending is complete even if the process is killed next.
         os.write(self._log, line.encode())
         if not again:
             raise ValueError(number)
@@ -47,7 +47,7 @@ class LogsEvents:
 
 
 def read_events(folder: Path) -> list[Event]:
-    """All so far, in the order written."""
+    """Return all events so far, in the order written."""
     path = folder / _FILE
     lines: Iterable[str] = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
     found = []

@@ -1,4 +1,4 @@
-"""Writes source records: each begins with its number, the rest hardly compresses."""
+"""Writes source records whose values begin with their number; the rest hardly compresses."""
 
 import os
 import time
@@ -6,31 +6,31 @@ from collections.abc import Sequence
 
 from confluent_kafka import Producer
 
+from kafka_redelivery.transport.client_config import producer_config
 from tests.bench.tally import NUMBER_DIGITS
-from transport.client_config import producer_config
 
 _POOL_BYTES = 2**16
 _BEHIND_S = 0.002
 
 
 class Values:
-    """Makes values of so many bytes."""
+    """Makes values of a fixed number of bytes."""
 
     def __init__(self, size: int) -> None:
         self._padding = max(0, size - NUMBER_DIGITS)
         self._pool = os.urandom(_POOL_BYTES + self._padding)
 
     def value(self, number: int) -> bytes:
-        """The value of a record."""
+        """Return the value of a record."""
         start = number * 7919 % _POOL_BYTES
         return b"%010d" % number + self._pool[start : start + self._padding]
 
 
 def feed(servers: str, topic: str, n: int, *, value_bytes: int, keys: int, rate: float | None = None) -> float:
-    """Write ``n`` records, at ``rate`` per second if that is given.
+    """Write ``n`` records, at ``rate`` per second if it is given.
 
     Returns:
-        the seconds it took.
+        the seconds that it took.
     """
     producer = Producer(
         producer_config({"bootstrap.servers": servers, "linger.ms": 5, "log_level": 3}, transactional_id=None)
@@ -57,5 +57,5 @@ def feed(servers: str, topic: str, n: int, *, value_bytes: int, keys: int, rate:
 
 
 def feed_actor(**parameters: object) -> dict[str, float]:
-    """The same in a process of its own."""
+    """Run :func:`feed` in its own process."""
     return {"seconds": feed(**parameters)}  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The goals, and whether the figures of a run meet them."""
+"""The goals, and whether the results of a run meet them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ SPRING = {"W1": 673, "W2": 439}
 """Records/s of Spring Kafka 4.1.1 with its retry topics, tuned, all records failing, measured on another day."""
 
 CLASSIC = {"W1": 1930, "W2": 1009}
-"""The same of ActiveMQ Classic 6.3.1 with non-blocking redelivery by the client."""
+"""Records/s of ActiveMQ Classic 6.3.1 with non-blocking redelivery by the client, measured in the same way."""
 
 SPRING_TIMES, CLASSIC_TIMES = 10, 3
 RETRY_BYTES, DEAD_LETTER_BYTES = 400, 1500
@@ -18,7 +18,7 @@ RSS_MB, RSS_FLAT = 150, 1.2
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One line of the table."""
+    """A row of the table of goals."""
 
     what: str
     goal: str
@@ -27,17 +27,17 @@ class Goal:
 
     @property
     def verdict(self) -> str:
-        """In a word."""
+        """Return ``met`` or ``missed``."""
         return "met" if self.met else "missed"
 
 
 def goals(results: Sequence[Result]) -> list[Goal]:
-    """Those that the results say something about, in their order."""
+    """Return the goals that the results measure, in their order."""
     return [goal for result in results for goal in _JUDGES[result.workload](result)]
 
 
 def ratio_goal(result: Result) -> float | None:
-    """What a ratio of throughputs should be at least; ``None`` if none is asked for."""
+    """Return the least ratio of throughputs to reach; ``None`` without a goal."""
     match result.workload:
         case "W0" if result.params["output"]:
             return 0.7
@@ -106,12 +106,12 @@ def _tiers(result: Result) -> Iterator[Goal]:
     if late is None or base is None or base.lateness is None:
         return
     measured = f"p50 {late.p50:.0f}, p99 {late.p99:.0f} ms; fixed {base.lateness.p50:.0f}, {base.lateness.p99:.0f} ms"
-    # Both are taken from some thousand records in turn: less than a quarter is noise.
+    # Both have some thousand records, measured one after the other, so a difference below a quarter is noise.
     yield Goal(
         "delays between tiers: lateness", "the same (within 25 %)", measured, late.p99 <= 1.25 * base.lateness.p99
     )
-    over, most = result.details["hops_over_limit"], result.details["hops_max"]
-    measured = f"mean {result.details['hops_mean']}, most {most}, {over} records over"
+    over, max_hops = result.details["hops_over_limit"], result.details["hops_max"]
+    measured = f"mean {result.details['hops_mean']}, max {max_hops}, {over} records over"
     yield Goal("delays between tiers: hops", "<= 2 + log2(delay / smallest tier), rounded up", measured, not over)
 
 
@@ -124,7 +124,7 @@ def _headers(result: Result) -> Iterator[Goal]:
     yield Goal("headers of a retry", f"<= {RETRY_BYTES} bytes", f"{retry} bytes", retry <= RETRY_BYTES)
     yield Goal("headers of a dead letter", f"<= {DEAD_LETTER_BYTES} bytes", f"{dead} bytes", dead <= DEAD_LETTER_BYTES)
     sizes = [tuple(result.details[name].values()) for name in ("retry_at", "dead_letter_at")]
-    # A count of two digits is a byte longer than one of one.
+    # A count of two digits takes one byte more than a count of one digit.
     same = all(late - early <= 1 for early, late in sizes)
     measured = ", ".join(f"{early} and {late}" for early, late in sizes)
     yield Goal("headers at attempts 2 and 50", "the same", f"{measured} bytes", same)
@@ -142,9 +142,9 @@ def _kill(result: Result) -> Iterator[Goal]:
         return
     who, stable, bound_s = result.params["who"], result.params["stable_name"], result.details["bound_s"]
     name = f"{who} killed, {'with' if stable else 'without'} a stable name"
-    most_s = max(found["max"] for found in result.details["lateness_ms"].values()) / 1000
-    measured = f"others {late.max / 1000:.1f} s, the dead one's own {most_s:.1f} s"
-    yield Goal(f"{name}: latest", f"<= {bound_s:g} s", measured, max(late.max / 1000, most_s) <= bound_s)
+    max_s = max(found["max"] for found in result.details["lateness_ms"].values()) / 1000
+    measured = f"others {late.max / 1000:.1f} s, the killed one's own {max_s:.1f} s"
+    yield Goal(f"{name}: latest", f"<= {bound_s:g} s", measured, max(late.max / 1000, max_s) <= bound_s)
 
 
 def _ratio(result: Result, what: str) -> Iterator[Goal]:

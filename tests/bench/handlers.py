@@ -1,4 +1,4 @@
-"""Handlers that measure. They note into memory and write a report when their worker ends."""
+"""Handlers that measure in memory and write a report when their worker ends."""
 
 import json
 import math
@@ -14,16 +14,16 @@ from kafka_redelivery import Context, Record, Redeliver, Reject
 from tests.bench.tally import NUMBER_DIGITS, Tally
 
 PARAMETERS = "BENCH_PARAMETERS"
-"""The environment variable with what a handler is told, as JSON."""
+"""The environment variable with the handler's parameters as JSON."""
 
 
 class Measured:
-    """What they have in common: parameters, a tally, a report on exit."""
+    """Base class with parameters, a tally, and a report on exit."""
 
     def __init__(self) -> None:
-        self.told: dict[str, Any] = json.loads(os.environ[PARAMETERS])
-        self.folder = Path(self.told["folder"])
-        self.tally = Tally(self.told["n"], self.folder / "reached")
+        self.parameters: dict[str, Any] = json.loads(os.environ[PARAMETERS])
+        self.folder = Path(self.parameters["folder"])
+        self.tally = Tally(self.parameters["n"], self.folder / "reached")
 
     def __enter__(self) -> Self:
         return self
@@ -36,7 +36,7 @@ class Measured:
         written.rename(self.folder / "report.json")
 
     def report(self) -> dict[str, Any]:
-        """What was measured."""
+        """Return the measurements."""
         return self.tally.as_json()
 
 
@@ -44,37 +44,37 @@ class Passes(Measured):
     """Always succeeds."""
 
     def __call__(self, record: Record) -> None:
-        """Note it."""
+        """Count the record."""
         self.tally.note(record.value)
 
 
 class Emits(Measured):
-    """Always succeeds, and writes one record for each."""
+    """Always succeeds and emits one record for each."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._output: str = self.told["output"]
+        self._output: str = self.parameters["output"]
 
     def __call__(self, record: Record, context: Context) -> None:
-        """Send it on, to the partition it came from."""
+        """Emit the record to the partition it came from."""
         self.tally.note(record.value)
         context.send(self._output, record.value, key=record.key, partition=record.partition)
 
 
 class FailsOnce(Measured):
-    """The chosen records fail at their first delivery; the next one tells how late it is."""
+    """Fails the chosen records at their first delivery and measures the lateness of the second."""
 
     def __init__(self) -> None:
         super().__init__()
-        n = self.told["n"]
-        self._percent = round(self.told["fail_ratio"] * 100)
-        self._delay_s = self.told["delay_ms"] / 1000
+        n = self.parameters["n"]
+        self._percent = round(self.parameters["fail_ratio"] * 100)
+        self._delay_s = self.parameters["delay_ms"] / 1000
         self._due_s = array("d", bytes(8 * n))
         self._late_s = array("d", [math.nan]) * n
         self._first_again_s = 0.0
 
     def __call__(self, record: Record, context: Context) -> None:
-        """Fail, or note."""
+        """Fail the first delivery, measure the second."""
         number = int(record.value[:NUMBER_DIGITS])
         if context.redelivered:
             self._late_s[number] = time.time() - self._due_s[number]
@@ -86,29 +86,29 @@ class FailsOnce(Measured):
         self.tally.note(record.value)
 
     def fail(self, number: int) -> NoReturn:
-        """Note when it is due, then raise."""
+        """Store the due time, then raise."""
         self._due_s[number] = time.time() + self._delay_s
         raise ValueError(number)
 
     def report(self) -> dict[str, Any]:
-        """Lateness, too."""
+        """Add the lateness to the report."""
         with (self.folder / "late").open("wb") as file:
             self._late_s.tofile(file)
         return super().report() | {"first_again_s": self._first_again_s}
 
 
 class AsksForDelays(FailsOnce):
-    """Each record asks for a delay of its own."""
+    """Fails each record once with a delay of its own."""
 
     def fail(self, number: int) -> NoReturn:
-        """As :class:`FailsOnce`."""
-        delay_ms = own_delay_ms(number, self.told["longest_ms"])
+        """Store the due time, then ask for the record's own delay."""
+        delay_ms = own_delay_ms(number, self.parameters["longest_ms"])
         self._due_s[number] = time.time() + delay_ms / 1000
         raise Redeliver(after=timedelta(milliseconds=delay_ms))
 
 
 class AlwaysFails(Measured):
-    """Poison: every delivery fails."""
+    """Fails every delivery."""
 
     def __call__(self, record: Record) -> None:
         """Fail."""
@@ -117,13 +117,13 @@ class AlwaysFails(Measured):
 
 
 class FailsAtLength(Measured):
-    """Every delivery fails with a class name of 40 characters and a long message; half of the records give up early."""
+    """Fails every delivery with a class name of 40 characters and a long message; half are rejected early."""
 
     def __call__(self, record: Record, context: Context) -> None:
         """Fail."""
         self.tally.begin()
         message = "x" * 5000
-        if int(record.value[:NUMBER_DIGITS]) % 2 and context.attempt == self.told["reject_at"]:
+        if int(record.value[:NUMBER_DIGITS]) % 2 and context.attempt == self.parameters["reject_at"]:
             raise Reject(message)
         raise LONG_NAMED(message)
 
@@ -132,12 +132,12 @@ LONG_NAMED = type("Error".ljust(40, "X"), (ValueError,), {})
 
 
 def own_delay_ms(number: int, longest_ms: int) -> int:
-    """The delay that a record asks for: any length up to the longest, spread evenly."""
+    """Return the delay that a record asks for; delays are spread evenly from 1 ms to ``longest_ms``."""
     return 1 + number * 7919 % longest_ms
 
 
 def lateness_ms(folder: Path) -> list[float]:
-    """What :class:`FailsOnce` noted, in the order of the numbers."""
+    """Return the lateness that :class:`FailsOnce` measured, in the order of the numbers."""
     found = array("d")
     data = (folder / "late").read_bytes()
     found.frombytes(data)

@@ -1,4 +1,4 @@
-"""Handlers that wait, as for an answer from elsewhere."""
+"""Handlers that wait, as for an answer from another system."""
 
 import asyncio
 import time
@@ -8,20 +8,20 @@ from tests.bench.handlers import Measured
 
 
 class Sleeps(Measured):
-    """In a thread."""
+    """Waits in a thread."""
 
     def __call__(self, record: Record) -> None:
-        """Wait as long as told."""
+        """Wait for ``sleep_s`` seconds."""
         self.tally.begin()
-        time.sleep(self.told["sleep_s"])
+        time.sleep(self.parameters["sleep_s"])
         self.tally.note(record.value)
 
 
 class SleepsAsync(Measured):
-    """In an event loop."""
+    """Waits in an event loop."""
 
     async def __call__(self, record: Record) -> None:
-        """Wait as long as told."""
+        """Wait for ``sleep_s`` seconds."""
         self.tally.begin()
-        await asyncio.sleep(self.told["sleep_s"])
+        await asyncio.sleep(self.parameters["sleep_s"])
         self.tally.note(record.value)

@@ -1,15 +1,15 @@
-"""Bytes of our headers on a retry and on a dead letter, at the second and the fiftieth delivery."""
+"""Bytes of our headers on a retry record and on a dead letter, at the second and the fiftieth delivery."""
 
 import uuid
 from collections.abc import Iterator
 
+from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT
 from tests.bench.bed import Bed, Team
 from tests.bench.feed import feed
 from tests.bench.options import Options
 from tests.bench.pair import Pair
 from tests.bench.result import Result
 from tests.scenarios.cluster import Seen
-from topology.headers import DELIVERY_COUNT
 
 NAME_LENGTH = 40
 EARLY, LATE = 2, 50
@@ -18,16 +18,16 @@ _PARTITIONS = 2
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
-    """One result."""
-    bed.say(f"{LATE} deliveries each")
+    """Yield one result."""
+    bed.report_progress(f"{LATE} deliveries each")
     group, source = (uuid.uuid4().hex.ljust(NAME_LENGTH, end) for end in "gs")
     bed.cluster.create(source, partitions=_PARTITIONS)
     feed(bed.servers, source, _N, value_bytes=options.value_bytes, keys=_N)
     policy = {
         "redeliveryPolicy": {"maximumRedeliveries": LATE - 1, "initialRedeliveryDelay": 1, "redeliveryDelay": 1},
     }
-    told = {"n": _N, "reject_at": EARLY}
-    with bed.team(source, "FailsAtLength", options, name=group, told=told, policyEntry=policy) as team:
+    parameters = {"n": _N, "reject_at": EARLY}
+    with bed.team(source, "FailsAtLength", options, name=group, parameters=parameters, policyEntry=policy) as team:
         Pair(team, options)
         dead = bed.act("tail:count", topic=team.dead_letters, partitions=_PARTITIONS, n=_N, within_s=120)
         team.stop()
@@ -51,7 +51,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
 
 
 def _by_delivery(bed: Bed, topic: str) -> dict[int, int]:
-    """The most header bytes of a topic's records, by the deliveries made."""
+    """Return the greatest header bytes of a topic's records, by delivery count."""
     found: dict[int, int] = {}
     for record in bed.cluster.read(topic):
         made = int(record.header(DELIVERY_COUNT) or 0)

@@ -1,7 +1,7 @@
-"""What everybody else notices when a worker or scheduler is killed (SIGKILL) inside a transaction.
+"""How the death of a worker or scheduler (SIGKILL inside a transaction) delays the records of other processes.
 
-Two of the kind share the work. One dies with a transaction open; with a stable instance name it is restarted at once,
-without one its partitions wait until the broker has given it up. The other's records are everybody else's.
+Two processes of the role share the work. One dies with an open transaction. With a stable instance name it is restarted
+immediately; without one its partitions wait for the session time-out. The other process handles the others' records.
 """
 
 import time
@@ -14,7 +14,7 @@ from tests.bench.events import Event, read_events
 from tests.bench.options import Options
 from tests.bench.result import Lateness, Result
 from tests.crash.program import PROGRAM
-from tests.scenarios.cluster import Place
+from tests.scenarios.cluster import Partition
 from tests.scenarios.running import SIGKILLED, Role
 
 DELAY_MS = 1000
@@ -22,20 +22,20 @@ RATE = 200
 FED_S = 15
 ASSIGNMENT = "range"
 SCAN_S = 10.0
-"""How often the broker looks for transactions whose time is over."""
+"""Interval at which the broker looks for expired transactions."""
 
 RESTART_S = 15.0
-"""What a restart may take until all is as before."""
+"""Maximum time of a restart until all partitions are handled again."""
 
 TAKE_OVER_S = 5.0
-"""What the others may take once the dead one is given up."""
+"""Maximum time in which the others take over once the session has expired."""
 
 _WRITES_BEFORE = 60
-"""It dies in this write of its own: some seconds after the first record, with others on their way."""
+"""The process dies in this write, some seconds after the first record, while others are in progress."""
 
 _LOOK_S = 0.25
 _WHOSE = ("others", "others through the dead", "of the dead")
-"""Whose the records are; the second kind comes back through a ready partition that the dead had."""
+"""Owners of the records; the second kind is redelivered through a ready partition of the killed process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +60,25 @@ CASES = (
 class _Outcome:
     events: list[Event]
     dead_had: set[int]
-    """Partitions of the source, or of the tier; a record has the same one in every topic of its group."""
+    """Partitions of the source or of the tier; a record has the same partition in every topic of its group."""
 
     dead_had_ready: set[int]
-    """Of a worker: partitions of the ready topic. Others' records come through these, too."""
+    """A worker's partitions of the ready topic, which also carry records of other source partitions."""
 
     killed_s: float
     written: Counted
 
     def whose(self, event: Event) -> str:
-        """One of :data:`_WHOSE`."""
+        """Return the owner of an event's record, one of :data:`_WHOSE`."""
         if event.partition in self.dead_had:
             return "of the dead"
         return "others through the dead" if event.partition in self.dead_had_ready else "others"
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
-    """One result for each case; its lateness is that of everybody else's records."""
+    """Yield a result for each case with the lateness of the records of other processes."""
     for case in CASES[:2] if options.quick else CASES:
-        bed.say(case.name)
+        bed.report_progress(case.name)
         yield _result(options, case, _killed(bed, options, case))
 
 
@@ -87,14 +87,14 @@ def _killed(bed: Bed, options: Options, case: _Case) -> _Outcome:
     output = bed.topic("output", options.partitions)
     policy = {"redeliveryPolicy": {"initialRedeliveryDelay": DELAY_MS, "redeliveryDelay": DELAY_MS}}
     kafka = {
-        # Each gets a part of the source and the same part of the retries; a sticky one may give all retries to one.
+        # With range, each has the same partitions of source and ready topic; sticky may give all of one topic to one.
         "consumer.partition.assignment.strategy": ASSIGNMENT,
         "consumer.session.timeout.ms": round(options.session_s * 1000),
         "producer.transaction.timeout.ms": round(options.transaction_s * 1000),
     }
     source = bed.topic("source", options.partitions)
-    told = {"output": output}
-    with bed.team(source, "events:LogsEvents", options, told=told, policyEntry=policy, kafka=kafka) as team:
+    parameters = {"output": output}
+    with bed.team(source, "events:LogsEvents", options, parameters=parameters, policyEntry=policy, kafka=kafka) as team:
         team.start("scheduler" if case.role == "worker" else "worker", "other")
         had = _start_two(team, case)
         dying = team.processes[1]
@@ -105,7 +105,7 @@ def _killed(bed: Bed, options: Options, case: _Case) -> _Outcome:
             code = dying.wait(FED_S + 60)
             killed_s = time.time()
             if code != SIGKILLED:
-                raise RuntimeError(f"it ended with {code} instead of being killed:\n{dying.log[-3000:]}")
+                raise RuntimeError(f"the process ended with {code} instead of being killed:\n{dying.log[-3000:]}")
             team.processes.remove(dying)
             if case.stable:
                 team.start(case.role, "dying", wait=False)
@@ -120,15 +120,15 @@ def _killed(bed: Bed, options: Options, case: _Case) -> _Outcome:
         return _Outcome(read_events(team.folder), first, ready, killed_s, numbers_in(bed, output, n))
 
 
-def _start_two(team: Team, case: _Case) -> set[Place]:
-    """Start the one that will die and the other; what the former has once both have settled."""
+def _start_two(team: Team, case: _Case) -> set[Partition]:
+    """Start both processes; return the partitions of the one that will die, once both have some."""
     group = team.name if case.role == "worker" else f"{team.name}.scheduler"
     trap = (f"flush:after:{_WRITES_BEFORE}:die", str(team.folder / "killed"))
     team.start(case.role, "dying" if case.stable else None, program=(*PROGRAM, *trap))
     cluster = team.bed.cluster
     (dying,) = cluster.members(group)
     team.start(case.role, "living" if case.stable else None, wait=False)
-    everything: set[Place] = set().union(*cluster.members(group).values())
+    everything: set[Partition] = set().union(*cluster.members(group).values())
 
     def shared() -> bool:
         members = cluster.members(group)
@@ -142,7 +142,7 @@ def _await_all(team: Team, n: int, *, within_s: float) -> None:
     deadline = time.monotonic() + within_s
     while len({event.number for event in read_events(team.folder) if event.succeeded}) < n:
         if time.monotonic() > deadline:
-            return  # what is missing is counted as lost
+            return  # a missing record is counted as lost
         time.sleep(_LOOK_S)
 
 
@@ -183,7 +183,7 @@ def _result(options: Options, case: _Case, outcome: _Outcome) -> Result:
 
 
 def _visible_again_s(outcome: _Outcome) -> dict[str, float]:
-    """From the kill until every redelivery that was due before had come."""
+    """Return the seconds from the kill until every redelivery that was due by then has come."""
     found = dict.fromkeys(_WHOSE, 0.0)
     failed: dict[int, float] = {}
     for event in outcome.events:

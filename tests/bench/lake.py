@@ -1,7 +1,7 @@
-"""Many dead letters: how long archive and report take. ``python -m tests.bench.lake DIR`` prints a line for each step.
+"""Measures archive and report of many dead letters: ``python -m tests.bench.lake DIR`` prints a line for each step.
 
-The steps keep everything in DIR, so that each can be run by itself: ``generate``, ``archive``, ``compact``, ``report``.
-After each, what it made is compared with what was generated.
+The steps ``generate``, ``archive``, ``compact`` and ``report`` keep their data in DIR, so each can run by itself. The
+result of each step is compared with the generated letters.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import pyarrow.parquet as pq
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from topology.decision import DeadLetter, Failure, FailureKind, Reason
-from topology.headers import dead_letter_headers
-from topology.lineage import Lineage
-from transport.embedded import EmbeddedKafka
+from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.headers import dead_letter_headers
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 
 ORIGINS: Final = 200
 PARTITIONS: Final = 2
@@ -51,7 +51,7 @@ _WEIGHTS: Final = (30, 18, 15, 9, 12, 8, 6, 2)
 
 
 def main() -> None:
-    """Run the steps that are asked for."""
+    """Run the selected steps."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.lake")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--letters", type=int, default=1_000_000)
@@ -99,19 +99,19 @@ def _generate(directory: Path, servers: str, letters: int) -> None:
             while len(producer) > 50_000:
                 producer.poll(0.1)
     if producer.flush(60):
-        raise SystemExit("Kafka did not take all letters")
+        raise SystemExit("Kafka did not acknowledge all letters")
     document = [[*kind, number] for kind, number in truth.items()]
     (directory / "truth.json").write_text(json.dumps(document), encoding="utf-8")
 
 
 def _letters(number: int) -> Iterator[tuple[tuple[str, str], list[tuple[str, bytes | None]], bytes, bytes, int]]:
-    """Each with its origin and reason."""
+    """Yield the letters, each with its origin and reason."""
     draw = random.Random(_SEED)  # noqa: S311 - the same letters each time
     kinds = draw.choices(range(len(_FAILURES)), _WEIGHTS, k=number)
     for index, kind in enumerate(kinds):
         reason, exception, message = _FAILURES[kind]
         at_ms = _FIRST_MS + index * _DAYS * _DAY_MS // number
-        # A few sources make most of it, as everywhere.
+        # A few sources make most of the letters, as in practice.
         origin = _origin(min(int(draw.paretovariate(0.7)) - 1, ORIGINS - 1))
         lineage = Lineage(origin, index % PARTITIONS, index, at_ms - draw.randint(1000, 900_000), 1 + 5 * (kind < 4))
         failure = Failure(FailureKind.RAISED, exception, message(draw))
@@ -137,7 +137,7 @@ def _run(directory: Path, step: str, spark: list[str]) -> None:
         "compact": ["archive", "--output", table, "--compact", "--grace", "0s"],
         "report": ["report", "--output", str(directory / "report"), "--archive", table],
     }[step]
-    command = [sys.executable, "-c", "from cli.main import app; app()", "pipeline", *arguments]
+    command = [sys.executable, "-c", "from kafka_redelivery.cli.main import app; app()", "pipeline", *arguments]
     options = ["--config", str(directory / "redelivery.yaml")]
     for setting in ("spark.master=local[2]", *spark):
         options += ["--spark", setting]
@@ -145,35 +145,35 @@ def _run(directory: Path, step: str, spark: list[str]) -> None:
 
 
 def _compared(directory: Path, step: str) -> str:
-    """What a step has made, in words.
+    """Compare the result of a step with the generated letters and describe it.
 
     Raises:
-        SystemExit: it is not what was generated.
+        SystemExit: the result differs from the generated letters.
     """
     truth = {(origin, reason): number for origin, reason, number in json.loads((directory / "truth.json").read_text())}
     letters = sum(truth.values())
     if step == "generate":
         return f"{letters} letters"
     if step == "report":
-        for column, place in (("origin", 0), ("reason", 1)):
+        for column, position in (("origin", 0), ("reason", 1)):
             wanted: Counter[str] = Counter()
             for kind, number in truth.items():
-                wanted[kind[place]] += number
+                wanted[kind[position]] += number
             table = pq.read_table(directory / "report" / f"by_{column}").to_pydict()
             if dict(zip(table[column], table["letters"], strict=True)) != wanted:
-                raise SystemExit(f"the report's letters by {column} are not those that were generated")
+                raise SystemExit(f"the report's letters by {column} differ from the generated ones")
         return f"{letters} letters by origin and by reason"
     files = _files_of_the_table(directory / "table")
     rows = pa.concat_tables(pq.read_table(file, columns=["topic", "partition", "offset"]) for file in files)
     distinct = rows.group_by(["topic", "partition", "offset"]).aggregate([]).num_rows
     if (rows.num_rows, distinct) != (letters, letters):
-        raise SystemExit(f"{letters} letters became {rows.num_rows} rows of {distinct}")
+        raise SystemExit(f"{letters} letters became {rows.num_rows} rows of {distinct} distinct letters")
     size = sum(file.stat().st_size for file in files) // 2**20
     return f"{rows.num_rows} rows, each of another letter, in {len(files)} files of {size} MiB"
 
 
 def _files_of_the_table(table: Path) -> list[Path]:
-    """What its log names."""
+    """Return the files that the table's log names."""
     log = max((table / "_spark_metadata").glob("*.compact"), key=lambda path: int(path.stem))
     entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()[1:]]
     return [Path(url2pathname(urlparse(entry["path"]).path)) for entry in entries]

@@ -1,4 +1,4 @@
-"""Runs workloads one after the other on one broker that has warmed up."""
+"""Runs workloads one after the other on one warmed-up broker."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -7,15 +7,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.bench.bed import Bed
 from tests.bench.options import Options
 from tests.bench.result import Result
 from tests.bench.workloads import RUNS, Workload
-from transport.embedded import EmbeddedKafka
 
 
 def measure(plan: Sequence[tuple[Workload, Options]]) -> Iterator[Result]:
-    """What each finds, as it comes; what happens now is told on stderr."""
+    """Yield the results as they come; show the current step on stderr."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with (
         tempfile.TemporaryDirectory(prefix="redelivery-bench-") as folder,

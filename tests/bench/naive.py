@@ -1,7 +1,7 @@
-"""The release loop that one would write first: consume, wait until due, produce, send the offsets, commit.
+"""The straightforward release loop: consume, wait until due, produce, send the offsets, commit.
 
 The client settings are a scheduler's. ``tuned`` blocks for the first record or the next due one instead of filling a
-batch, which is the first thing one would mend.
+batch, which is the first improvement one would make.
 """
 
 import time
@@ -10,18 +10,18 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from topology.headers import read_due
-from transport.client_config import consumer_config, producer_config
+from kafka_redelivery.topology.wire.headers import read_due
+from kafka_redelivery.transport.client_config import consumer_config, producer_config
 
 Parked = tuple[int, Message, Any]
-"""When it is due, the record, its headers."""
+"""Due time in epoch milliseconds, the record and its headers."""
 
 _BATCH = 1000
 _WAIT_S = 0.05
 
 
 def release(servers: str, tier: str, ready: str, n: int, mode: str, *, tuned: bool, within_s: float) -> dict[str, Any]:
-    """Release ``n`` records of ``tier`` into ``ready``; ``mode`` auto commits after the confirmation instead."""
+    """Release ``n`` records of ``tier`` into ``ready``; mode ``auto`` commits after the broker's acknowledgement."""
     name = f"naive-{time.time_ns()}"
     config = consumer_config({"bootstrap.servers": servers}, group=name, instance=None)
     consumer = Consumer(config | {"auto.offset.reset": "earliest"})
@@ -49,7 +49,7 @@ def release(servers: str, tier: str, ready: str, n: int, mode: str, *, tuned: bo
             released += 1
         if not offsets:
             continue
-        ends = [TopicPartition(tier, place, offset) for place, offset in offsets.items()]
+        ends = [TopicPartition(tier, partition, offset) for partition, offset in offsets.items()]
         if transacted:
             producer.send_offsets_to_transaction(ends, consumer.consumer_group_metadata())
             producer.commit_transaction()

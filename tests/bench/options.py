@@ -1,4 +1,4 @@
-"""What a run is told."""
+"""The options of a run."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,9 +28,9 @@ class Options:
     profile: Path | None = None
 
     def with_changes(self, **changes: object) -> "Options":
-        """The same but for these."""
+        """Return a copy with these changes."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def params(self, *names: str) -> dict[str, object]:
-        """Those that a result names."""
+        """Return the named options for a result."""
         return {name: getattr(self, name) for name in names}

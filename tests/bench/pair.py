@@ -1,4 +1,4 @@
-"""A worker and a scheduler at work on a source, and what they use meanwhile."""
+"""A worker and a scheduler that handle a source, and what they use meanwhile."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from tests.scenarios.running import Process
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has cost."""
+    """What a run has used."""
 
     worker: Usage
     scheduler: Usage
@@ -19,7 +19,7 @@ class Spent:
     scheduler_start_s: float
 
     def cpu_us(self, n: int, first_cpu_s: float) -> dict[str, float]:
-        """Microseconds of CPU for each of ``n`` records; ``first_cpu_s``: of the worker before the first record."""
+        """Return CPU microseconds per record; ``first_cpu_s`` is what the worker used before the first record."""
         parts = {
             "worker": self.worker.cpu_s - first_cpu_s,
             "scheduler": self.scheduler.cpu_s - self.scheduler_start_s,
@@ -30,10 +30,10 @@ class Spent:
 
 
 class Pair:
-    """A scheduler, then a worker: whatever is in the source is handled from now on."""
+    """A scheduler and a worker, which handle the source from now on."""
 
     def __init__(self, team: Team, options: Options, *, join: bool = False) -> None:
-        """Start both; ``join``: wait until the worker, too, has partitions."""
+        """Start both; with ``join``, wait until the worker has partitions, too."""
         self._team = team
         self.scheduler: Process = team.start("scheduler", program=program(options))
         self._scheduler_s = usage(self.scheduler.pid).cpu_s
@@ -41,7 +41,7 @@ class Pair:
         self.worker: Process = team.start("worker", program=program(options), wait=join)
 
     def spent(self) -> Spent:
-        """So far."""
+        """Return what was used so far."""
         return Spent(
             worker=usage(self.worker.pid),
             scheduler=usage(self.scheduler.pid),

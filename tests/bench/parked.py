@@ -1,15 +1,15 @@
-"""Writes retry copies as a worker would, at a steady rate, into a tier."""
+"""Writes retry records into a tier at a steady rate, as a worker would."""
 
 import time
 from typing import Any, cast
 
 from confluent_kafka import Producer
 
+from kafka_redelivery.topology.policy.decision import Retry
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.headers import retry_headers
+from kafka_redelivery.transport.client_config import producer_config
 from tests.bench.feed import Values
-from topology.decision import Retry
-from topology.headers import retry_headers
-from topology.lineage import Lineage
-from transport.client_config import producer_config
 
 _BEHIND_S = 0.001
 
@@ -17,7 +17,7 @@ _BEHIND_S = 0.001
 def park(
     servers: str, topic: str, source: str, *, n: int, rate: float, delay_ms: int, partitions: int, value_bytes: int
 ) -> dict[str, float]:
-    """Write ``n`` copies, each due ``delay_ms`` from its writing, to all partitions in turn."""
+    """Write ``n`` retry records, each due ``delay_ms`` after it is written, to all partitions in turn."""
     producer = Producer(producer_config({"bootstrap.servers": servers}, transactional_id=None))
     values = Values(value_bytes)
     begun = time.monotonic()
@@ -26,13 +26,13 @@ def park(
             producer.poll(0)
             time.sleep(_BEHIND_S)
         now_ms = time.time_ns() // 1_000_000 + 1
-        place = number % partitions
-        lineage = Lineage(source, place, number, now_ms, 1)
+        partition = number % partitions
+        lineage = Lineage(source, partition, number, now_ms, 1)
         producer.produce(
             topic,
             values.value(number),
             b"k%d" % number,
-            place,
+            partition,
             timestamp=now_ms,
             headers=cast("Any", retry_headers(lineage, "bench", (), Retry(delay_ms, now_ms + delay_ms))),
         )

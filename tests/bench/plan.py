@@ -1,4 +1,4 @@
-"""What ``./dev bench`` without a workload runs: everything, in moderate sizes."""
+"""The plan of ``./dev bench`` without a workload: everything, in moderate sizes."""
 
 from tests.bench.options import Options
 from tests.bench.workloads import Workload
@@ -7,7 +7,7 @@ Plan = list[tuple[Workload, Options]]
 
 
 def everything(options: Options) -> Plan:
-    """About ten minutes; with ``quick`` about two, for a look whether all of it works."""
+    """Return a plan of about ten minutes, or of about two with ``quick``."""
     small = options.quick
     given = options.with_changes(seconds=4.0 if small else options.seconds, repeat=1 if small else options.repeat)
     passing = given.with_changes(n=options.n or (20_000 if small else 100_000))

@@ -1,4 +1,4 @@
-"""Plots for the documentation, from results."""
+"""Draws the plots of the documentation from results."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ _OURS, _NAIVE, _GOAL = "#1f6f8b", "#b0b0b0", "#c0392b"
 
 
 def draw(results: Sequence[Result], folder: Path) -> list[Path]:
-    """Write the SVGs for which there are figures; the same figures give the same bytes."""
+    """Write the SVGs for the measured workloads; the same results give the same bytes."""
     mpl.rcParams["svg.hashsalt"] = "kafka-redelivery"
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []
@@ -50,8 +50,8 @@ def _ratios(ratios: Sequence[tuple[Result, float]]) -> Figure:
     axes = figure.subplots()
     names = [title(result) for result, _ in ratios]
     axes.barh(names, [result.ratio or 0.0 for result, _ in ratios], color=_OURS, height=0.6)
-    for place, (_, goal) in enumerate(ratios):
-        axes.plot([goal, goal], [place - 0.4, place + 0.4], color=_GOAL)
+    for row, (_, goal) in enumerate(ratios):
+        axes.plot([goal, goal], [row - 0.4, row + 0.4], color=_GOAL)
     axes.invert_yaxis()
     axes.set(xlabel="share of the bare client's rate in the same run; red: goal", xlim=(0, 1.1))
     axes.grid(axis="x", alpha=0.3)
@@ -59,7 +59,7 @@ def _ratios(ratios: Sequence[tuple[Result, float]]) -> Figure:
 
 
 def title(result: Result) -> str:
-    """A short name of a result."""
+    """Return a short name of a result."""
     parts = [result.workload, result.mode]
     parts += ["one output each"] if result.params.get("output") else []
     parts += [str(result.params[name]) for name in ("ordering", "handler") if name in result.params]

@@ -1,4 +1,4 @@
-"""The command line under cProfile: the polling thread and each slot's, each with a file of its own.
+"""The command line under cProfile, with a file for the polling thread and one for each slot.
 
 ``python -m tests.bench.profiled FOLDER worker --config ...``; look at a file with ``python -m pstats FILE``.
 """
@@ -15,7 +15,7 @@ from tests.scenarios.running import COMMAND
 
 
 def program(options: Options) -> Sequence[str]:
-    """How a process is started: plainly, or under the profiler."""
+    """Return the command that starts a process, plainly or under the profiler."""
     return COMMAND if options.profile is None else ("-m", "tests.bench.profiled", str(options.profile.absolute()))
 
 
@@ -44,12 +44,12 @@ def _watch_threads(folder: Path, role: str) -> None:
 
 
 if __name__ == "__main__":
-    from cli.main import app
+    from kafka_redelivery.cli.main import app
 
-    place, role = Path(sys.argv[1]), sys.argv[2]
-    place.mkdir(parents=True, exist_ok=True)
+    folder, role = Path(sys.argv[1]), sys.argv[2]
+    folder.mkdir(parents=True, exist_ok=True)
     # From Python 3.12 on, only one thread at a time can have a profiler.
     if sys.version_info < (3, 12):
-        _watch_threads(place, role)
-    with _profile(place / f"{role}-polling.prof"):
+        _watch_threads(folder, role)
+    with _profile(folder / f"{role}-polling.prof"):
         app(sys.argv[2:], standalone_mode=False)

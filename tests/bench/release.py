@@ -1,4 +1,4 @@
-"""Release lateness: the scheduler alone against the naive loop, in turns, so that noise hits both."""
+"""Release lateness of the scheduler and of the naive loop, in alternating turns, so that noise affects both."""
 
 import math
 from collections.abc import Iterator
@@ -14,22 +14,22 @@ from tests.bench.usage import Usage, usage
 DELAY_MS = 1000
 TURNS = 2
 WARM_UP_S = 2
-"""At the beginning of each turn: not measured, on neither side."""
+"""Seconds at the beginning of each turn that are not measured, for both."""
 
 _AFTERWARDS_S = 15.0
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
-    """One result; its ratio is that of the 99th percentiles."""
+    """Yield a result whose ratio is that of the 99th percentiles."""
     ours: list[dict[str, Any]] = []
     naive: dict[str, list[float]] = {"naive": [], "tuned naive": []}
-    bed.say("warming the broker up")
+    bed.report_progress("warming the broker up")
     _naive(bed, options, tuned=True)
     for turn in range(TURNS):
-        bed.say(f"scheduler, {turn + 1} of {TURNS}")
+        bed.report_progress(f"scheduler, {turn + 1} of {TURNS}")
         ours.append(_scheduler(bed, options))
         for name in naive:
-            bed.say(f"{name} loop, {turn + 1} of {TURNS}")
+            bed.report_progress(f"{name} loop, {turn + 1} of {TURNS}")
             naive[name] += _naive(bed, options, tuned=name != "naive")
     late = Lateness.of([late for run in ours for late in run["late_ms"]])
     late = replace(late, early=sum(run["early"] for run in ours))
@@ -58,7 +58,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
 
 
 def _count(options: Options) -> tuple[int, int]:
-    """Records of a turn, and how many of them warm it up."""
+    """Return the records of a turn, and how many of them are the warm-up."""
     return math.ceil(options.rate * (options.seconds / TURNS + WARM_UP_S)), options.rate * WARM_UP_S
 
 

@@ -1,4 +1,4 @@
-"""Renews the figures in ``docs/benchmarks.md``; the prose around them is written by people."""
+"""Writes the measured figures into ``docs/benchmarks.md``; the text around them is written by hand."""
 
 import os
 import platform
@@ -9,21 +9,21 @@ from pathlib import Path
 
 from confluent_kafka import libversion
 
+from kafka_redelivery.transport.broker.jars import KAFKA_VERSION
 from tests.bench.goals import goals
 from tests.bench.plots import draw, title
 from tests.bench.result import Result
 from tests.bench.view import lateness_text
-from transport.jars import KAFKA_VERSION
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- figures: written by ./dev bench --write -->", "<!-- end of figures -->"
 
 
 def write(results: Sequence[Result], command: str, today: date) -> None:
-    """Put the figures of a run into the page, and draw its plots.
+    """Replace the figures in the page and draw its plots.
 
     Raises:
-        ValueError: the page has no place for them.
+        ValueError: the page lacks the lines that enclose the figures.
     """
     page = PAGE.read_text(encoding="utf-8")
     before, found, rest = page.partition(BEGIN)
@@ -60,7 +60,7 @@ def _row(result: Result) -> str:
     if base is not None:
         figure = lateness_text(base.lateness) if base.records_per_s is None else f"{base.records_per_s:,.0f}"
         limit = f"{base.name}: {figure}"
-    params = " ".join(f"{name}={result.params[name]}" for name in _TOLD if name in result.params)
+    params = " ".join(f"{name}={result.params[name]}" for name in _SHOWN_PARAMETERS if name in result.params)
     rss = [(name, size) for name, size in (("w", result.rss_worker_mb), ("s", result.rss_scheduler_mb)) if size]
     cells = [
         f"{title(result)} {params}".strip(),
@@ -85,11 +85,11 @@ _COLUMNS = (
     "RSS",
     "CPU",
 )
-_TOLD = ("n", "fail_ratio", "pending", "rate", "who", "stable_name")
+_SHOWN_PARAMETERS = ("n", "fail_ratio", "pending", "rate", "who", "stable_name")
 
 
 def machine() -> str:
-    """What the figures depend on."""
+    """Describe the machine and the versions that the figures depend on."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return (
         f"{os.cpu_count()} cores, {pages / 2**30:.0f} GiB, Python {platform.python_version()}, "

@@ -1,4 +1,4 @@
-"""What a run found, and the object that ``--json`` prints of it."""
+"""The results of a run and the object that ``--json`` prints."""
 
 import math
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from typing import Any
 
 SYSTEM = "kafka-redelivery"
 QUANTILES = (0, 1, 2, 5, *range(10, 100, 10), 95, 98, 99, 99.5, 99.9, 100)
-"""Percentages kept of a distribution, for plots."""
+"""Percentiles kept for plots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lateness:
-    """How late records came, in ms; ``early`` counts those that came before they were due."""
+    """How late records came, in ms; ``early`` counts those that came before their due time."""
 
     p50: float
     p90: float
@@ -22,11 +22,11 @@ class Lateness:
     early: int
     count: int
     quantiles: tuple[float, ...]
-    """At :data:`QUANTILES`."""
+    """The lateness at each of :data:`QUANTILES`."""
 
     @classmethod
     def of(cls, samples_ms: Sequence[float], warm_up: int = 0) -> "Lateness":
-        """Of all samples but the first ``warm_up``, among which early ones are counted all the same."""
+        """Summarise the samples without the first ``warm_up``; early ones are counted among those, too."""
         ordered = sorted(samples_ms[warm_up:])
 
         def at(percent: float) -> float:
@@ -43,20 +43,20 @@ class Lateness:
         )
 
     def as_json(self) -> dict[str, float]:
-        """The fields that a result shows."""
+        """Return the fields that a result shows."""
         return {name: getattr(self, name) for name in ("p50", "p90", "p99", "max", "early", "count")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """What is compared with, in the same run."""
+    """The figures of the baseline in the same run."""
 
     name: str
     records_per_s: float | None = None
     lateness: Lateness | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Without what was not measured."""
+        """Return the measured fields."""
         found: dict[str, Any] = {"name": self.name, "records_per_s": self.records_per_s}
         if self.lateness is not None:
             found["lateness_ms"] = self.lateness.as_json()
@@ -65,7 +65,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One workload, measured. ``None`` where the workload does not measure that."""
+    """The result of a workload; ``None`` where the workload does not measure a field."""
 
     workload: str
     mode: str
@@ -83,11 +83,11 @@ class Result:
     cpu_us_per_record: float | None = None
     seconds: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
-    """What this workload alone measures."""
+    """Figures that only this workload measures."""
 
     @property
     def faults(self) -> list[str]:
-        """Broken promises: lost in any mode, doubled in mode transacted, early."""
+        """Return the broken promises: lost in any mode, doubled in mode transacted, early."""
         found = []
         if self.lost:
             found.append(f"{self.lost} lost")
@@ -98,7 +98,7 @@ class Result:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """The object that ``--json`` prints."""
+        """Return the object that ``--json`` prints."""
         lateness = self.lateness
         details = dict(self.details)
         if lateness is not None:

@@ -1,9 +1,9 @@
-"""The streaming query beside a bare copy by Spark of the same records: Kafka, identity in Python over Arrow, Kafka.
+"""The streaming query against a bare Spark copy of the same records: Kafka, identity in Python over Arrow, Kafka.
 
-Both run in one session of two threads, in turns, and read the same topic, which is full before they start. The copy
-runs a second time with the settings that ours reads with, which are quicker than Spark's defaults. Each has run once
-before it is measured. The first micro-batch of each run is left out: it starts Python, and the handler's processes,
-which a query does once. What is measured is the rest: records by the time from a micro-batch's trigger to its end.
+Both run alternately in one session of two threads and read the same topic, which is full before they start. The copy
+also runs with our settings for reading, which are faster than Spark's defaults. Each runs once before it is measured.
+The first micro-batch of each run is left out, because it starts Python and the handler's processes once per query. The
+rate is that of the other micro-batches: records divided by the time from trigger to end.
 """
 
 import os
@@ -18,9 +18,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from pipeline.kafka_options import kafka_options
-from pipeline.session import spark_session
-from pipeline.stream import run_stream
+from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
+from kafka_redelivery.pipeline.spark.session import spark_session
+from kafka_redelivery.pipeline.stream.stream import run_stream
 from tests.bench.bed import Bed
 from tests.bench.drained import numbers_in
 from tests.bench.options import Options
@@ -28,7 +28,7 @@ from tests.bench.result import Baseline, Result
 from tests.bench.usage import family_cpu_s
 
 _MICRO_BATCH = 100_000
-"""What a query takes at most if nothing is configured."""
+"""The default maximum of records in a micro-batch of a query."""
 
 _LEAST_MICRO_BATCHES = 3
 _FAILING = (0.0, 0.1)
@@ -38,14 +38,14 @@ _END_S = 30.0
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
-    """One result for each handler and share of failures."""
+    """Yield a result for each handler and share of failures."""
     n = options.n or (20_000 if options.quick else 400_000)
     source = bed.fed(n, options)
     with spark_session("bench", _SETTINGS) as session:
         progress = _Progress(bed.kafka.pid)
         session.streams.addListener(progress)
         side = _Side(bed, options, n, source, session, progress)
-        bed.say("both, to warm up")
+        bed.report_progress("both, to warm up")
         side.bare({})
         side.ours(_STEPS[0], 0.0)
         for handler in _STEPS:
@@ -60,11 +60,11 @@ def _result(side: "_Side", handler: str, failing: float) -> Result:
     ours: list[_Steady] = []
     lost = doubled = 0
     for turn in range(side.options.repeat):
-        side.bed.say(f"{handler}, {failing:.0%} fail, {turn + 1} of {side.options.repeat}")
+        side.bed.report_progress(f"{handler}, {failing:.0%} fail, {turn + 1} of {side.options.repeat}")
         steady, missing, more = side.ours(handler, failing)
         ours.append(steady)
         lost, doubled = lost + missing, doubled + more
-        side.bed.say(f"bare copy, {turn + 1} of {side.options.repeat}")
+        side.bed.report_progress(f"bare copy, {turn + 1} of {side.options.repeat}")
         bare.append(side.bare({}))
         tuned.append(side.bare(kafka_options({})))
     rate, limit, beyond = (median(run.records_per_s for run in runs) for runs in (ours, bare, tuned))
@@ -98,22 +98,22 @@ def _result(side: "_Side", handler: str, failing: float) -> Result:
 
 
 class _Steady(NamedTuple):
-    """A run without its first micro-batch."""
+    """The figures of a run without its first micro-batch."""
 
     records_per_s: float
     cpu_us: float
-    """A record, of all processes, the broker among them."""
+    """CPU microseconds per record, of all processes including the broker."""
 
 
 class _MicroBatch(NamedTuple):
     rows: int
     seconds: float
     cpu_s: float
-    """So far, when it had ended."""
+    """CPU seconds used until the end of the micro-batch."""
 
 
 class _Progress(StreamingQueryListener):
-    """Notes what each micro-batch took."""
+    """Records the size, duration and CPU seconds of each micro-batch."""
 
     def __init__(self, broker: int) -> None:
         self.batches: list[_MicroBatch] = []
@@ -123,10 +123,12 @@ class _Progress(StreamingQueryListener):
         pass
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802, ANN401 - Spark's own
-        told = event.progress
-        if told.numInputRows:
+        progress = event.progress
+        if progress.numInputRows:
             cpu_s = family_cpu_s(os.getpid(), self._broker)
-            self.batches.append(_MicroBatch(told.numInputRows, told.durationMs["triggerExecution"] / 1000, cpu_s))
+            self.batches.append(
+                _MicroBatch(progress.numInputRows, progress.durationMs["triggerExecution"] / 1000, cpu_s)
+            )
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802, ANN401 - Spark's own
         pass
@@ -145,11 +147,11 @@ class _Side:
     progress: _Progress
 
     @property
-    def most(self) -> int:
+    def max_micro_batch(self) -> int:
         return min(_MICRO_BATCH, -(-self.n // _LEAST_MICRO_BATCHES))
 
     def bare(self, reading: Mapping[str, str]) -> _Steady:
-        """Spark's own copy, with these options of its source."""
+        """Run Spark's own copy with these options of its source."""
         target = self.bed.topic("bare-output", self.options.partitions)
         frame = (
             self.session.readStream.format("kafka")
@@ -157,7 +159,7 @@ class _Side:
             .option("kafka.bootstrap.servers", self.bed.servers)
             .option("subscribe", self.source)
             .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", str(self.most))
+            .option("maxOffsetsPerTrigger", str(self.max_micro_batch))
             .load()
             .select("key", "value")
             .mapInArrow(_identity, "key binary, value binary")
@@ -174,7 +176,7 @@ class _Side:
         return self._steady()
 
     def ours(self, handler: str, failing: float) -> tuple[_Steady, int, int]:
-        """Our query; how many outputs and copies were lost, and doubled."""
+        """Run our query; return its figures and the numbers of lost and doubled records."""
         output = self.bed.topic("output", self.options.partitions)
         vectorized = handler.startswith("Vector")
         team_options = self.options.with_changes(slots=1)
@@ -183,10 +185,10 @@ class _Side:
             f"spark_handlers:{handler}",
             team_options,
             handler_section={"vectorized": vectorized, "deadline": "60s"},
-            pipeline={"checkpoint": "checkpoint", "maxOffsetsPerTrigger": self.most},
+            pipeline={"checkpoint": "checkpoint", "maxOffsetsPerTrigger": self.max_micro_batch},
             policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 3_600_000}},
         ) as team:
-            Path(team.folder, "told").write_text(f"{output} {failing}")
+            Path(team.folder, "parameters").write_text(f"{output} {failing}")
             run_stream(team.settings, team.folder, available_now=True, session=self.session)
             steady = self._steady()
             retried = team.settings.naming().tier_topic(3_600_000)

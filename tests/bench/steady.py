@@ -1,4 +1,4 @@
-"""Records that come at a steady rate and all fail once: how late they come again."""
+"""Records that arrive at a steady rate and all fail once: how late they are redelivered."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,11 +17,11 @@ _NOTHING: Mapping[str, object] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """What came of it."""
+    """The measurements of a run."""
 
     late: Lateness
     first: Lateness
-    """Of the records that warm worker and scheduler up; ``late`` is without them."""
+    """Lateness of the warm-up records, which ``late`` leaves out."""
 
     report: dict[str, Any]
     spent: Spent
@@ -29,9 +29,9 @@ class Steady:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What comes: ``n`` records, ``rate`` per second, with delays up to ``longest_ms``.
+    """The arriving records: ``n`` records, ``rate`` per second, with delays up to ``longest_ms`` milliseconds.
 
-    The first ``warm_up`` are not measured, only counted.
+    The first ``warm_up`` are counted and not measured.
     """
 
     n: int
@@ -47,22 +47,22 @@ def steady(
     flow: Flow,
     *,
     handler: str = "FailsOnce",
-    told: Mapping[str, object] = _NOTHING,
+    parameters: Mapping[str, object] = _NOTHING,
     policy: Mapping[str, object],
 ) -> Iterator[tuple[Team, Steady]]:
-    """Run until all have succeeded; the group's topics are there in the block.
+    """Run until all records have succeeded; the group's topics exist within the block.
 
     Args:
-        bed: where.
-        options: mode, partitions, sizes.
-        flow: what comes.
+        bed: the test bed.
+        options: mode, partitions and sizes.
+        flow: the arriving records.
         handler: :class:`tests.bench.handlers.FailsOnce` or a subclass.
-        told: what it is told, beside the flow.
+        parameters: the handler's parameters in addition to those of the flow.
         policy: the ``policyEntry``.
     """
     source = bed.topic("source", options.partitions)
-    whole = {"n": flow.n, "fail_ratio": 1.0, "delay_ms": flow.longest_ms, **told}
-    with bed.team(source, handler, options, told=whole, policyEntry=policy) as team:
+    whole = {"n": flow.n, "fail_ratio": 1.0, "delay_ms": flow.longest_ms, **parameters}
+    with bed.team(source, handler, options, parameters=whole, policyEntry=policy) as team:
         pair = Pair(team, options, join=True)
         feeder = bed.start(
             "feed:feed_actor",

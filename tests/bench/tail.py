@@ -1,13 +1,13 @@
-"""Counts what comes into a topic while it comes, seldom looking, so that counting costs next to nothing."""
+"""Counts the records of a topic while they arrive, polling seldom, so that counting costs next to nothing."""
 
 import time
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
+from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE
+from kafka_redelivery.transport.client_config import consumer_config
 from tests.bench.tally import NUMBER_DIGITS
-from topology.headers import FAILURE_CAUSE
-from transport.client_config import consumer_config
 
 _LOOK_S = 0.02
 _TAKE = 10_000
@@ -16,11 +16,11 @@ _WEIGHED = 100
 
 
 def count(servers: str, topic: str, partitions: int, n: int, within_s: float) -> dict[str, Any]:
-    """Read until ``n`` records have come, and a little longer.
+    """Read until ``n`` records have come, and one second longer.
 
     Returns:
-        when the last of them was seen (monotonic); how many never came, and came again; the largest sum of header
-        bytes among the first, with and without the cause.
+        ``last_s``, monotonic time of the last record; the counts ``lost`` and ``doubled``; the greatest
+        ``header_bytes`` and ``cause_bytes`` among the first records.
     """
     consumer = Consumer(consumer_config({"bootstrap.servers": servers}, group=f"tail-{topic}", instance=None))
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])

@@ -1,4 +1,4 @@
-"""Counts records by the number that each carries, cheaply: worker and baseline pay the same for it."""
+"""Counts records by the number that each carries; worker and baseline bear the same small cost."""
 
 import time
 from itertools import count
@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any
 
 NUMBER_DIGITS = 10
-"""Every value begins with its record's number, so wide."""
+"""Digits of the record's number with which each value begins."""
 
 
 class Tally:
-    """How often each record was seen, and when the first and the last. Thread-safe where numbers differ."""
+    """Counts deliveries by number, with the times of the first and last.
+
+    Threads may note different numbers concurrently.
+    """
 
     def __init__(self, n: int, reached: Path | None = None) -> None:
-        """Prepare for ``n`` records; ``reached`` is made when so many were noted."""
+        """Prepare for ``n`` records; the file ``reached`` is created once ``n`` records were noted."""
         self.seen = bytearray(n)
         self.first_s = self.last_s = self.first_cpu_s = self.last_cpu_s = 0.0
         self._next = count(1).__next__
@@ -21,7 +24,7 @@ class Tally:
         self._reached = reached
 
     def note(self, value: bytes) -> None:
-        """One more."""
+        """Count a record."""
         self.seen[int(value[:NUMBER_DIGITS])] += 1
         number = self._next()
         if number == 1:
@@ -32,12 +35,12 @@ class Tally:
                 self._reached.touch()
 
     def begin(self) -> None:
-        """The clock starts now, unless it runs."""
+        """Start the clock if it has not started."""
         if not self.first_s:
             self.first_s, self.first_cpu_s = time.monotonic(), time.process_time()
 
     def as_json(self) -> dict[str, Any]:
-        """What there is to know."""
+        """Return all counts and times."""
         lost = self.seen.count(0)
         return {
             "first_s": self.first_s,

@@ -1,4 +1,4 @@
-"""The benchmarks run, and count what they should, in a size that says nothing about speed."""
+"""The benchmarks run and count correctly; sizes are too small to measure speed."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ _N = 1000
 
 @pytest.mark.kafka
 def test_the_command_measures_and_loses_nothing() -> None:
-    """W0 and W1 through the real command: every field is there, nothing is lost, doubled or early."""
+    """W0 and W1 through the real command have every field, and no record is lost, doubled or early."""
     command = [sys.executable, "-m", "tests.bench", "W0", "W1", "--quick", "--n", str(_N), "--repeat", "1", "--json"]
     root = Path(__file__).parents[2]
     ran = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=110)

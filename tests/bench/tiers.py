@@ -1,17 +1,17 @@
-"""Delays between tiers: a handler's own, of any length, over the ladder; against the same with one fixed delay."""
+"""A handler's own delays between tiers, against the same records with one fixed delay."""
 
 import math
 from collections import Counter
 from collections.abc import Iterator
 from statistics import fmean
 
+from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS
 from tests.bench.bed import Bed, Team
 from tests.bench.handlers import own_delay_ms
 from tests.bench.options import Options
 from tests.bench.result import Baseline, Result
 from tests.bench.steady import Flow, steady
 from tests.bench.tally import NUMBER_DIGITS
-from topology.tiers import SMALLEST_RUNG_MS
 
 LONGEST_MS = 8000
 FIXED_MS = 1000
@@ -21,18 +21,18 @@ WARM_UP_S = 2
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
-    """One result; its ratio is that of the 99th percentiles."""
+    """Yield a result whose ratio is that of the 99th percentiles."""
     n = options.n or (RATE * (4 if options.quick else 12))
     warm_up = min(n // 2, RATE * WARM_UP_S)
-    bed.say("fixed delays")
+    bed.report_progress("fixed delays")
     fixed_policy = {"redeliveryPolicy": {"initialRedeliveryDelay": FIXED_MS, "redeliveryDelay": FIXED_MS}}
     with steady(bed, options, Flow(n, RATE, FIXED_MS, warm_up), policy=fixed_policy) as (_, fixed):
         pass
-    bed.say("delays of the handler's own")
+    bed.report_progress("delays of the handler's own")
     policy = {**fixed_policy, "maximumHandlerDelay": f"{LONGEST_MS}ms"}
-    told = {"longest_ms": LONGEST_MS}
+    parameters = {"longest_ms": LONGEST_MS}
     flow = Flow(n, RATE, LONGEST_MS, warm_up)
-    with steady(bed, options, flow, handler="AsksForDelays", told=told, policy=policy) as (team, own):
+    with steady(bed, options, flow, handler="AsksForDelays", parameters=parameters, policy=policy) as (team, own):
         hops = _hops(bed, team)
     excess = [hops[number] - allowed_hops(own_delay_ms(number, LONGEST_MS)) for number in range(n)]
     yield Result(
@@ -57,13 +57,13 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
 
 
 def allowed_hops(delay_ms: int) -> int:
-    """2 + log2(delay / smallest tier), as a whole number, and 2 for what is below the smallest tier."""
-    return 2 + max(0, math.ceil(math.log2(delay_ms / SMALLEST_RUNG_MS)))
+    """Return 2 + log2(delay / smallest tier), rounded up, and 2 for delays below the smallest tier."""
+    return 2 + max(0, math.ceil(math.log2(delay_ms / SHORTEST_LADDER_TIER_MS)))
 
 
 def _hops(bed: Bed, team: Team) -> Counter[int]:
-    """For each record, how many copies of it were written into tiers and the ready topic."""
+    """Return for each record how often it was written into tiers and the ready topic."""
     naming = team.settings.naming()
     cluster = bed.cluster
     tiers = [*naming.tiers_among(cluster.topics()), naming.mixed_topic()]
-    return Counter(int((copy.value or b"")[:NUMBER_DIGITS]) for copy in cluster.read(*tiers, team.ready))
+    return Counter(int((record.value or b"")[:NUMBER_DIGITS]) for record in cluster.read(*tiers, team.ready))

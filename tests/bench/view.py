@@ -1,4 +1,4 @@
-"""Results as a table for people."""
+"""Formats results as tables for the terminal."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from tests.bench.result import Lateness, Result
 
 
 def results_table(results: Sequence[Result]) -> Table:
-    """One row for each result."""
+    """Make a table with a row for each result."""
     table = Table(title="measured")
     for name in (
         "workload",
@@ -38,7 +38,7 @@ def results_table(results: Sequence[Result]) -> Table:
 
 
 def goals_table(goals: Sequence[Goal]) -> Table:
-    """One row for each goal."""
+    """Make a table with a row for each goal."""
     table = Table(title="goals")
     for name in ("what", "goal", "measured"):
         table.add_column(name, overflow="fold")
@@ -50,7 +50,7 @@ def goals_table(goals: Sequence[Goal]) -> Table:
 
 
 def lateness_text(late: Lateness | None) -> str:
-    """In one line."""
+    """Format lateness in one line."""
     return "" if late is None else f"{late.p50:.1f} / {late.p99:.1f} / {late.max:.1f}, {late.early} early"
 
 

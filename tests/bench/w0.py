@@ -15,7 +15,7 @@ from tests.bench.usage import usage
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
-    """One result."""
+    """Yield one result."""
     n = options.n or 100_000
     source = bed.fed(n, options)
     bare = {"function": "bare:consume"}
@@ -28,12 +28,12 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     runs = []
     without_journal = []
     for turn in range(options.repeat):
-        bed.say(f"worker, {turn + 1} of {options.repeat}")
+        bed.report_progress(f"worker, {turn + 1} of {options.repeat}")
         runs.append(_worker(bed, n, source, options))
         if options.journal:
-            bed.say(f"worker without a journal, {turn + 1} of {options.repeat}")
+            bed.report_progress(f"worker without a journal, {turn + 1} of {options.repeat}")
             without_journal.append(_worker(bed, n, source, options.with_changes(journal=False)))
-        bed.say(f"bare loop, {turn + 1} of {options.repeat}")
+        bed.report_progress(f"bare loop, {turn + 1} of {options.repeat}")
         for size, found in limits.items():
             found.append(bed.act(**bare, source=source, n=n, batch=size)["records_per_s"])
     rate, limit = median(run["records_per_s"] for run in runs), median(limits[batch])
@@ -67,7 +67,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
 
 
 def _cost_of_the_journal(runs: list[dict[str, Any]], without: list[dict[str, Any]]) -> dict[str, object]:
-    """Each run beside the one that followed it; empty where none did."""
+    """Compare each run with the one without journal that followed it; empty if there is none."""
     if not without:
         return {}
     pairs = list(zip(runs, without, strict=True))
@@ -80,8 +80,8 @@ def _cost_of_the_journal(runs: list[dict[str, Any]], without: list[dict[str, Any
 
 def _worker(bed: Bed, n: int, source: str, options: Options) -> dict[str, Any]:
     output = bed.topic("output", options.partitions) if options.output else None
-    handler, told = ("Passes", {"n": n}) if output is None else ("Emits", {"n": n, "output": output})
-    with bed.team(source, handler, options, told=told) as team:
+    handler, parameters = ("Passes", {"n": n}) if output is None else ("Emits", {"n": n, "output": output})
+    with bed.team(source, handler, options, parameters=parameters) as team:
         commits = Commits(bed.cluster, team.name, source)
         broker = bed.broker().cpu_s
         worker = team.start("worker", program=program(options), wait=False)

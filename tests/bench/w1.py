@@ -12,20 +12,20 @@ from tests.bench.result import Baseline, Lateness, Result
 
 DELAY_MS = 1000
 HOPS = 2
-"""Of a record that fails once: into the tier, and into the ready topic."""
+"""Hops of a record that fails once: into the tier, and into the ready topic."""
 
 _LATE_DUPLICATES_S = 1.0
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
-    """One result; its ratio is hops/s against the transactional copy's records/s."""
+    """Yield a result whose ratio is hops/s divided by the transactional copy's records/s."""
     n = options.n or 100_000
     source = bed.fed(n, options)
     name, limit = fastest_txcopy(bed, n, source, options)
-    bed.say("worker and scheduler")
-    told = {"n": n, "fail_ratio": options.fail_ratio, "delay_ms": DELAY_MS}
+    bed.report_progress("worker and scheduler")
+    parameters = {"n": n, "fail_ratio": options.fail_ratio, "delay_ms": DELAY_MS}
     policy = {"redeliveryPolicy": {"initialRedeliveryDelay": DELAY_MS, "redeliveryDelay": DELAY_MS}}
-    with bed.team(source, "FailsOnce", options, told=told, policyEntry=policy) as team:
+    with bed.team(source, "FailsOnce", options, parameters=parameters, policyEntry=policy) as team:
         pair = Pair(team, options)
         team.until_reached()
         spent = pair.spent()

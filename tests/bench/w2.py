@@ -1,4 +1,4 @@
-"""W2: all records are poison: three deliveries, then the dead-letter topic."""
+"""W2: every delivery of every record fails: three deliveries, then the dead-letter topic."""
 
 from collections.abc import Iterator
 
@@ -9,19 +9,21 @@ from tests.bench.pair import Pair
 from tests.bench.result import Baseline, Result
 
 HOPS = 5
-"""Of a record: tier and ready topic twice, and the dead-letter topic."""
+"""Hops of a record: tier and ready topic twice, and the dead-letter topic."""
 
 _POLICY = {"maximumRedeliveries": 2, "initialRedeliveryDelay": 100, "redeliveryDelay": 200}
 _WITHIN_S = 300.0
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
-    """One result; its ratio is hops/s against the transactional copy's records/s."""
+    """Yield a result whose ratio is hops/s divided by the transactional copy's records/s."""
     n = options.n or 100_000
     source = bed.fed(n, options)
     name, limit = fastest_txcopy(bed, n, source, options)
-    bed.say("worker and scheduler")
-    with bed.team(source, "AlwaysFails", options, told={"n": n}, policyEntry={"redeliveryPolicy": _POLICY}) as team:
+    bed.report_progress("worker and scheduler")
+    with bed.team(
+        source, "AlwaysFails", options, parameters={"n": n}, policyEntry={"redeliveryPolicy": _POLICY}
+    ) as team:
         tail = bed.start("tail:count", topic=team.dead_letters, partitions=options.partitions, n=n, within_s=_WITHIN_S)
         try:
             pair = Pair(team, options)

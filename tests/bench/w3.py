@@ -17,14 +17,14 @@ FEW_DELAY_MS = 5000
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
-    """One result; its ratio is that of the 99th percentiles with many and with few pending."""
+    """Yield a result whose ratio is that of the 99th percentiles with many and with few pending records."""
     few_n = min(FEW, options.pending)
-    bed.say(f"{few_n:,} pending")
+    bed.report_progress(f"{few_n:,} pending")
     few = _parked(bed, options, few_n, FEW_DELAY_MS)
     delay_ms = max(SHORTEST_DELAY_MS, 1000 * options.pending // RATE)
     if options.quick:
         delay_ms = max(FEW_DELAY_MS, 1000 * options.pending // RATE)
-    bed.say(f"{options.pending:,} pending for {delay_ms / 1000:g} s")
+    bed.report_progress(f"{options.pending:,} pending for {delay_ms / 1000:g} s")
     many = _parked(bed, options, options.pending, delay_ms)
     yield Result(
         workload="W3",
@@ -60,6 +60,6 @@ def _parked(bed: Bed, options: Options, n: int, delay_ms: int) -> Steady:
 
 
 def _drain(run: Steady, n: int) -> float:
-    """Records per second from the first that succeeded to the last."""
+    """Return the records per second from the first success to the last."""
     spent: float = run.report["last_s"] - run.report["first_again_s"]
     return n / spent

@@ -1,4 +1,4 @@
-"""What can be measured, and who measures it."""
+"""The workloads and the functions that run them."""
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -10,7 +10,7 @@ from tests.bench.result import Result
 
 
 class Workload(StrEnum):
-    """By the names of the command line."""
+    """The names of the workloads on the command line."""
 
     W0 = "W0"
     W1 = "W1"

@@ -1,4 +1,4 @@
-"""What images are built on where no registry can be reached: a Debian with Python, made by debootstrap."""
+"""Builds a base image without a registry: a Debian with Python, made by debootstrap."""
 
 import hashlib
 import os
@@ -13,11 +13,11 @@ from docker.errors import ImageNotFound
 
 _SUITE: Final = "bookworm"
 PYTHON: Final = "3.11"
-"""Of that suite."""
+"""The Python version of that Debian release."""
 
 _INCLUDED: Final = "python3,python3-venv"
 _MIRROR: Final = "TEST_DEBIAN_MIRROR"
-# Documentation, translations, and what package installation leaves behind: nothing that runs here reads it.
+# Documentation, translations and remains of package installation, which no container reads.
 _LEFT_OUT: Final = (
     "./usr/share/doc/*",
     "./usr/share/info/*",
@@ -33,11 +33,11 @@ _LEFT_OUT: Final = (
 
 
 class ImageMissingError(Exception):
-    """An image is neither there nor can it be built here. The message names the mend."""
+    """An image does not exist and cannot be built here; the message has a fix."""
 
 
 def exists(client: DockerClient, tag: str) -> bool:
-    """Whether the engine has the image."""
+    """Return whether the engine has the image."""
     try:
         client.images.get(tag)
     except ImageNotFound:
@@ -46,11 +46,11 @@ def exists(client: DockerClient, tag: str) -> bool:
 
 
 def base_image(client: DockerClient, *more: str) -> str:
-    """The tag of a Debian with Python and ``more`` packages, made unless it is there.
+    """Return the tag of a Debian with Python and ``more`` packages; build it if it does not exist.
 
     Raises:
         ImageMissingError: debootstrap is missing, or this is not root.
-        subprocess.CalledProcessError: the packages cannot be had.
+        subprocess.CalledProcessError: the packages cannot be downloaded or installed.
     """
     included = ",".join((_INCLUDED, *more))
     recipe = hashlib.sha256(repr((_SUITE, included, _LEFT_OUT)).encode()).hexdigest()[:12]
@@ -64,9 +64,9 @@ def _make(client: DockerClient, tag: str, included: str) -> None:
     program = shutil.which("debootstrap")
     if program is None or os.geteuid() != 0:
         raise ImageMissingError(
-            "no image to build on: debootstrap needs to be installed and run by root (`./dev engine`). With a registry "
-            "in reach set TEST_KAFKA_IMAGE=apache/kafka:4.3.1 and TEST_BASE_IMAGE=python:3.13-slim; "
-            "`./dev test --no-containers` leaves these tests out"
+            "no base image: debootstrap must be installed and run by root (`./dev engine`). If a registry is "
+            "reachable, set TEST_KAFKA_IMAGE=apache/kafka:4.3.1 and TEST_BASE_IMAGE=python:3.13-slim; "
+            "`./dev test --no-containers` skips these tests"
         )
     with tempfile.TemporaryDirectory(prefix="redelivery-base-") as folder:
         root, archive = Path(folder, "root"), Path(folder, "root.tar")

@@ -1,4 +1,4 @@
-"""deploy/compose.yaml as a user runs it, under a project name of its own and with other images and ports."""
+"""Runs deploy/compose.yaml as a user does, with its own project name, images and ports."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ _LABEL: Final = "com.docker.compose"
 
 
 class ComposeMissingError(Exception):
-    """There is no Docker Compose. The message names the mend."""
+    """Docker Compose is not installed; the message has a fix."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -29,7 +29,7 @@ class ComposeMissingError(Exception):
 
 
 def compose_command() -> list[str] | None:
-    """The command of this machine: the plugin, else the program of its own that Debian has; ``None`` without either."""
+    """Return the command of Docker Compose: the plugin, else Debian's separate program, else ``None``."""
     docker = shutil.which("docker")
     if (
         docker is not None
@@ -41,7 +41,7 @@ def compose_command() -> list[str] | None:
 
 
 class Compose:
-    """One project. Made by :func:`project`."""
+    """A running project, created by :func:`project`."""
 
     def __init__(self, client: DockerClient, command: list[str], name: str, environment: Mapping[str, str]) -> None:
         self._client = client
@@ -50,10 +50,10 @@ class Compose:
         self._environment = {**os.environ, **environment}
 
     def __call__(self, *arguments: str) -> str:
-        """Run a command; gives its output.
+        """Run a command and return its output.
 
         Raises:
-            AssertionError: it failed, with what it said.
+            AssertionError: the command failed; the message is its output.
         """
         done = subprocess.run(
             [*self._command, *arguments],
@@ -67,28 +67,28 @@ class Compose:
         return done.stdout
 
     def containers(self) -> dict[str, Container]:
-        """By the name of their service."""
+        """Return the containers by the name of their service."""
         mine = self._client.containers.list(all=True, filters={"label": f"{_LABEL}.project={self._name}"})
         return {each.labels[f"{_LABEL}.service"]: each for each in mine}
 
 
 @contextmanager
 def project(client: DockerClient, name: str, folder: Path, **environment: str) -> Iterator[Compose]:
-    """A project that is removed at the end with its volumes.
+    """Run a project, and remove it with its volumes at the end.
 
     Args:
         client: the engine.
-        name: the project's, and so part of all other names.
-        folder: a place for a copy of the file.
-        environment: what the file's variables stand for.
+        name: the project's name, which is part of all other names.
+        folder: holds a copy of the file.
+        environment: values of the variables in the file.
 
     Raises:
-        ComposeMissingError: no command is there.
+        ComposeMissingError: Docker Compose is not installed.
     """
     command = compose_command()
     if command is None:
         raise ComposeMissingError
-    # The older program does not know a project's name in the file, and needs none: it is on the command line.
+    # The older program refuses a project name in the file; the command line gives it.
     lines = FILE.read_text(encoding="utf-8").splitlines(keepends=True)
     copy = folder / FILE.name
     copy.write_text("".join(line for line in lines if not line.startswith("name: ")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What tests with containers share: an engine, images, a network, a Kafka."""
+"""Fixtures of the tests with containers: an engine, images, a network, a Kafka."""
 
 import contextlib
 import os
@@ -20,14 +20,14 @@ from tests.containers.processes import ContainerGroup
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
 
-# Its cleaner is an image of its own; everything here is removed by the fixture that made it.
+# Testcontainers' clean-up container needs another image; the fixtures here remove what they create.
 os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"
 testcontainers_config.ryuk_disabled = True
 
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[DockerClient]:
-    """A client of the engine."""
+    """Start a client of the engine."""
     try:
         with engine(), contextlib.closing(docker.from_env(timeout=300)) as found:
             yield found
@@ -37,7 +37,7 @@ def client() -> Iterator[DockerClient]:
 
 @pytest.fixture(scope="session")
 def kafka_image(client: DockerClient) -> str:
-    """The image of Kafka."""
+    """Build the image of Kafka."""
     try:
         return kafka_images.kafka_image(client)
     except ImageMissingError as missing:
@@ -46,7 +46,7 @@ def kafka_image(client: DockerClient) -> str:
 
 @pytest.fixture(scope="session")
 def worker_image(client: DockerClient) -> str:
-    """The image of workers and schedulers."""
+    """Build the image of worker and scheduler."""
     try:
         return worker_images.worker_image(client)
     except ImageMissingError as missing:
@@ -55,14 +55,14 @@ def worker_image(client: DockerClient) -> str:
 
 @pytest.fixture(scope="session")
 def network(client: DockerClient) -> Iterator[Network]:  # noqa: ARG001 - the engine runs
-    """A network for all containers."""
+    """Create a network for all containers."""
     with Network() as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def kafka_container(kafka_image: str, network: Network) -> Iterator[KafkaContainer]:
-    """One Kafka for the whole session."""
+    """Start one Kafka for the whole session."""
     with KafkaContainer(kafka_image, network, KAFKA_MESSAGE_MAX_BYTES="1234567") as container:
         yield container
 
@@ -71,8 +71,8 @@ def kafka_container(kafka_image: str, network: Network) -> Iterator[KafkaContain
 def containers(
     kafka_container: KafkaContainer, worker_image: str, network: Network, unique: str, tmp_path: Path
 ) -> Iterator[ContainerGroup]:
-    """A consumer group with its own names, run in containers."""
-    tmp_path.chmod(0o755)  # the container's user reads the configuration there
+    """Yield a consumer group with its own names that runs in containers."""
+    tmp_path.chmod(0o755)  # the container's user must be able to read the configuration
     group = Group(Cluster(kafka_container.bootstrap_servers), unique, tmp_path)
     found = ContainerGroup(group, worker_image, network)
     try:

@@ -1,4 +1,4 @@
-"""What an image is built from, as an archive; and the build itself."""
+"""Build contexts as archives, and building an image from one."""
 
 import hashlib
 import io
@@ -13,11 +13,11 @@ from docker.errors import BuildError
 from tests.containers.base_image import exists
 
 Context = Mapping[str, Path | bytes]
-"""Files by their path in the context; a folder stands for all in it."""
+"""Files by their path in the context; a folder stands for all files in it."""
 
 
 def files(context: Context) -> Iterator[tuple[str, Path | bytes]]:
-    """Every single file, in order."""
+    """Return every single file, in order."""
     for name, content in sorted(context.items()):
         if isinstance(content, Path) and content.is_dir():
             for path in sorted(content.rglob("*")):
@@ -28,7 +28,7 @@ def files(context: Context) -> Iterator[tuple[str, Path | bytes]]:
 
 
 def fingerprint(context: Context, **arguments: str) -> str:
-    """Changes with any content."""
+    """Return a hash of all contents."""
     digest = hashlib.sha256(repr(sorted(arguments.items())).encode())
     for name, content in files(context):
         digest.update(name.encode() + b"\0")
@@ -39,16 +39,16 @@ def fingerprint(context: Context, **arguments: str) -> str:
 def built(
     client: DockerClient, repository: str, context: Context, *, target: str | None = None, **arguments: str
 ) -> str:
-    """The tag of the image of this context, built unless it is there.
+    """Return the tag of the image of this context; build it if it does not exist.
 
     Args:
         client: the engine.
         repository: the part of the tag before the colon.
-        context: the recipe as ``Dockerfile``, and what it copies.
-        target: the stage that is wanted, ``None`` = the last one.
-        arguments: of the build.
+        context: the ``Dockerfile`` and the files that it copies.
+        target: the stage to build, ``None`` = the last one.
+        arguments: build arguments.
 
-    Through the engine's own build, which needs neither a command line nor a plugin.
+    Uses the engine's own build, which needs neither a command line nor a plugin.
 
     Raises:
         AssertionError: the build failed; its output is the message.
@@ -77,7 +77,7 @@ def _archive(context: Context) -> io.BytesIO:
     with tarfile.open(fileobj=archive, mode="w") as tar:
         for name, content in files(context):
             entry = tarfile.TarInfo(name)
-            # The same content gives the same layer, whoever checked it out and when.
+            # The same content gives the same layer, whatever the owner and the time of the files.
             entry.mode = 0o755 if isinstance(content, Path) and content.stat().st_mode & 0o100 else 0o644
             read = content if isinstance(content, bytes) else content.read_bytes()
             entry.size = len(read)

@@ -1,4 +1,4 @@
-"""The container engine of the tests: the one that answers, else one of their own that ends with them.
+"""The container engine of the tests: a running one, else one that the tests start and stop.
 
     python -m tests.containers.engine      installs what is missing (Debian, root): ./dev engine
 
@@ -20,20 +20,20 @@ from typing import Final
 import docker
 from docker.errors import DockerException
 
+from kafka_redelivery.transport.broker.guard import GuardedProcess
+from kafka_redelivery.transport.broker.jars import cache_directory
 from tests.containers.compose import compose_command
-from transport.guard import Guarded
-from transport.jars import cache_directory
 
 ENGINE: Final = ("docker.io", "containerd", "runc", "iptables")
 
 _START_S: Final = 60.0
 _STOP_S: Final = 20.0
 _LOOK_S: Final = 0.1
-_LEAVE_OUT: Final = "`./dev test --no-containers` leaves the tests with containers out"
+_LEAVE_OUT: Final = "`./dev test --no-containers` skips the tests with containers"
 
 
 class EngineMissingError(Exception):
-    """No container engine answers, and none can be started. The message names the mend."""
+    """No container engine answers, and none can be started; the message has a fix."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(
@@ -43,7 +43,7 @@ class EngineMissingError(Exception):
 
 
 def answers() -> bool:
-    """Whether an engine answers where ``DOCKER_HOST`` leads, or at the usual socket."""
+    """Return whether an engine answers at ``DOCKER_HOST`` or at the usual socket."""
     host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     if host.startswith("unix://") and not _listens(host.removeprefix("unix://")):
         return False
@@ -60,7 +60,7 @@ def answers() -> bool:
 
 @contextlib.contextmanager
 def engine() -> Iterator[None]:
-    """An engine for the block. One of our own keeps its images in the project's cache, for the next time.
+    """Provide an engine for the block. One that is started here keeps its images in the project's cache.
 
     Raises:
         EngineMissingError: none answers and none can be started.
@@ -70,12 +70,15 @@ def engine() -> Iterator[None]:
         return
     program = shutil.which("dockerd")
     if program is None:
-        raise EngineMissingError("none answers, and no dockerd is installed")
+        raise EngineMissingError("none is running, and no dockerd is installed")
     if os.geteuid() != 0:
-        raise EngineMissingError("none answers, and only root can start dockerd")
-    with tempfile.TemporaryDirectory(prefix="redelivery-engine-") as folder, _started(program, Path(folder)) as place:
+        raise EngineMissingError("none is running, and only root can start dockerd")
+    with (
+        tempfile.TemporaryDirectory(prefix="redelivery-engine-") as folder,
+        _started(program, Path(folder)) as address,
+    ):
         before = os.environ.get("DOCKER_HOST")
-        os.environ["DOCKER_HOST"] = f"unix://{place}"
+        os.environ["DOCKER_HOST"] = f"unix://{address}"
         try:
             yield
         finally:
@@ -88,21 +91,21 @@ def engine() -> Iterator[None]:
 def _started(program: str, folder: Path) -> Iterator[Path]:
     data = cache_directory() / "engine"
     data.mkdir(parents=True, exist_ok=True)
-    place, log = folder / "docker.sock", folder / "log"
+    address, log = folder / "docker.sock", folder / "log"
     command = [
         program,
         "--storage-driver=overlay2",
         f"--data-root={data}",
         f"--exec-root={folder / 'exec'}",
         f"--pidfile={folder / 'pid'}",
-        f"--host=unix://{place}",
+        f"--host=unix://{address}",
     ]
     with log.open("wb") as output:
-        # It ends its containerd in order, also if this process is killed: its guard gives it the time.
-        daemon = Guarded(command, grace_seconds=_STOP_S, stdout=output, stderr=output)
+        # The guard gives dockerd the time to stop its containerd, also if this process is killed.
+        daemon = GuardedProcess(command, grace_seconds=_STOP_S, stdout=output, stderr=output)
     try:
-        _await(daemon, place, log)
-        yield place
+        _await(daemon, address, log)
+        yield address
     finally:
         daemon.terminate()
         try:
@@ -112,10 +115,10 @@ def _started(program: str, folder: Path) -> Iterator[Path]:
             daemon.wait()
 
 
-def _await(daemon: Guarded, place: Path, log: Path) -> None:
+def _await(daemon: GuardedProcess, address: Path, log: Path) -> None:
     end = time.monotonic() + _START_S
-    # It listens when it is ready.
-    while not _listens(str(place)):
+    # The socket accepts connections once dockerd is ready.
+    while not _listens(str(address)):
         if daemon.poll() is not None or time.monotonic() > end:
             tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:])
             raise EngineMissingError(f"dockerd does not start:\n{tail}\n")
@@ -123,17 +126,17 @@ def _await(daemon: Guarded, place: Path, log: Path) -> None:
 
 
 def _listens(path: str) -> bool:
-    """Looked at first, because the client leaves a socket open where nobody does."""
+    """Return whether a process listens. Checked before a client is made, which would leave its socket open."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(path) == 0
 
 
 def install() -> None:
-    """Install what the tests with containers need, as far as it is missing.
+    """Install the missing packages that the tests with containers need.
 
     Raises:
         EngineMissingError: this is not Debian or not root.
-        subprocess.CalledProcessError: a package cannot be had.
+        subprocess.CalledProcessError: a package cannot be installed.
     """
     wanted: list[str] = []
     if not answers() and shutil.which("dockerd") is None:
@@ -146,7 +149,7 @@ def install() -> None:
         return
     apt = shutil.which("apt-get")
     if os.geteuid() != 0 or apt is None:
-        raise EngineMissingError("it can be installed by root on Debian only")
+        raise EngineMissingError("the engine can be installed on Debian by root only")
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     subprocess.run([apt, "update", "-qq"], env=quiet, check=True)
     subprocess.run([apt, "install", "-qq", "--yes", "--no-install-recommends", *wanted], env=quiet, check=True)

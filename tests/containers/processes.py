@@ -1,4 +1,4 @@
-"""Workers and schedulers in containers, run as deploy/ runs them; their topics are looked at from outside."""
+"""Workers and schedulers in containers, run as deploy/ runs them; the tests read their topics from outside."""
 
 import time
 import urllib.error
@@ -16,10 +16,10 @@ from tests.scenarios.waiting import until
 
 PORT: Final = 9404
 GRACE_S: Final = 20
-"""What an orchestrator gives a container between SIGTERM and SIGKILL."""
+"""Seconds that an orchestrator gives a container between SIGTERM and SIGKILL."""
 
 SHUTDOWN: Final = "15s"
-"""The group's own bound, within it."""
+"""The group's own shutdown time-out, which is shorter."""
 
 LOCKED_DOWN: Final[dict[str, Any]] = {
     "read_only": True,
@@ -30,14 +30,14 @@ LOCKED_DOWN: Final[dict[str, Any]] = {
 
 
 class Node:
-    """One container of a group."""
+    """A container of a group."""
 
     def __init__(self, container: DockerContainer) -> None:
         self._started = container.start()
         self.container: Container = container.get_wrapped_container()
 
     def probe(self, path: str) -> int | None:
-        """The status, ``None`` without an answer within a second."""
+        """Return the HTTP status of a probe, or ``None`` without an answer within a second."""
         url = f"http://{self._started.get_container_host_ip()}:{self._started.get_exposed_port(PORT)}{path}"
         try:
             with urllib.request.urlopen(url, timeout=1) as answer:
@@ -49,44 +49,46 @@ class Node:
             return None
 
     def ready(self) -> None:
-        """Wait until it says so."""
-        until(lambda: self.probe("/readyz") == 200 or self._ended(), f"{self.container.name} is ready:\n{self.said}")
+        """Wait until its readiness probe succeeds."""
+        until(
+            lambda: self.probe("/readyz") == 200 or self._ended(), f"{self.container.name} is ready:\n{self.log_tail}"
+        )
 
     def run(self, *command: str) -> tuple[int, str]:
-        """Exit code and output of a command in it."""
+        """Run a command in the container; return its exit code and output."""
         answer = self._started.exec(list(command))
         assert answer.exit_code is not None
         return answer.exit_code, answer.output.decode()
 
     def stop(self) -> tuple[int, float]:
-        """SIGTERM, and SIGKILL after the grace period, as an orchestrator does; the exit code, and how long it took."""
+        """Send SIGTERM, and SIGKILL after the grace period, as an orchestrator does; return exit code and seconds."""
         asked = time.monotonic()
         self.container.stop(timeout=GRACE_S)
         took = time.monotonic() - asked
         return int(self.container.wait(timeout=10)["StatusCode"]), took
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the container with SIGKILL."""
         self.container.kill("SIGKILL")
         self.container.wait(timeout=10)
 
     def start_again(self) -> None:
-        """As an orchestrator restarts it: under the same name."""
+        """Restart it under the same name, as an orchestrator does."""
         self.container.start()
 
     @property
-    def said(self) -> str:
+    def log_tail(self) -> str:
         """The end of its log."""
         return str(self.container.logs(tail=40).decode(errors="replace"))
 
     def remove(self) -> None:
-        """Whatever it takes."""
+        """Remove it in any state."""
         self._started.stop()
 
     def _ended(self) -> bool:
         self.container.reload()
         if self.container.status == "exited":
-            raise AssertionError(f"{self.container.name} has ended:\n{self.said}")
+            raise AssertionError(f"{self.container.name} has ended:\n{self.log_tail}")
         return False
 
 
@@ -100,7 +102,7 @@ class ContainerGroup:
         self._network = network
 
     def prepare(self, *, slots: int = 1, redeliveries: int = 6, delay_ms: int = 200) -> None:
-        """Make topics and configuration: redeliver at most so often, always after the same delay."""
+        """Create topics and configuration with a maximum of redeliveries and a fixed delay."""
         policy = {
             "maximumRedeliveries": redeliveries,
             "initialRedeliveryDelay": delay_ms,
@@ -122,7 +124,7 @@ class ContainerGroup:
         return self.start("scheduler", instance)
 
     def start(self, role: Role, instance: str | None, *, servers: str = INTERNAL) -> Node:
-        """Start a container: read-only, without rights, its user as the image has it."""
+        """Start a container: read-only, without capabilities, with the image's user."""
         named = {} if instance is None else {"REDELIVERY_INSTANCE": instance}
         container = (
             DockerContainer(self._image, command=role, network=self._network)
@@ -138,15 +140,15 @@ class ContainerGroup:
         return node
 
     def stop(self) -> None:
-        """End all in order."""
+        """Stop all containers in order."""
         for node in self.nodes:
             node.container.reload()
             if node.container.status == "running":
                 code, _ = node.stop()
-                assert code == 0, node.said
+                assert code == 0, node.log_tail
 
     def close(self) -> None:
-        """End everything, and show what was said."""
+        """Remove all containers and print the ends of their logs."""
         for node in self.nodes:
-            print(f"--- {node.container.name}\n{node.said}")  # noqa: T201 - pytest shows it with a failure
+            print(f"--- {node.container.name}\n{node.log_tail}")  # noqa: T201 - pytest shows it with a failure
             node.remove()

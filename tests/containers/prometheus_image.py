@@ -1,4 +1,4 @@
-"""The Prometheus image of the tests: the public one if it is named, else this machine's program in its places."""
+"""The Prometheus image of the tests: the public one if it is configured, else one with this machine's program."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from tests.containers.base_image import ImageMissingError, base_image
 from tests.containers.context import Context, built
 
 CHOSEN: Final = "TEST_PROMETHEUS_IMAGE"
-"""The environment variable with the image to test on, as in ``prom/prometheus:v3.7.3``."""
+"""The environment variable that names the image to test on, such as ``prom/prometheus:v3.7.3``."""
 
 # Entry point, options, user and folders of the public image.
 _RECIPE: Final = b"""
@@ -29,10 +29,10 @@ CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prome
 
 
 def prometheus_image(client: DockerClient) -> str:
-    """The tag of the image, made unless it is there.
+    """Return the tag of the image; build it if it does not exist.
 
     Raises:
-        ImageMissingError: there is nothing to make it of.
+        ImageMissingError: Prometheus is not installed.
     """
     chosen = os.environ.get(CHOSEN)
     if chosen:

@@ -1,8 +1,8 @@
-"""The image of deploy/spark.Dockerfile; where no registry is in reach, on a Debian with what was fetched before.
+"""The image of deploy/spark.Dockerfile; without a registry, built on a Debian from downloaded packages.
 
-    python -m tests.containers.spark_image      builds it, and says its name and how large it is
+    python -m tests.containers.spark_image      builds it, and prints its name and size
 
-No test builds it: that takes minutes.
+No test builds it, since that takes minutes.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ from typing import Final
 import docker
 from docker import DockerClient
 
-from pipeline.spark_jars import CONNECTOR, DELTA
+from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA
+from kafka_redelivery.transport.broker.jars import cache_directory
 from tests.containers.base_image import PYTHON, base_image
 from tests.containers.context import Context, built
 from tests.containers.engine import engine
 from tests.containers.kafka_image import ROOT, download
 from tests.containers.worker_image import CHOSEN_BASE, PACKAGES, context_of
-from transport.jars import cache_directory
 
 _JAVA: Final = "openjdk-17-jre-headless"
 _LOCKS: Final = (ROOT / "requirements" / "build.txt", ROOT / "requirements" / "spark.txt")
@@ -36,12 +36,12 @@ ENV PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels
 
 
 def spark_image(client: DockerClient) -> str:
-    """The tag of the image, made unless it is there.
+    """Return the tag of the image; build it if it does not exist.
 
     Raises:
-        ImageMissingError: there is nothing to build it on.
-        subprocess.CalledProcessError: a package cannot be had.
-        JarUnavailableError, JarMismatchError: a jar cannot be had.
+        ImageMissingError: there is no base image.
+        subprocess.CalledProcessError: a package cannot be downloaded.
+        JarUnavailableError, JarMismatchError: a jar cannot be downloaded.
     """
     chosen = os.environ.get(CHOSEN_BASE)
     if chosen:
@@ -67,7 +67,7 @@ def _context() -> Context:
 
 
 def _packages() -> Path:
-    """All that the image is made from, fetched for its own Python. PySpark is there as source only."""
+    """Download all packages of the image for its Python; PySpark exists only as source."""
     version = hashlib.sha256(b"".join(lock.read_bytes() for lock in _LOCKS)).hexdigest()[:12]
     packages = cache_directory() / "wheels" / f"spark-{version}"
     if not packages.exists():
@@ -81,7 +81,7 @@ def _packages() -> Path:
 
 
 def main() -> None:
-    """Build it, and look at it."""
+    """Build the image and print its name and size."""
     with engine(), contextlib.closing(docker.from_env(timeout=600)) as client:
         tag = spark_image(client)
         image = client.images.get(tag)

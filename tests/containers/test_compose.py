@@ -1,4 +1,4 @@
-"""The compose file runs: the flights end as their data says, Prometheus watches, and all of it stops in order."""
+"""The compose file runs: the flights end as their data says, Prometheus scrapes, and all services stop in order."""
 
 import time
 from pathlib import Path
@@ -14,13 +14,13 @@ from tests.scenarios.scraping import free_port
 from tests.scenarios.waiting import until
 
 _SHORTEST_GRACE_S = 10
-"""What Docker gives where the file says nothing."""
+"""Docker's grace period in seconds for services without one in the file."""
 
 
 def test_the_flights_demo_runs_in_compose(
     client: DockerClient, kafka_image: str, worker_image: str, unique: str, tmp_path: Path
 ) -> None:
-    """Every service but Grafana, whose image nothing local could be: none has to be killed, no record is missing."""
+    """All services but Grafana run, since no local image can replace it: none is killed, no record is missing."""
     port = free_port()
     with project(
         client,
@@ -35,7 +35,8 @@ def test_the_flights_demo_runs_in_compose(
         FLIGHTS_DAYS="1",
     ) as compose:
         compose("up", "--detach", "--no-build", "worker", "scheduler", "prometheus")
-        # Each flight once, until all have ended; its exit code is 0 only if the topics hold what the CSV files say.
+        # Send each flight once and wait until all have ended; exit code 0 means that the topics agree with the CSV
+        # files.
         said = compose("run", "--rm", "-T", "flights", "check")
         assert "conservation: every record is accounted for" in said
 
@@ -45,12 +46,12 @@ def test_the_flights_demo_runs_in_compose(
         assert all(rule["health"] == "ok" for group in prometheus.rules() for rule in group["rules"])
 
         def fed() -> bool:
-            """Both are scraped, and flights that came after the check have been delivered."""
+            """Both are scraped, and flights sent after the check have been delivered."""
             roles = {series.labels["role"] for series in prometheus.ask("redelivery_build_info", time.time())}
             acked = prometheus.ask('sum(redelivery_deliveries_total{outcome="acked"})', time.time())
             return roles == {"worker", "scheduler"} and bool(acked) and acked[0].points[0][1] > 700
 
-        until(fed, "Prometheus knows of the work of both")
+        until(fed, "Prometheus has metrics of both")
 
         begun = time.monotonic()
         compose("stop")

@@ -1,4 +1,4 @@
-"""Kafka in a container is configured by its environment alone, as the public image is, and serves both its networks."""
+"""Kafka in a container is configured by its environment alone and serves the host and its network."""
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
@@ -24,7 +24,7 @@ def test_a_property_comes_from_the_environment(kafka_container: KafkaContainer) 
 
 
 def test_a_transaction_is_finished_inside_the_container(kafka_container: KafkaContainer, unique: str) -> None:
-    """Its records are there for a read-committed reader, which waits for the broker to mark their end."""
+    """A read-committed reader sees its records, so the broker has written the commit marker."""
     cluster = Cluster(kafka_container.bootstrap_servers)
     cluster.create(unique)
     cluster.produce(unique, [Sent(b"outside")])
@@ -41,7 +41,7 @@ def test_a_transaction_is_finished_inside_the_container(kafka_container: KafkaCo
 def test_without_any_environment_it_is_one_node(
     client: DockerClient, kafka_image: str, worker_image: str, network: Network
 ) -> None:
-    """Broker and controller, found at ``localhost:9092`` by whoever shares its network."""
+    """Without properties it is broker and controller, at ``localhost:9092`` for containers that share its network."""
     del network
     bare = client.containers.run(kafka_image, detach=True)
     try:

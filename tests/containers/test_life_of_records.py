@@ -1,4 +1,4 @@
-"""Worker and scheduler containers with a mounted handler: records succeed, are redelivered, and are dead-lettered."""
+"""In worker and scheduler containers with a mounted handler, records succeed, are redelivered and dead-lettered."""
 
 from tests.containers.processes import ContainerGroup
 from tests.scenarios.running import exactly
@@ -6,7 +6,7 @@ from tests.scenarios.waiting import until
 
 
 def test_records_end_as_their_handler_decides(containers: ContainerGroup) -> None:
-    """Each exactly once, in the outputs or the dead letters; all probes, and the image's own check, are good."""
+    """Each record is in the outputs or the dead letters exactly once; probes and the image's health check succeed."""
     containers.prepare(redeliveries=2)
     worker, scheduler = containers.worker(), containers.scheduler()
     worker.ready()
@@ -21,11 +21,11 @@ def test_records_end_as_their_handler_decides(containers: ContainerGroup) -> Non
     for node in (worker, scheduler):
         assert node.probe("/healthz") == 200
         assert node.probe("/metrics") == 200
-        assert node.run("python", "-I", "-m", "cli.probe", "/readyz") == (0, "ready\n")
+        assert node.run("python", "-I", "-m", "kafka_redelivery.cli.probe", "/readyz") == (0, "ready\n")
 
         def health() -> bool:
-            node.container.reload()  # noqa: B023 - asked at once
+            node.container.reload()  # noqa: B023 - called immediately
             return bool(node.container.health == "healthy")  # noqa: B023
 
-        until(health, "the engine finds it healthy")
+        until(health, "the engine reports it as healthy")
     containers.stop()

@@ -1,4 +1,4 @@
-"""A worker container that is stopped or killed under load loses nothing and doubles nothing, and others go on."""
+"""A worker container that is stopped or killed under load neither loses nor duplicates a record."""
 
 import signal
 
@@ -12,7 +12,7 @@ _NUMBER = 1500
 _SCRIPTS = {0: ["raise", "ok"], 1: ["reject"], 2: ["raise"]}
 _DEAD = {n for n in range(_NUMBER) if n % 10 in {1, 2}}
 _SESSION_S = 45
-"""After so long the group gives up a member that has not said goodbye: the client's own default."""
+"""The client's default session time-out in seconds, after which the group removes an unresponsive member."""
 
 
 def _prepare(containers: ContainerGroup) -> None:
@@ -31,10 +31,10 @@ def _everything_once(containers: ContainerGroup) -> None:
 
 @pytest.mark.parametrize("instance", ["w1", None], ids=["stable name", "no name"])
 def test_a_stopped_worker_hands_over(containers: ContainerGroup, instance: str | None) -> None:
-    """SIGTERM under load: it ends by itself, with 0, within the grace period, and nothing of its work is done twice.
+    """SIGTERM under load: it exits with 0 within the grace period, and none of its records is handled twice.
 
-    With a stable name its successor of that name goes on; without one, the other worker, and neither waits until the
-    group would have given it up.
+    With an instance name its successor of that name continues, without one the other worker; neither waits for the
+    session time-out.
     """
     _prepare(containers)
     containers.scheduler()
@@ -44,7 +44,7 @@ def test_a_stopped_worker_hands_over(containers: ContainerGroup, instance: str |
     with group.cluster.follow(group.output) as tail:
         tail.reach(_NUMBER // 5)
         code, took_s = stopped.stop()
-        assert code == 0, stopped.said
+        assert code == 0, stopped.log_tail
         assert took_s < GRACE_S
         assert len(tail.records) < _NUMBER - len(_DEAD), "it was stopped too late to prove anything"
         if instance is not None:
@@ -53,8 +53,8 @@ def test_a_stopped_worker_hands_over(containers: ContainerGroup, instance: str |
     _everything_once(containers)
 
 
-def test_a_killed_worker_goes_on_under_its_name(containers: ContainerGroup) -> None:
-    """SIGKILL under load, twice, and a restart under its name: it settles its own transaction and goes on."""
+def test_a_killed_worker_continues_under_its_name(containers: ContainerGroup) -> None:
+    """It is killed under load twice and restarted under its name: it recovers its own transaction and continues."""
     _prepare(containers)
     containers.scheduler()
     killed = containers.worker("w1")
@@ -70,17 +70,17 @@ def test_a_killed_worker_goes_on_under_its_name(containers: ContainerGroup) -> N
     _everything_once(containers)
 
 
-def test_a_worker_that_is_still_starting_stops_at_once(containers: ContainerGroup) -> None:
-    """A container's first process ignores a signal without a handler: this one has a handler while it starts, too."""
+def test_a_worker_that_is_still_starting_stops_immediately(containers: ContainerGroup) -> None:
+    """A container's first process ignores a signal without a handler, so the handler exists during the start, too."""
     containers.prepare()
     worker = containers.start("worker", "w1", servers="kafka:1")
-    until(lambda: _heeds_sigterm(worker), "it looks for Kafka")
+    until(lambda: _handles_sigterm(worker), "the worker connects to Kafka")
     code, took_s = worker.stop()
     assert took_s < GRACE_S / 4
-    assert code == 143, worker.said
+    assert code == 143, worker.log_tail
 
 
-def _heeds_sigterm(node: Node) -> bool:
-    """Whether its first process has a handler, by the mask that the kernel shows."""
-    _, said = node.run("grep", "SigCgt", "/proc/1/status")
-    return bool(said) and bool(int(said.split()[1], 16) & 1 << (signal.SIGTERM - 1))
+def _handles_sigterm(node: Node) -> bool:
+    """Return whether its first process handles SIGTERM, by the signal mask in ``/proc``."""
+    _, log_tail = node.run("grep", "SigCgt", "/proc/1/status")
+    return bool(log_tail) and bool(int(log_tail.split()[1], 16) & 1 << (signal.SIGTERM - 1))

@@ -1,4 +1,4 @@
-"""The image is locked down: no root, no writing, nothing that does not run; a handler is mounted or layered in."""
+"""The image runs without root and with a read-only disk, has no pip, and takes a mounted or layered handler."""
 
 from docker import DockerClient
 
@@ -7,11 +7,11 @@ from tests.containers.kafka_image import ROOT
 from tests.containers.processes import LOCKED_DOWN, ContainerGroup
 
 _OWN_LAYERS_MB = 110
-"""What the image may add to the one it is built on."""
+"""The most that the image may add to its base image."""
 
 
 def test_it_is_small_and_its_user_is_not_root(client: DockerClient, worker_image: str) -> None:
-    """Its own layers are within bounds, it has no pip, and a numeric user, so that it is seen not to be root."""
+    """The size of its own layers is limited, it has no pip, and its numeric user shows that it is not root."""
     image = client.images.get(worker_image)
     own = sum(layer["Size"] for layer in image.history() if "COPY dir:" in layer["CreatedBy"])
     assert 0 < own < _OWN_LAYERS_MB * 1e6
@@ -22,7 +22,7 @@ def test_it_is_small_and_its_user_is_not_root(client: DockerClient, worker_image
 
 
 def test_a_handler_is_layered_in(client: DockerClient, worker_image: str) -> None:
-    """``FROM`` this image and ``COPY`` is all: the configuration is read, without network, root or a writable disk."""
+    """``FROM`` and ``COPY`` suffice: the configuration is read without network, root or a writable disk."""
     recipe = f"FROM {worker_image}\nCOPY quickstart /app\n".encode()
     image = built(client, "redelivery-layered", {"Dockerfile": recipe, "quickstart": ROOT / "examples" / "quickstart"})
     said = client.containers.run(image, ["config", "check"], network_mode="none", remove=True, **LOCKED_DOWN)
@@ -30,7 +30,7 @@ def test_a_handler_is_layered_in(client: DockerClient, worker_image: str) -> Non
 
 
 def test_nothing_is_written_and_nobody_is_root(containers: ContainerGroup) -> None:
-    """After a record was handled: the user has no rights, the root file system is as it was, and a write is refused."""
+    """After handling a record, the user has no capabilities, the root file system is unchanged, a write is refused."""
     containers.prepare()
     worker = containers.worker()
     worker.ready()

@@ -1,4 +1,4 @@
-"""The images of deploy/Dockerfile, as a user builds them; where no registry is in reach, on a Debian with wheels."""
+"""The images of deploy/Dockerfile as a user builds them; without a registry, on a Debian with downloaded wheels."""
 
 import hashlib
 import os
@@ -8,13 +8,13 @@ from typing import Final
 
 from docker import DockerClient
 
+from kafka_redelivery.transport.broker.jars import cache_directory
 from tests.containers.base_image import PYTHON, base_image
 from tests.containers.context import Context, built
 from tests.containers.kafka_image import ROOT, download
-from transport.jars import cache_directory
 
 CHOSEN_BASE: Final = "TEST_BASE_IMAGE"
-"""The environment variable with the image to build on, as in ``python:3.13-slim``. Its pip fetches the packages."""
+"""The environment variable that names the base image, such as ``python:3.13-slim``. Its pip downloads the packages."""
 
 _LOCKS: Final = (ROOT / "requirements" / "build.txt", ROOT / "requirements" / "runtime.txt")
 _DEMO_LOCK: Final = ROOT / "requirements" / "dev.txt"
@@ -29,23 +29,23 @@ ENV PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels
 
 
 def worker_image(client: DockerClient) -> str:
-    """The tag of the image of worker and scheduler, made unless it is there.
+    """Return the tag of the image of worker and scheduler; build it if it does not exist.
 
     Raises:
-        ImageMissingError: there is nothing to build it on.
-        subprocess.CalledProcessError: a wheel cannot be had.
+        ImageMissingError: there is no base image.
+        subprocess.CalledProcessError: a wheel cannot be downloaded.
     """
     return built(client, "redelivery-test", context_of(*PACKAGES), target="redelivery", **_bases(client))
 
 
 def flights_image(client: DockerClient) -> str:
-    """The same of the flights demo."""
+    """Return the tag of the image of the flights demo; build it if it does not exist."""
     context = {**context_of(*PACKAGES, "examples"), _DEMO_LOCK.relative_to(ROOT).as_posix(): _DEMO_LOCK}
     return built(client, "redelivery-flights", context, target="flights", **_bases(client))
 
 
 def _bases(client: DockerClient) -> dict[str, str]:
-    """What they are built on."""
+    """Return the build arguments that name the base images."""
     chosen = os.environ.get(CHOSEN_BASE)
     if chosen:
         return {"BASE": chosen}
@@ -57,10 +57,11 @@ def _bases(client: DockerClient) -> dict[str, str]:
 def context_of(
     *packages: str, dockerfile: str = "Dockerfile", locks: tuple[Path, ...] = _LOCKS
 ) -> dict[str, Path | bytes]:
-    """What .dockerignore lets through, as far as it is needed."""
+    """Return the needed files that .dockerignore lets through."""
     context: dict[str, Path | bytes] = {"Dockerfile": ROOT / "deploy" / dockerfile}
     context |= {lock.relative_to(ROOT).as_posix(): lock for lock in locks}
-    context |= {name: ROOT / name for name in ("LICENSE", "README.md", "kafka_redelivery.py", "pyproject.toml")}
+    facade = ("src/kafka_redelivery/__init__.py", "src/kafka_redelivery/py.typed")
+    context |= {name: ROOT / name for name in ("LICENSE", "README.md", "pyproject.toml", *facade)}
     for package in packages:
         for path in (ROOT / package).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
@@ -69,7 +70,7 @@ def context_of(
 
 
 def _wheels() -> Path:
-    """All that the images are made from, fetched for their own Python."""
+    """Download all packages of the images for their Python."""
     data = "\n".join(_locked_data())
     version = hashlib.sha256(b"".join([*(lock.read_bytes() for lock in _LOCKS), data.encode()])).hexdigest()[:12]
     wheels = cache_directory() / "wheels" / version
@@ -81,14 +82,14 @@ def _wheels() -> Path:
             download(Path(folder, "wheels"), *_LOCKS, options=options)
             wanted = Path(folder, "data.txt")
             wanted.write_text(data, encoding="utf-8")
-            # It is there as source only.
+            # This package exists only as source.
             download(Path(folder, "wheels"), wanted, options=(f"--no-binary={_DATA}", "--no-build-isolation"))
             Path(folder, "wheels").rename(wheels)
     return wheels
 
 
 def _locked_data() -> list[str]:
-    """The lines of the demo's data in the lock, its hashes included."""
+    """Return the lines of the demo's data package in the lock file, with hashes."""
     found: list[str] = []
     for line in _DEMO_LOCK.read_text(encoding="utf-8").splitlines():
         if line.startswith(f"{_DATA}==") or (found and line.startswith(" ")):

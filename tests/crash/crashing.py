@@ -1,4 +1,4 @@
-"""A group one of whose processes dies at a kill point: before, during and after."""
+"""Runs a group in which one process dies at a kill point."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import psutil
 
-from tests.crash.load import BY_HANDLER, HASTY, SCRIPTS, expected, settings
+from tests.crash.load import BY_HANDLER, SCRIPTS, SHORT_SESSION, expected, settings
 from tests.crash.points import EAGER, KillPoint
 from tests.crash.program import PROGRAM
 from tests.crash.verdict import Verdict, judge
@@ -21,17 +21,17 @@ from tests.scenarios.running import SIGKILLED, Group, Process, Role, script
 from tests.scenarios.waiting import until
 
 _REFUSED: Final = frozenset({7, 8, 9})
-"""Last digits of what is refused for its size, where that is part of it."""
+"""Last digits of the records that the broker refuses for their size in flow ``refused``."""
 
 _LARGE: Final = 6000
 _FIRST, _MORE = 60, 30
 _READS: Final = " reads "
-"""What a worker or scheduler says when it begins."""
+"""Part of the log line with which a worker or scheduler starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """What became of one kill point."""
+    """The result of one kill point."""
 
     point: KillPoint
     verdict: Verdict
@@ -39,10 +39,10 @@ class Crash:
 
 
 def crash(point: KillPoint, servers: str, folder: Path) -> Crash:
-    """Let a process die at a point, restart it, let everything settle, and look.
+    """Let a process die at a kill point, restart it, wait until nothing is pending, and compare the results.
 
     Raises:
-        AssertionError: it did not die there, or things do not settle; with what the processes said.
+        AssertionError: it did not die there, or records stay pending; the logs of the processes are in its notes.
     """
     started = time.monotonic()
     folder.mkdir(parents=True)
@@ -55,7 +55,7 @@ def crash(point: KillPoint, servers: str, folder: Path) -> Crash:
 
 @contextmanager
 def ended(group: Group) -> Iterator[Group]:
-    """A group whose processes end here; what they said becomes part of any error."""
+    """Kill the group's processes at the end; add their logs to any error as notes."""
     try:
         yield group
     except BaseException as error:
@@ -68,18 +68,18 @@ def ended(group: Group) -> Iterator[Group]:
 
 
 def trapped(group: Group, role: Role, trap: str, instance: str = "one") -> tuple[Process, Path]:
-    """Start a process with a trap; the file is there once it is sprung."""
+    """Start a process with a trap; return it and the file that it writes when the trap acts."""
     mark = group.folder / f"mark-{role}-{instance}-{len(group.processes)}"
     return group.start(role, instance, program=(*PROGRAM, trap, str(mark))), mark
 
 
 def stopped(process: Process) -> bool:
-    """Whether it stands still."""
+    """Return whether the process is suspended."""
     return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
 
 
 def joined(group: Group, role: Role) -> str:
-    """The consumer group that processes of a role are members of."""
+    """Return the consumer group that processes of a role join."""
     return group.name if role == "worker" else f"{group.name}.scheduler"
 
 
@@ -95,7 +95,7 @@ class _Scene:
         self._prepare()
         self._send(_FIRST, refused=point.flow == "refused")
         if point.flow == "refused" and point.role == "scheduler":
-            # The source, too, for otherwise nothing would start; what is in it stays.
+            # The source, too, since the start check refuses a source with larger records; its records stay.
             for topic in (group.source, group.ready):
                 group.cluster.alter(topic, max_message_bytes=str(_LARGE // 2))
         group.start("scheduler" if point.role == "worker" else "worker", "other")
@@ -103,31 +103,31 @@ class _Scene:
         dying, mark = trapped(group, point.role, point.trap)
         self._lead_to_death(dying, second)
         code = dying.wait(45)
-        assert (code, mark.exists()) == (SIGKILLED, True), f"it ended with {code} instead of dying at {point}"
+        assert (code, mark.exists()) == (SIGKILLED, True), f"{point.role} ended with {code} instead of dying at {point}"
         assert mark.read_text(encoding="utf-8") == f"{point.step}:{point.when}"
         lives = dying.log.count(_READS)
         again = group.start(point.role, "one")
         self._send(_MORE)
-        until(lambda: again.log.count(_READS) > lives or not again.running, "it runs again")
+        until(lambda: again.log.count(_READS) > lives or not again.running, "the restarted process reads or ends")
         group.settle()
-        assert again.running, f"after {point} it ended:\n{again.log[-3000:]}"
+        assert again.running, f"{point.role} ended again after {point}:\n{again.log[-3000:]}"
         group.stop()
 
     def judge(self) -> Verdict:
         outputs, dead = expected(self._sent, by_handler=self._point.by_handler)
         if self._point.role == "worker":
             return judge(self._group, outputs=outputs, dead=dead)
-        # What cannot be released is buried by the scheduler, which keeps no journal.
-        buried = self._refused
-        return judge(self._group, outputs=outputs - buried, dead=dead | buried, unjournalled=buried)
+        # The scheduler dead-letters what it cannot release, and it keeps no journal.
+        refused = self._refused
+        return judge(self._group, outputs=outputs - refused, dead=dead | refused, unjournalled=refused)
 
     def _prepare(self) -> None:
         point, group = self._point, self._group
         full = point.flow == "full"
         kafka: dict[str, Any] = {"partition.assignment.strategy": point.strategy}
         if point.flow in {"joined", "left", "stalled"}:
-            kafka |= HASTY
-        # Only a transaction can have a journal as its part.
+            kafka |= SHORT_SESSION
+        # The journal is written in the transaction, so other modes have none.
         sections: dict[str, Any] = {"mode": point.mode, "journal": point.mode == "transacted", "kafka": kafka}
         if point.by_handler:
             sections["acknowledgement"] = {"timeout": "1s"}
@@ -163,7 +163,7 @@ class _Scene:
         self._sent += number
 
     def _second(self) -> Process:
-        """Another one of the same role, without a stable name, so that it leaves when it ends."""
+        """Start a second process of the role without an instance name, so that it leaves the group when it ends."""
         process = self._group.start(self._point.role, None)
         self._members(1)
         return process
@@ -200,7 +200,7 @@ class _Scene:
                 self._send(_MORE)
             case "stopped":
                 self._members(1)
-                until(lambda: sum(self._group.outputs().values()) > 5, "it works")
+                until(lambda: sum(self._group.outputs().values()) > 5, "some outputs are written")
                 dying.terminate()
             case _:
                 pass

@@ -1,4 +1,4 @@
-"""The records of these groups, and what has to become of them."""
+"""The records of the crash tests and their expected results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -12,7 +12,7 @@ SCRIPTS: Final[Mapping[int, Sequence[str]]] = {
     5: ["quiet"],
     6: ["sleep 0.01"],
 }
-"""By the last digit of a record's number; the others succeed at once."""
+"""Scripts by the last digit of a record's number; the others succeed at the first attempt."""
 
 BY_HANDLER: Final[Mapping[int, Sequence[str]]] = {
     0: ["raise"],
@@ -23,8 +23,8 @@ BY_HANDLER: Final[Mapping[int, Sequence[str]]] = {
     5: ["leave", "ack"],
     6: ["leave", "ack"],
 }
-"""The same where the handler acknowledges. What it leaves is acknowledged with a later one, recovered, or fails of its
-time-out; the second time it acknowledges, as it does with the others."""
+"""The same for the modes in which the handler acknowledges. A record that it leaves is acknowledged with a later one,
+recovered, or fails by its time-out; at the second attempt the handler acknowledges it, as it does with all others."""
 
 _DEAD: Final = frozenset({0, 1})
 _QUIET: Final = frozenset({4, 5})
@@ -32,7 +32,7 @@ _QUIET: Final = frozenset({4, 5})
 TRANSACTION_MS: Final = 2000
 SESSION_MS: Final = 2500
 BROKER: Final = {
-    # What is dead is noticed in seconds, instead of tens of them.
+    # Short sessions and time-outs, so that the broker notices a dead process within seconds.
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -42,33 +42,33 @@ BROKER: Final = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
 }
-"""Properties of the broker that all of these groups share."""
+"""Properties of the broker that all groups of the crash tests share."""
 
-HASTY: Final = {
+SHORT_SESSION: Final = {
     "session.timeout.ms": SESSION_MS,
     "heartbeat.interval.ms": 300,
     "producer.transaction.timeout.ms": TRANSACTION_MS,
 }
-"""Client settings with which a group misses the dead soon."""
+"""Client settings with which a group soon removes a dead member."""
 
-HASTY_NEW: Final = {"group.protocol": "consumer", "producer.transaction.timeout.ms": TRANSACTION_MS}
-"""The same with the new consumer protocol, where the broker says how long a session lasts."""
+SHORT_SESSION_CONSUMER: Final = {"group.protocol": "consumer", "producer.transaction.timeout.ms": TRANSACTION_MS}
+"""The same for the new consumer protocol, in which the broker sets the session time-out."""
 
 
 def scripts(number: int, *, first: int = 0) -> list[Sequence[str]]:
-    """So many records, numbered from ``first``."""
+    """Return the scripts of ``number`` records, numbered from ``first``."""
     return [SCRIPTS.get(n % 10, ["ok"]) for n in range(first, first + number)]
 
 
 def expected(number: int, *, by_handler: bool = False) -> tuple[set[int], set[int]]:
-    """Of the first so many records, those that end among the outputs, and those among the dead letters."""
+    """Return which of the first ``number`` records end in the outputs and which in the dead letters."""
     dead = {n for n in range(number) if n % 10 in _DEAD}
     quiet = frozenset() if by_handler else _QUIET
     return {n for n in range(number) if n % 10 not in quiet} - dead, dead
 
 
 def settings(delay_ms: int = 100, **sections: object) -> dict[str, Any]:
-    """The sections of a configuration that writes many small transactions, and retries each record once."""
+    """Return configuration sections that write many small transactions and redeliver each record once."""
     return {
         "journal": True,
         "handler": {"slots": 2},

@@ -1,4 +1,4 @@
-"""The kill points: every step of worker and scheduler at which a process can die, before it and after it."""
+"""The kill points: each step of worker and scheduler at which a process can die, before it and after it."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -8,40 +8,40 @@ from tests.scenarios.running import Role
 When = Literal["before", "after"]
 Mode = Literal["transacted", "auto", "client", "individual"]
 Flow = Literal["plain", "full", "refused", "joined", "left", "stalled", "stopped"]
-"""What happens around the death.
+"""What else happens in the group.
 
 * ``plain``: one worker and one scheduler have work.
-* ``full``: more records than the buffer holds, so partitions are paused and go on.
-* ``refused``: the broker refuses copies for their size, so writes are undone and producers replaced.
+* ``full``: more records than the buffer holds, so partitions are paused and resumed.
+* ``refused``: the broker refuses records for their size, so transactions are aborted and producers replaced.
 * ``joined``: a second process of the same role joins.
-* ``left``: the second one was there first, and leaves.
-* ``stalled``: the process is stopped for longer than its session, so its partitions are taken from it.
-* ``stopped``: it is told to stop.
+* ``left``: a second process of the same role joined first, and leaves.
+* ``stalled``: the process is suspended for longer than its session, so its partitions are reassigned.
+* ``stopped``: the process receives SIGTERM.
 """
 
 STEPS: Final = {
-    "init": "take over the transactional id: settles the transaction of a predecessor",
+    "init": "take over the transactional id; this ends the transaction of a predecessor",
     "begin": "begin a transaction",
-    "offsets": "add the offsets to the transaction, before its copies",
-    "produce": "hand one copy to the client",
-    "flush": "wait until the broker has the copies; of a transaction, whatever comes before its end is done then",
+    "offsets": "add the offsets to the transaction, before its records",
+    "produce": "hand one record to the producer",
+    "flush": "wait until the broker has the records; in a transaction, this is all that comes before its end",
     "commit": "commit: the transaction, or in mode auto the offsets",
-    "abort": "abort a transaction whose copies are refused",
-    "fetch": "wait for a record: after it, it is fetched and not handed out",
-    "handle": "call the handler: after it, it has returned and nothing is collected",
+    "abort": "abort a transaction whose records are refused",
+    "fetch": "wait for a record; after it, the record is fetched and not handed out",
+    "handle": "call the handler; after it, the handler has returned and its outcome is not collected",
     "acknowledge": "the handler acknowledges, in modes client and individual",
     "recover": "the handler recovers its session, in the same modes",
-    "committed": "read the committed offsets back",
-    "seek": "go back to an offset after an undone write",
-    "pause": "stop fetching partitions while the buffer is full",
-    "resume": "fetch them again",
-    "assigned": "be told of partitions that are ours now",
-    "assign": "take them over in the client, with their start positions",
-    "revoked": "be told of partitions that go to another process: finish, write",
-    "lost": "be told of partitions that another process has already",
-    "leave": "give the partitions back and leave the group",
+    "committed": "read the committed offsets",
+    "seek": "rewind to an offset after an aborted write",
+    "pause": "pause partitions while the buffer is full",
+    "resume": "resume them",
+    "assigned": "receive newly assigned partitions",
+    "assign": "assign them in the client, with their start positions",
+    "revoked": "partitions go to another process: finish, write",
+    "lost": "another process already owns the partitions",
+    "leave": "give the partitions back and leave the group, unless membership is static",
     "slots": "leave the slots",
-    "close": "release the producer",
+    "close": "close the producer",
 }
 """What the process does in each step."""
 
@@ -53,7 +53,7 @@ COOPERATIVE: Final = "cooperative-sticky"
 
 @dataclass(frozen=True, slots=True)
 class KillPoint:
-    """A process of ``role`` dies right ``when`` the ``number``-th ``step`` begins or has ended."""
+    """A process of ``role`` dies directly ``when`` the ``number``-th ``step`` begins (before) or has ended (after)."""
 
     role: Role
     step: str
@@ -63,7 +63,7 @@ class KillPoint:
     mode: Mode = "transacted"
     strategy: str = COOPERATIVE
     noting: bool = False
-    """Whether deliveries are noted before they are made, and what fails waits in its place: more is in each commit."""
+    """Whether attempts are committed before delivery and redelivery blocks, which adds metadata to each commit."""
 
     @property
     def by_handler(self) -> bool:
@@ -72,7 +72,7 @@ class KillPoint:
 
     @property
     def trap(self) -> str:
-        """What the program is told; see :mod:`tests.crash.program`."""
+        """The argument ``TRAP`` of :mod:`tests.crash.program`."""
         return f"{self.step}:{self.when}:{self.number}:die"
 
     def __str__(self) -> str:
@@ -184,4 +184,4 @@ SAMPLE: Final[tuple[KillPoint, ...]] = (
     KillPoint("scheduler", "commit", "after", 3),
     KillPoint("scheduler", "seek", "before", 1, "refused"),
 )
-"""The few that are tried in every run of the tests."""
+"""The kill points that every test run tries."""

@@ -1,17 +1,17 @@
-"""The command line, but its process kills or stops itself at a chosen step.
+"""The command line in a process that kills or suspends itself at a chosen step.
 
 ``python -m tests.crash.program TRAP MARK worker --config ...``: the real program with the real client, each call of
 which can be a trap. ``TRAP`` is ``STEP:WHEN:NUMBER:ACTION``: ``before`` or ``after`` the ``NUMBER``-th ``STEP`` (see
 :data:`tests.crash.points.STEPS`) the process writes the file ``MARK``, and then it
 
-* ``die``: is killed, SIGKILL;
-* ``stop``: is stopped, SIGSTOP, until somebody else lets it go on;
-* ``unheard``: the next commit of a transaction reaches the broker, but the program is told that it timed out. At
-  ``revoked`` it is one inside of that step, if need be of a later one.
+* ``die``: is killed by SIGKILL;
+* ``stop``: is suspended by SIGSTOP until the test sends SIGCONT;
+* ``unheard``: the next commit of a transaction reaches the broker, but times out for the program. At ``revoked`` it
+  is a commit inside that step, or inside the first later one that has a commit.
 
-Calls that wait for the broker are given up sooner than in the real program, where the broker is to be stopped.
+With ``stop``, calls to the broker time out sooner than in the real program, as these tests also stop the broker.
 
-Nothing here depends on the thread that a step runs on.
+Steps may run on any thread.
 """
 
 import os
@@ -27,13 +27,13 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
-import consumers.processor
-import consumers.session
-import consumers.slots
-import transport.reader
-import transport.removal
-import transport.writer
-from cli.main import app
+import kafka_redelivery.consumers.flow.session
+import kafka_redelivery.consumers.handlers.processor
+import kafka_redelivery.consumers.handlers.slots
+import kafka_redelivery.transport.admin.record_deletion
+import kafka_redelivery.transport.clients.reader
+import kafka_redelivery.transport.clients.writer
+from kafka_redelivery.cli.main import app
 
 PROGRAM: Final = ("-m", "tests.crash.program")
 
@@ -50,7 +50,7 @@ class Trap:
         self._deaf = False
 
     def hit(self, step: str, when: str) -> None:
-        """Note that a step begins or has ended; this may be the end."""
+        """Count that a step begins or has ended; act if it is the chosen one."""
         with self._lock:
             self._counts[step, when] += 1
             if (step, when) == ("revoked", "after"):
@@ -66,7 +66,7 @@ class Trap:
             os.kill(os.getpid(), signal.SIGSTOP if self.action == "stop" else signal.SIGKILL)
 
     def deaf(self) -> bool:
-        """Whether the commit that begins is one whose answer is not heard; only once."""
+        """Return whether the commit that begins must lose its answer; true only once."""
         with self._lock:
             deaf, self._deaf = self._deaf, False
             if deaf:
@@ -74,7 +74,7 @@ class Trap:
             return deaf
 
     def around(self, step: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same call as a step."""
+        """Return the call wrapped as a step."""
 
         @wraps(call)
         def made(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - handed on as they are
@@ -87,14 +87,16 @@ class Trap:
 
 
 def trapped(trap: Trap) -> None:
-    """Put the traps into the program."""
+    """Install the traps in the program."""
     if trap.action == "stop":
-        transport.writer._CALL_TIMEOUT_S = transport.reader._CALL_TIMEOUT_S = 5.0
+        kafka_redelivery.transport.clients.writer._CALL_TIMEOUT_S = (
+            kafka_redelivery.transport.clients.reader._CALL_TIMEOUT_S
+        ) = 5.0
 
     def within(base: type, **steps: str) -> dict[str, Callable[..., Any]]:
         return {method: trap.around(step, getattr(base, method)) for method, step in steps.items()}
 
-    transport.writer.Producer = type(  # type: ignore[attr-defined, assignment]
+    kafka_redelivery.transport.clients.writer.Producer = type(  # type: ignore[attr-defined, assignment]
         "TrappedProducer",
         (_Producer,),
         within(
@@ -102,7 +104,7 @@ def trapped(trap: Trap) -> None:
         )
         | {"trap": trap},
     )
-    transport.reader.Consumer = type(  # type: ignore[attr-defined, assignment]
+    kafka_redelivery.transport.clients.reader.Consumer = type(  # type: ignore[attr-defined, assignment]
         "TrappedConsumer",
         (_Consumer,),
         within(
@@ -116,38 +118,38 @@ def trapped(trap: Trap) -> None:
         )
         | {"trap": trap},
     )
-    transport.writer.TransactedWriter._write = _noting_copies(  # type: ignore[method-assign]
-        transport.writer.TransactedWriter._write
+    kafka_redelivery.transport.clients.writer.TransactionalWriter._write = _noting_records(  # type: ignore[method-assign]
+        kafka_redelivery.transport.clients.writer.TransactionalWriter._write
     )
     for owner, method, step in (
-        (consumers.processor.Processor, "run", "handle"),
-        (consumers.session.Session, "acknowledge", "acknowledge"),
-        (consumers.session.Session, "recover", "recover"),
-        (consumers.slots.ThreadSlots, "close", "slots"),
-        (transport.removal.Remover, "remove", "remove"),
-        (transport.writer.TransactedWriter, "close", "close"),
-        (transport.writer.AutoWriter, "close", "close"),
+        (kafka_redelivery.consumers.handlers.processor.Processor, "run", "handle"),
+        (kafka_redelivery.consumers.flow.session.Session, "acknowledge", "acknowledge"),
+        (kafka_redelivery.consumers.flow.session.Session, "recover", "recover"),
+        (kafka_redelivery.consumers.handlers.slots.ThreadSlots, "close", "slots"),
+        (kafka_redelivery.transport.admin.record_deletion.RecordDeleter, "delete_before", "remove"),
+        (kafka_redelivery.transport.clients.writer.TransactionalWriter, "close", "close"),
+        (kafka_redelivery.transport.clients.writer.AutoWriter, "close", "close"),
     ):
         setattr(owner, method, trap.around(step, getattr(owner, method)))
 
 
-def _noting_copies(write: Callable[..., Any]) -> Callable[..., Any]:
-    """Of the steps of a transaction only those of one with copies count; the first come before the copies do."""
+def _noting_records(write: Callable[..., Any]) -> Callable[..., Any]:
+    """Count the steps of transactions that produce records only; the first transactions produce none."""
 
     @wraps(write)
     def noted(writer: Any, transaction: Any) -> Any:  # noqa: ANN401 - handed on as they are
-        _Producer.has_copies = bool(transaction.copies)
+        _Producer.has_records = bool(transaction.records)
         return write(writer, transaction)
 
     return noted
 
 
 class _Producer(Producer):
-    """Of the steps of a write it counts those of writes that have copies."""
+    """Counts the steps of writes that produce records."""
 
     trap: Trap
-    has_copies = False
-    _copies = 0
+    has_records = False
+    _produced = 0
     _transacted = False
 
     def begin_transaction(self) -> None:
@@ -155,15 +157,15 @@ class _Producer(Producer):
         super().begin_transaction()
 
     def produce(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
-        self._copies += 1
+        self._produced += 1
         super().produce(*args, **kwargs)
 
     def flush(self, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - handed on as they are
-        if self._copies and not self._transacted:
+        if self._produced and not self._transacted:
             self.trap.hit("flush", "before")
         left: int = super().flush(*args, **kwargs)
-        if self._copies and not self._transacted:
-            self._copies = 0
+        if self._produced and not self._transacted:
+            self._produced = 0
             self.trap.hit("flush", "after")
         return left
 
@@ -173,8 +175,8 @@ class _Producer(Producer):
         self._hit("offsets", "after")
 
     def commit_transaction(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on as they are
-        if self.has_copies and self.trap.step == "flush":
-            # The client sends by itself, at the latest in the commit: this is the moment when the broker has them all.
+        if self.has_records and self.trap.step == "flush":
+            # The client sends in the background, at the latest in the commit; this flush is a step of its own.
             self.trap.hit("flush", "before")
             super().flush(10)
             self.trap.hit("flush", "after")
@@ -185,15 +187,15 @@ class _Producer(Producer):
         self._hit("commit", "after")
 
     def _hit(self, step: str, when: str) -> None:
-        if self.has_copies:
+        if self.has_records:
             self.trap.hit(step, when)
 
     def _commit_unheard(self) -> None:
-        """Commit with no time to wait for the answer, and give the client what it needs to get it nevertheless."""
+        """Commit without waiting for the answer, then give the client a second to receive it."""
         try:
             super().commit_transaction(0)
         except KafkaException:
-            time.sleep(1)  # a commit that was begun goes on in the background
+            time.sleep(1)  # the client completes the commit in the background
             raise
 
 
@@ -202,13 +204,13 @@ class _Consumer(Consumer):
 
     def subscribe(self, topics: list[str], **callbacks: Callable[..., None]) -> None:  # type: ignore[override]
         steps = {"on_assign": "assigned", "on_revoke": "revoked", "on_lost": "lost"}
-        super().subscribe(topics, **{name: self._told(steps[name], call) for name, call in callbacks.items()})
+        super().subscribe(topics, **{name: self._counted(steps[name], call) for name, call in callbacks.items()})
 
-    def _told(self, step: str, call: Callable[..., None]) -> Callable[..., None]:
-        told = self.trap.around(step, call)
+    def _counted(self, step: str, call: Callable[..., None]) -> Callable[..., None]:
+        counted_call = self.trap.around(step, call)
 
         def listen(consumer: Consumer, partitions: list[Any]) -> None:
-            (told if partitions else call)(consumer, partitions)
+            (counted_call if partitions else call)(consumer, partitions)
 
         return listen
 
@@ -223,8 +225,8 @@ class _Consumer(Consumer):
         self._only_if("pause", super().pause, partitions, partitions)
 
     def resume(self, partitions: list[Any]) -> None:
-        # What is resumed with an offset has just been assigned, and belongs to that step.
-        self._only_if("resume", super().resume, [place for place in partitions if place.offset < 0], partitions)
+        # Resuming a partition with an offset is part of its assignment, which is a step of its own.
+        self._only_if("resume", super().resume, [each for each in partitions if each.offset < 0], partitions)
 
     def _only_if(self, step: str, call: Callable[[list[Any]], None], counted: list[Any], partitions: list[Any]) -> None:
         (self.trap.around(step, call) if counted else call)(partitions)

@@ -1,4 +1,4 @@
-"""The table of what became of each kill point, at the end of a run. A plugin: tests may run in other processes."""
+"""A pytest plugin that prints the table of kill points at the end of a run, also of tests run by xdist workers."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ import pytest
 
 
 class _Row(NamedTuple):
-    """A line of the table."""
+    """A row of the table."""
 
     point: str
     mode: str
@@ -19,13 +19,13 @@ _ROWS: Final[list[_Row]] = []
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Notes what a test says of its kill point, whichever process it ran in."""
+    """Collect the results that a test recorded, in whichever process it ran."""
     if report.when == "call":
         _ROWS.extend(_Row(*value) for name, value in report.user_properties if name == "crash")  # type: ignore[misc]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints what became of each kill point."""
+    """Print the table."""
     if not _ROWS:
         return
     terminalreporter.section("kill points")

@@ -1,4 +1,4 @@
-"""Killed at any step and started again, a worker or scheduler loses nothing and doubles nothing."""
+"""A worker or scheduler killed at any step and restarted neither loses nor duplicates a record."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from tests.crash.points import POINTS, SAMPLE, KillPoint
 def test_death_at(
     point: KillPoint, crashed: Callable[[KillPoint], Crash], record_property: Callable[[str, object], None]
 ) -> None:
-    """Everything ends exactly once; in the modes without transactions at least once."""
+    """Every record ends exactly once; in the modes without transactions at least once."""
     crash = crashed(point)
     verdict = crash.verdict
     record_property("crash", [str(point), point.mode, verdict.lost, verdict.doubled, crash.seconds])

@@ -1,4 +1,4 @@
-"""In mode auto a killed worker or scheduler loses nothing; what it had not committed is done again."""
+"""In mode auto a killed worker or scheduler loses no record and repeats what it had not committed."""
 
 import pytest
 
@@ -11,7 +11,7 @@ _NUMBER = 200
 @pytest.mark.crash
 @pytest.mark.parametrize("role", ["worker", "scheduler"])
 def test_auto_is_at_least_once(group: Group, role: Role) -> None:
-    """Dying before and after the copies of a write costs no record: nothing is committed that is not written."""
+    """Offsets are committed only after the records are written, so dying before or after a flush loses no record."""
     group.prepare(
         mode="auto",
         handler={"slots": 2},
@@ -25,13 +25,13 @@ def test_auto_is_at_least_once(group: Group, role: Role) -> None:
     group.start("scheduler" if role == "worker" else "worker", "other")
     for when in ("before", "after"):
         dying, _ = trapped(group, role, f"flush:{when}:3:die")
-        assert dying.wait(30) == SIGKILLED, f"it did not get as far as the copies of its third write, {when} them"
+        assert dying.wait(30) == SIGKILLED, f"the process ended before it died {when} its third flush"
     group.start(role, "one")
     group.settle()
     group.stop()
 
     assert set(group.outputs()) == set(range(_NUMBER)) - dead
     assert set(group.dead()) == dead
-    # The second death came between copies and commit, so something was written twice, wherever.
+    # The second death comes between flush and commit, so some records are written twice.
     written = group.cluster.read(group.tier("100ms"), group.ready, group.output, group.dead_letters)
     assert len(written) > 3 * _NUMBER

@@ -1,4 +1,4 @@
-"""Workers and schedulers come, go and are killed: with each rebalance protocol nothing is lost or doubled."""
+"""With each rebalance protocol, workers and schedulers that join, leave and die neither lose nor duplicate records."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.crash.crashing import joined, trapped
-from tests.crash.load import HASTY, HASTY_NEW, scripts, settings
+from tests.crash.load import SHORT_SESSION, SHORT_SESSION_CONSUMER, scripts, settings
 from tests.crash.verdict import assert_exactly_once
 from tests.scenarios.running import SIGKILLED, Group, Role, exactly
 from tests.scenarios.waiting import until
@@ -21,16 +21,16 @@ _TRIES = 6
 _ROLES: tuple[Role, ...] = ("worker", "scheduler")
 _STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
 _PROTOCOLS: dict[str, dict[str, Any]] = {
-    **{strategy: {**HASTY, "partition.assignment.strategy": strategy} for strategy in _STRATEGIES},
-    "consumer": HASTY_NEW,
+    **{strategy: {**SHORT_SESSION, "partition.assignment.strategy": strategy} for strategy in _STRATEGIES},
+    "consumer": SHORT_SESSION_CONSUMER,
 }
 _ALWAYS = frozenset({"range", "cooperative-sticky"})
-"""One that takes everything away in a rebalance, and one that takes only what moves."""
+"""One protocol that revokes all partitions in a rebalance, and one that revokes only those that move."""
 
 
 @contextmanager
 def _load(group: Group) -> Iterator[list[int]]:
-    """Records all the time; the list grows."""
+    """Send records continuously; yield the growing list of their numbers."""
     sent: list[int] = []
     enough = Event()
 
@@ -62,9 +62,9 @@ def _workers(group: Group) -> int:
 
 
 def _on(group: Group, sent: list[int]) -> None:
-    """Wait until what is sent from now on is handled, too."""
+    """Wait until records sent from now on are handled, too."""
     last = len(sent) + 2 * _WAVE
-    until(lambda: max(group.outputs(), default=0) >= last, "they work on")
+    until(lambda: max(group.outputs(), default=0) >= last, "records sent later are handled")
 
 
 @pytest.mark.timeout(240)
@@ -72,12 +72,12 @@ def _on(group: Group, sent: list[int]) -> None:
     "protocol", [pytest.param(p, marks=[] if p in _ALWAYS else pytest.mark.full) for p in _PROTOCOLS]
 )
 def test_others_come_and_go(group: Group, protocol: str) -> None:
-    """Others join, leave in order, join again, are killed inside a write, and are missed after their session."""
+    """Others join, leave in order, join again, are killed inside a write and removed after their session time-out."""
     group.prepare(partitions=4, **settings(kafka=_PROTOCOLS[protocol]))
     for role in _ROLES:
         group.start(role, "one")
     with _load(group) as sent:
-        until(lambda: _shared_by(group, 1), "the first ones work")
+        until(lambda: _shared_by(group, 1), "the first ones have joined")
         others = [group.start(role, None) for role in _ROLES]
         until(lambda: _shared_by(group, 2), "others have joined")
         _on(group, sent)
@@ -88,7 +88,7 @@ def test_others_come_and_go(group: Group, protocol: str) -> None:
         dying = [trapped(group, role, "offsets:after:5:die", "two")[0] for role in _ROLES]
         for process in dying:
             assert process.wait(45) == SIGKILLED
-        until(lambda: _shared_by(group, 1), "the dead are missed")
+        until(lambda: _shared_by(group, 1), "the killed ones are removed")
         _on(group, sent)
     group.settle()
     group.stop()
@@ -98,13 +98,13 @@ def test_others_come_and_go(group: Group, protocol: str) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("protocol", ["range", "consumer"])
-def test_an_undone_write_inside_a_rebalance(group: Group, protocol: str) -> None:
-    """A worker that gives partitions away goes back to the committed offsets there and then, with what it keeps."""
+def test_an_aborted_write_inside_a_rebalance(group: Group, protocol: str) -> None:
+    """A worker that aborts a write while partitions are revoked rewinds its remaining ones to the committed offsets."""
     group.prepare(partitions=4, **settings(kafka=_PROTOCOLS[protocol]))
     group.scheduler()
     one, mark = trapped(group, "worker", "revoked:before:1:unheard")
     group.send([["sleep 0.1"]] * _MANY)
-    until(lambda: len(group.deliveries.all()) > 10, "it works")
+    until(lambda: len(group.deliveries.all()) > 10, "the worker handles records")
     for _ in range(_TRIES):
         # A rebalance has nothing to write if the write before it was refused for being late.
         two = group.worker(None)

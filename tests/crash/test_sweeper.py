@@ -1,4 +1,4 @@
-"""Expired dead letters are moved once and removed, wherever their sweeper dies."""
+"""Expired dead letters are moved exactly once and removed, wherever the sweeper dies."""
 
 import pytest
 
@@ -11,16 +11,16 @@ from tests.scenarios.waiting import until
 @pytest.mark.crash
 @pytest.mark.parametrize("trap", ["remove:before:1:die", "commit:before:1:die"])
 def test_death_between_the_move_and_the_removal(group: Group, trap: str) -> None:
-    """After the commit of the move its successor removes without a copy; before it, nobody sees the copies made."""
+    """After the commit of the move, its successor only removes; before it, the moved records are not visible."""
     group.prepare(policyEntry=expiring(3_600_000, expiryAddress="EXP.{topic}"))
     expiry = f"EXP.{group.source}"
     group.cluster.produce(group.dead_letters, [letter(group, n, 1000, partition=n % 2) for n in range(30)])
     dying, mark = trapped(group, "scheduler", trap)
     assert dying.wait(45) == SIGKILLED
     assert mark.exists()
-    assert kept(group) == list(range(30)), "nothing was removed yet"
+    assert kept(group) == list(range(30)), "a dead letter was removed too early"
     moved = kept(group, expiry)
-    assert bool(moved) is trap.startswith("remove"), "it died at another step"
+    assert bool(moved) is trap.startswith("remove"), "the process died at another step"
 
     group.start("scheduler", "one")
     until(lambda: emptied(group), "all are removed")

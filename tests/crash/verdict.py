@@ -1,4 +1,4 @@
-"""What a read-committed reader finds when everything has settled, and what of it is lost or doubled."""
+"""Compares what a read-committed reader finds at the end of a test with what must be there."""
 
 import json
 from collections import Counter
@@ -14,7 +14,7 @@ _FINAL = ("acked", "recovered", "dead_lettered", "discarded")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Counts over outputs, dead letters and the journal."""
+    """Numbers of lost, duplicated and pending records, over outputs, dead letters and the journal."""
 
     lost: int
     doubled: int
@@ -25,13 +25,13 @@ class Verdict:
 def judge(
     group: Group, *, outputs: AbstractSet[int], dead: AbstractSet[int], unjournalled: AbstractSet[int] = frozenset()
 ) -> Verdict:
-    """Compare what is there with what has to be.
+    """Compare the written records with the expected ones.
 
     Args:
-        group: settled and stopped; its journal is read, too, if it has one.
+        group: has nothing pending and is stopped; its journal is read, too, if it has one.
         outputs: numbers that must be among the outputs, once.
         dead: numbers that must be among the dead letters, once.
-        unjournalled: numbers whose end a scheduler wrote, which keeps no journal.
+        unjournalled: numbers whose final outcome a scheduler wrote, which keeps no journal.
     """
     checks = [("outputs", group.outputs(), outputs), ("dead letters", group.dead(), dead)]
     if group.configuration["journal"]:
@@ -48,7 +48,7 @@ def judge(
 
 
 def _ended(group: Group, numbers: Mapping[tuple[int, int], int]) -> Counter[int]:
-    """How often the journal says of each source record that it has ended."""
+    """Return how many final outcomes the journal has for each source record."""
     ended: Counter[int] = Counter()
     for record in group.cluster.read(group.journal):
         entry = json.loads(record.value or b"")
@@ -58,7 +58,7 @@ def _ended(group: Group, numbers: Mapping[tuple[int, int], int]) -> Counter[int]
 
 
 def assert_exactly_once(group: Group, number: int) -> None:
-    """Of so many records sent, nothing is lost, doubled or pending."""
+    """Assert that none of the first ``number`` records is lost, duplicated or pending."""
     outputs, dead = expected(number)
     verdict = judge(group, outputs=outputs, dead=dead)
     assert (verdict.lost, verdict.doubled, verdict.pending) == (0, 0, 0), verdict.details

@@ -1,4 +1,4 @@
-"""Draws a dashboard's grid with what Prometheus answers: its layout and its data, not Grafana's own rendering."""
+"""Draws a dashboard's grid with data from Prometheus; layout and data, not Grafana's rendering."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,18 +21,18 @@ _SMALL: Final = 7.5
 
 Panel = Mapping[str, Any]
 Answers = Sequence[tuple[str, Sequence[Series]]]
-"""For each query of a panel the template of its legend, and the series."""
+"""Legend template and series of each query of a panel."""
 
 
 def draw(title: str, definitions: Sequence[Panel], answers: Mapping[int, Answers], start_s: float, note: str) -> Figure:
-    """One dashboard.
+    """Draw one dashboard.
 
     Args:
         title: its name.
-        definitions: all its panels as they are in the JSON, headings included.
-        answers: what Prometheus said, by the panel's id.
+        definitions: all its panels as in the JSON, headings included.
+        answers: the data from Prometheus by panel id.
         start_s: epoch seconds at which the time axis begins.
-        note: what this is, said in the picture itself.
+        note: a caption drawn in the picture.
     """
     lines = max(each["gridPos"]["y"] + each["gridPos"]["h"] for each in definitions) + _HEAD_LINES
     figure = Figure(figsize=(_COLUMNS * _COLUMN_IN, lines * _LINE_IN), facecolor=_PAPER)
@@ -44,21 +44,21 @@ def draw(title: str, definitions: Sequence[Panel], answers: Mapping[int, Answers
 
 
 class _Panel:
-    """One cell of the grid."""
+    """A panel in its cell of the grid."""
 
     def __init__(self, figure: Figure, definition: Panel, lines: int, start_s: float) -> None:
         self._start_s = start_s
-        place = definition["gridPos"]
+        grid_position = definition["gridPos"]
         self._figure, self._definition = figure, definition
-        self._left = place["x"] / _COLUMNS + 0.004
-        self._width: float = place["w"] / _COLUMNS - 0.008
-        self._height = (place["h"] - 0.3) / lines
-        self._bottom = 1 - (place["y"] + _HEAD_LINES + place["h"] - 0.15) / lines
+        self._left = grid_position["x"] / _COLUMNS + 0.004
+        self._width: float = grid_position["w"] / _COLUMNS - 0.008
+        self._height = (grid_position["h"] - 0.3) / lines
+        self._bottom = 1 - (grid_position["y"] + _HEAD_LINES + grid_position["h"] - 0.15) / lines
         self._line = 1 / lines
         self._unit = definition.get("fieldConfig", {}).get("defaults", {}).get("unit", "none")
 
     def draw(self, answers: Answers) -> None:
-        """Draw it, whatever kind it is of."""
+        """Draw the panel."""
         title, top = self._definition["title"], self._bottom + self._height
         if self._definition["type"] == "row":
             self._figure.text(self._left, self._bottom, f"\u25be {title}", fontsize=11, weight="bold", color=_INK)
@@ -172,7 +172,7 @@ def _name(legend: str, series: Series) -> str:
 
 
 def _in_words(value: float, unit: str) -> str:
-    """A value as Grafana would write it, roughly."""
+    """Format a value similarly to Grafana."""
     if not math.isfinite(value):
         return "-"
     match unit:

@@ -1,4 +1,4 @@
-"""Every expression that is shipped: those of the dashboards' panels, of the alerts, and of the recording rules."""
+"""All expressions of dashboard panels, alerts and recording rules."""
 
 import json
 import re
@@ -19,17 +19,17 @@ _LEGEND = re.compile(r"{{\s*(\w+)\s*}}")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 ANY = {"__rate_interval": "10s", "__range": "5m", "__interval": "1s", "topic": ".*", "tier": ".*", "reason": ".*"}
-"""What Grafana puts in place of its variables; the group is the caller's."""
+"""Values for Grafana's variables, except the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One expression, its variables filled in."""
+    """An expression with its variables replaced."""
 
     where: str
     text: str
     labels: frozenset[str] = frozenset()
-    """Of each series of its answer."""
+    """The labels that each series of the result must have."""
 
     instant: bool = False
 
@@ -44,11 +44,11 @@ class Panel:
 
 
 ON_SPARK = "stream"
-"""The dashboard that is for groups on Spark."""
+"""The dashboard for groups on Spark."""
 
 
 def panels(group: str, on_spark: str | None = None) -> list[Panel]:
-    """All panels with queries, for one consumer group and for another one on Spark."""
+    """Return all panels with queries, for a consumer group and for another one on Spark."""
     found = []
     for path in DASHBOARDS:
         values = ANY | {"group": group if on_spark is None or path.stem != ON_SPARK else on_spark}
@@ -73,14 +73,14 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def rules(kind: str) -> list[tuple[str, str]]:
-    """Name and expression of all ``alert`` or ``record`` rules."""
+    """Return name and expression of all ``alert`` or ``record`` rules."""
     documents = [yaml.safe_load(path.read_text()) for path in RULES]
     found = [rule for each in documents for group in each["groups"] for rule in group["rules"]]
     return [(rule[kind], rule["expr"]) for rule in found if kind in rule]
 
 
 def alerts() -> list[Expression]:
-    """What the alerts compare, without the comparison: there is an answer though nothing is wrong."""
+    """Return the alert expressions without their comparison, so that each has a result when no alert fires."""
     return [
         Expression(f"{name}: {number}", side.prettify(), grouped(side))
         for name, text in rules("alert")
@@ -89,7 +89,7 @@ def alerts() -> list[Expression]:
 
 
 def records() -> list[Expression]:
-    """What the recording rules record: their names are the query, so that the rules themselves have to run."""
+    """Return queries of the recorded series by name, which have results only if the rules run."""
     return [Expression(name, name, grouped(promql_parser.parse(text))) for name, text in rules("record")]
 
 
@@ -104,7 +104,7 @@ def _compared(expression: promql_parser.Expr) -> list[promql_parser.Expr]:
 
 
 def grouped(expression: promql_parser.Expr) -> frozenset[str]:
-    """The labels by which the outermost aggregations group."""
+    """Return the labels by which the outermost aggregations group."""
     match expression:
         case promql_parser.AggregateExpr():
             return frozenset(() if expression.modifier is None else expression.modifier.labels)
@@ -119,7 +119,7 @@ def grouped(expression: promql_parser.Expr) -> frozenset[str]:
 
 
 def used(text: str) -> tuple[set[str], set[str]]:
-    """The names of metrics and of labels in an expression."""
+    """Return the names of metrics and of labels in an expression."""
     metrics: set[str] = set()
     labels: set[str] = set()
 

@@ -1,6 +1,6 @@
-"""A group's life with everything that its monitoring should see: successes, retries, deaths, halts, departures.
+"""A group's run with everything its monitoring should show: successes, retries, dead letters, halts, restarts.
 
-Beside it lives a group that runs on Spark, which has a dashboard of its own.
+A second group runs on Spark concurrently, which has its own dashboard.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.scenarios.waiting import until
 HOUR_MS: Final = 3_600_000
 
 _SPARK_S: Final = 120.0
-"""A session takes fifteen seconds to start, and several times as long where others want the processors, too."""
+"""A session takes fifteen seconds to start, and several times as long on a busy machine."""
 
 PROVOKED: Final = {
     "RedeliveryDeadLetterNearRetention",
@@ -28,20 +28,20 @@ PROVOKED: Final = {
     "RedeliveryTargetDown",
     "RedeliveryWorkerHalted",
 }
-"""The alerts that fire in it."""
+"""The alerts that fire during the run."""
 
 
 class Ports:
-    """Where each process is scraped; at one of them nobody ever listens."""
+    """Scraped ports of the processes; no process listens on ``closed``."""
 
     def __init__(self) -> None:
-        self.worker, self.second, self.scheduler, self.stream, self.streams_scheduler, self.nobody = (
+        self.worker, self.second, self.scheduler, self.stream, self.streams_scheduler, self.closed = (
             free_port() for _ in range(6)
         )
 
     def all(self) -> list[int]:
-        """Of all."""
-        return [self.worker, self.second, self.scheduler, self.stream, self.streams_scheduler, self.nobody]
+        """Return all ports."""
+        return [self.worker, self.second, self.scheduler, self.stream, self.streams_scheduler, self.closed]
 
 
 POLICY: Final = {
@@ -53,16 +53,16 @@ POLICY: Final = {
     },
     "deadLetterStrategy": {"expiration": HOUR_MS},
 }
-"""Redeliveries after half a second and after four, which are long enough to be seen waiting."""
+"""Redeliveries after half a second and after four seconds, long enough to be scraped while they wait."""
 
 
 def prepare(group: Group) -> None:
-    """Topics and policy."""
+    """Write the configuration and create the topics."""
     group.prepare(handler={"slots": 4}, policyEntry=POLICY)
 
 
 def begin_stream(group: Group, ports: Ports) -> None:
-    """Start a group on Spark, with as much to do as it may take at once. It needs a while to begin."""
+    """Start a group on Spark with one full micro-batch of records. It starts slowly."""
     group.prepare(
         handler={"callable": "tests.pipeline.handlers:scripted"},
         policyEntry=POLICY,
@@ -75,26 +75,26 @@ def begin_stream(group: Group, ports: Ports) -> None:
 
 
 def go_on_stream(group: Group, ports: Ports, prometheus: Prometheus) -> None:
-    """Every outcome, after Prometheus has seen it for the first time; until nothing is left and that has been seen."""
+    """Produce every outcome after the first scrape, and wait until nothing is pending and that has been scraped."""
     seen = f'redelivery_query_progress_timestamp_seconds{{instance="127.0.0.1:{ports.stream}"}}'
     until(lambda: prometheus.ask(seen, prometheus.now()), "the query is scraped", within_s=_SPARK_S)
     group.send([["ok"]] * 30 + [["raise", "raise", "ok"]] * 60 + [["raise"]] * 10 + [["reject"]] * 5, first=1000)
     group.settle(_SPARK_S)
     lag = f'sum(redelivery_lag{{instance="127.0.0.1:{ports.stream}"}}) == 0'
-    until(lambda: prometheus.ask(lag, prometheus.now()), "its lag is seen to be gone")
+    until(lambda: prometheus.ask(lag, prometheus.now()), "its lag of 0 is scraped")
 
 
 def live(group: Group, ports: Ports, prometheus: Prometheus) -> float:
-    """Live it.
+    """Run the group.
 
     Returns:
-        a time, in epoch seconds, at which everybody was there.
+        a time in epoch seconds at which all processes ran.
     """
 
     def start(port: int, role: str) -> Process:
         group.configure(metrics={"port": port, "host": "127.0.0.1"})
         process = group.scheduler(None) if role == "scheduler" else group.worker(None)
-        # What happens before the first scrape is no increase to Prometheus.
+        # Prometheus counts an increase only from the first scrape on.
         seen = f'redelivery_assigned_partitions{{instance="127.0.0.1:{port}"}}'
         until(lambda: prometheus.ask(seen, prometheus.now()), f"the {role} is scraped")
         return process
@@ -109,20 +109,20 @@ def live(group: Group, ports: Ports, prometheus: Prometheus) -> float:
     _halt(group, ports)
     group.cluster.alter(group.dead_letters, retention_ms="20000")
     until(fired("RedeliveryDeadLetterNearRetention"), "the oldest dead letter is about to be deleted")
-    until(fired("RedeliveryLagGrowing"), "what is slow is seen to wait")
+    until(fired("RedeliveryLagGrowing"), "the pending slow records are scraped")
     everybody_s = prometheus.now()
     group.cluster.alter(group.dead_letters, retention_ms=str(HOUR_MS), max_message_bytes="1052684")
     for worker in workers:
         worker.stop()
-    until(fired("RedeliveryPartitionUnowned"), "nobody has the source")
+    until(fired("RedeliveryPartitionUnowned"), "no worker has the source")
     start(ports.worker, "worker")
     scheduler.stop()
-    until(fired("RedeliverySchedulerMissing"), "nobody releases what waits")
+    until(fired("RedeliverySchedulerMissing"), "no scheduler releases the waiting records")
     return everybody_s
 
 
 def _work(group: Group) -> None:
-    """Every outcome there is, most of it after retries."""
+    """Produce every outcome, most of them after retries."""
     group.send([["ok"]] * 30 + [["raise", "raise", "ok"]] * 300 + [["raise"]] * 40 + [["reject"]] * 10)
     group.cluster.produce(group.source, [Sent(b"\xff no JSON")] * 3)
     group.send([["ok"]] * 5, first=1000, headers=[("JMSExpiration", b"1")])
@@ -130,7 +130,7 @@ def _work(group: Group) -> None:
 
 
 def _halt(group: Group, ports: Ports) -> None:
-    """The broker refuses a dead letter: its partition is not read on. The other one is busy with what is slow."""
+    """The broker refuses a dead letter, so its partition halts. The other partition has slow records."""
     group.cluster.alter(group.dead_letters, max_message_bytes="80")
     group.cluster.produce(group.source, [script(2000, ["reject"], partition=0)])
     metric = "redelivery_halted_partitions"

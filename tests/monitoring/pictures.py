@@ -1,7 +1,7 @@
-"""Renews the pictures of the documentation: ``python -m tests.monitoring.pictures [FOLDER]``.
+"""Draws the pictures of the documentation: ``python -m tests.monitoring.pictures [FOLDER]``.
 
-A group lives its life on an embedded Kafka, a real Prometheus watches, and each dashboard's grid is drawn with the
-answers to its own queries. The group is called ``billing``.
+A group named ``billing`` runs on an embedded Kafka, a real Prometheus scrapes it, and each dashboard's grid is drawn
+with the results of its queries.
 """
 
 import json
@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.monitoring import life
 from tests.monitoring.drawing import Answers, draw
 from tests.monitoring.expressions import DASHBOARDS, ROOT, Panel, panels
@@ -16,7 +17,6 @@ from tests.monitoring.expressions import ON_SPARK as ON_SPARK_DASHBOARD
 from tests.monitoring.prometheus import Prometheus, running
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
-from transport.embedded import EmbeddedKafka
 
 NAME = "billing"
 ON_SPARK = "ledger"
@@ -24,15 +24,15 @@ _NOTE = "drawn from the dashboard's JSON and a real Prometheus; Grafana's own re
 
 
 def main(folder: Path) -> None:
-    """Live, ask, draw."""
-    with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as place:
+    """Run the groups, query Prometheus, and draw."""
+    with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as temporary:
         cluster = Cluster(kafka.bootstrap_servers)
         for name in (NAME, ON_SPARK, "prometheus"):
-            (Path(place) / name).mkdir()
-        group, on_spark = (Group(cluster, name, Path(place) / name) for name in (NAME, ON_SPARK))
+            (Path(temporary) / name).mkdir()
+        group, on_spark = (Group(cluster, name, Path(temporary) / name) for name in (NAME, ON_SPARK))
         ports = life.Ports()
         try:
-            with running(Path(place) / "prometheus", ports.all()) as prometheus:
+            with running(Path(temporary) / "prometheus", ports.all()) as prometheus:
                 life.prepare(group)
                 start_s = prometheus.now()
                 life.begin_stream(on_spark, ports)

@@ -1,4 +1,4 @@
-"""A real Prometheus on a free port, that scrapes and evaluates every second."""
+"""A real Prometheus on a free port that scrapes and evaluates every second."""
 
 import json
 import re
@@ -15,17 +15,17 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
+from kafka_redelivery.transport.broker.guard import GuardedProcess
 from tests.monitoring.expressions import ROOT, RULES, Expression
 from tests.scenarios.scraping import free_port
 from tests.scenarios.waiting import until
-from transport.guard import Guarded
 
 _JOB = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text())["scrape_configs"][0]["job_name"]
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series of an answer."""
+    """A series of a result."""
 
     labels: Mapping[str, str]
     points: Sequence[tuple[float, float]]
@@ -33,13 +33,13 @@ class Series:
 
 
 class Prometheus:
-    """Asked over its API."""
+    """A running Prometheus, queried over its API."""
 
     def __init__(self, port: int) -> None:
         self._port = port
 
     def ready(self) -> bool:
-        """Whether it answers yet."""
+        """Return whether it responds."""
         try:
             with urlopen(f"http://127.0.0.1:{self._port}/-/ready", timeout=2) as answer:
                 return bool(answer.status == 200)
@@ -47,32 +47,32 @@ class Prometheus:
             return False
 
     def ask(self, text: str, at: float) -> list[Series]:
-        """The answer at one time (epoch seconds)."""
+        """Return the result at one time (epoch seconds)."""
         found = self._get("query", query=text, time=f"{at:.3f}")
         return [Series(each["metric"], [_point(each["value"])]) for each in found]
 
     def ask_range(self, text: str, start: float, end: float) -> list[Series]:
-        """The answers from second to second."""
+        """Return the results for each second of a range."""
         found = self._get("query_range", query=text, start=f"{start:.3f}", end=f"{end:.3f}", step="1")
         return [Series(each["metric"], [_point(value) for value in each["values"]]) for each in found]
 
     def answer(self, expression: Expression, start: float, end: float, at: float) -> list[Series]:
-        """What a dashboard would show: over the range, or for a table at one time."""
+        """Return the data of a panel: a range, or a single time for a table."""
         return self.ask(expression.text, at) if expression.instant else self.ask_range(expression.text, start, end)
 
     def fired(self) -> set[str]:
-        """The alerts that have fired until now."""
+        """Return the alerts that have fired so far."""
         found = self.ask('max_over_time(ALERTS{alertstate="firing"}[10m])', self.now())
         return {series.labels["alertname"] for series in found}
 
     def rules(self) -> list[Any]:
-        """The groups of rules it has loaded, as its API tells them."""
+        """Return the loaded rule groups."""
         with urlopen(f"http://127.0.0.1:{self._port}/api/v1/rules", timeout=20) as page:
             groups: list[Any] = json.load(page)["data"]["groups"]
             return groups
 
     def now(self) -> float:
-        """The time by its clock."""
+        """Return the time of its clock."""
         return float(self._get("query", query="time()")[0])
 
     def _get(self, what: str, **parameters: str) -> list[Any]:
@@ -90,9 +90,9 @@ def _point(value: Sequence[Any]) -> tuple[float, float]:
 
 @contextmanager
 def running(folder: Path, ports: Sequence[int]) -> Iterator[Prometheus]:
-    """Prometheus with our rules, scraping these ports of this machine.
+    """Run Prometheus with our rules, scraping these ports of this machine.
 
-    Alerts fire at once: how long they wait is what promtool tests.
+    Alerts fire immediately; promtool tests how long they wait.
     """
     binary = shutil.which("prometheus")
     if binary is None:
@@ -117,7 +117,7 @@ def running(folder: Path, ports: Sequence[int]) -> Iterator[Prometheus]:
         "--log.level=warn",
     ]
     with (folder / "prometheus.log").open("wb") as log:
-        child = Guarded(command, grace_seconds=5, stdout=log, stderr=log)
+        child = GuardedProcess(command, grace_seconds=5, stdout=log, stderr=log)
     try:
         found = Prometheus(port)
         until(found.ready, "Prometheus is ready")

@@ -1,4 +1,4 @@
-"""What dashboards and rules ask for is in the catalogue: every metric, and every label that it has."""
+"""Dashboards and rules use only metrics and labels of the catalogue."""
 
 import json
 import re
@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from grafana.__main__ import outdated
+from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, Kind
 from tests.monitoring.expressions import DASHBOARDS, ROOT, panels, rules, used
-from topology.metric_catalogue import CATALOGUE, COMMON, Kind
 
 OTHERS = {
     "up": {"job", "instance"},
@@ -20,7 +20,7 @@ OTHERS = {
 
 
 def known() -> dict[str, set[str]]:
-    """Every series that Prometheus can have of ours -> its labels."""
+    """Return the labels of every series of this project in Prometheus."""
     found = {name: {*labels} for name, labels in OTHERS.items()}
     for metric in CATALOGUE:
         labels = {*COMMON, *metric.labels, "job", "instance"}
@@ -36,7 +36,7 @@ def known() -> dict[str, set[str]]:
 
 
 def asked() -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Where an expression stands, what it is, and which labels its legend names."""
+    """Return location, text and legend labels of each expression."""
     for panel in panels("billing"):
         for each in panel.expressions:
             yield each.where, each.text, each.labels
@@ -47,7 +47,7 @@ def asked() -> Iterator[tuple[str, str, frozenset[str]]]:
 
 @pytest.mark.parametrize(("text", "legend"), [each[1:] for each in asked()], ids=[each[0] for each in asked()])
 def test_its_metrics_and_labels_exist(text: str, legend: frozenset[str]) -> None:
-    """A label that no metric has would match everything, or group nothing, in silence."""
+    """A selector or grouping by a label that no metric has would silently match everything or group nothing."""
     metrics, labels = used(text)
     assert metrics
     assert metrics <= known().keys()
@@ -55,12 +55,12 @@ def test_its_metrics_and_labels_exist(text: str, legend: frozenset[str]) -> None
 
 
 def test_a_dashboard_is_what_its_code_makes() -> None:
-    """Nobody edits the JSON."""
+    """The JSON equals the code's output."""
     assert outdated() == []
 
 
 def test_every_metric_of_the_catalogue_is_seen_somewhere() -> None:
-    """A metric that nobody looks at is not worth its series."""
+    """A panel or a rule uses every metric of the catalogue."""
     seen = set().union(*(used(text)[0] for _, text, _ in asked()))
     plain = {re.sub(r"_(total|bucket|count|sum)$", "", name) for name in seen}
     assert {metric.name for metric in CATALOGUE} <= plain
@@ -68,7 +68,7 @@ def test_every_metric_of_the_catalogue_is_seen_somewhere() -> None:
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_every_panel_says_what_to_do(path: Path) -> None:
-    """A description, a unit where there is a number, and links only to pages that are there."""
+    """Panels have a description, a unit for numbers, and links to existing pages only."""
     alerts = {name for name, _ in rules("alert")}
     document = json.loads(path.read_text())
     shown = [panel for panel in document["panels"] if panel["type"] != "row"]
@@ -83,7 +83,7 @@ def test_every_panel_says_what_to_do(path: Path) -> None:
 
 
 def test_variables_of_queries_are_variables_of_their_dashboard() -> None:
-    """An unknown one would be sent to Prometheus as it is written."""
+    """Grafana would send an unknown variable to Prometheus unchanged."""
     for path in DASHBOARDS:
         document = json.loads(path.read_text())
         names = {variable["name"] for variable in document["templating"]["list"]}
@@ -94,7 +94,7 @@ def test_variables_of_queries_are_variables_of_their_dashboard() -> None:
 
 
 def test_provisioning_files_are_yaml_of_the_version_that_grafana_reads() -> None:
-    """One with a datasource, one with a provider of dashboards."""
+    """One file has a data source, one a dashboard provider."""
     found = {path.parent.name: yaml.safe_load(path.read_text()) for path in ROOT.glob("grafana/provisioning/*/*.yaml")}
     assert {name: document["apiVersion"] for name, document in found.items()} == {"dashboards": 1, "datasources": 1}
     assert found["datasources"]["datasources"][0]["type"] == "prometheus"

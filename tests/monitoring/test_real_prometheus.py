@@ -1,23 +1,23 @@
-"""Every panel, alert and recording rule has an answer from a real Prometheus that scraped a real run."""
+"""Every panel, alert and recording rule has a result in a real Prometheus that scraped a real run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.monitoring import life
 from tests.monitoring.expressions import Expression, alerts, panels, records
 from tests.monitoring.prometheus import Prometheus, running
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
-from transport.embedded import EmbeddedKafka
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(420), pytest.mark.xdist_group("monitoring")]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What has been lived, and who has seen it."""
+    """A finished run and the Prometheus that scraped it."""
 
     group: str
     on_spark: str
@@ -27,7 +27,7 @@ class Run:
     everybody_s: float
 
     def complaint(self, expression: Expression) -> str | None:
-        """What is wrong with the answer, if anything."""
+        """Return the error of a result, if there is one."""
         series = self.prometheus.answer(expression, self.start_s, self.end_s, self.everybody_s)
         if not any(each.points for each in series):
             return f"{expression.where}: no data: {expression.text}"
@@ -35,13 +35,13 @@ class Run:
         return f"{expression.where}: no label {lacking}: {expression.text}" if lacking else None
 
     def complaints(self, expressions: list[Expression]) -> list[str]:
-        """Of several."""
+        """Return the errors of several expressions."""
         return [found for each in expressions if (found := self.complaint(each)) is not None]
 
 
 @pytest.fixture(scope="module")
 def run(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """One life of one group beside another, for all tests of this file."""
+    """Run both groups once, for all tests of this file."""
     folder = tmp_path_factory.mktemp("monitoring")
     cluster, name = Cluster(kafka.bootstrap_servers), f"m{folder.stat().st_ino}"
     group, on_spark = Group(cluster, name, folder), Group(cluster, f"{name}s", tmp_path_factory.mktemp("spark"))
@@ -61,26 +61,26 @@ def run(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def test_every_panel_shows_something(run: Run) -> None:
-    """With the variables of its dashboard filled in; each series bears the labels of its legend."""
+    """With the dashboard's variables replaced; each series has the labels of its legend."""
     asked = [each for panel in panels(run.group, run.on_spark) for each in panel.expressions]
     assert len(asked) > 50
     assert run.complaints(asked) == []
 
 
 def test_every_alert_compares_something(run: Run) -> None:
-    """Without its comparison it has an answer, so a silent alert is one with nothing to tell."""
+    """Without its comparison each alert has a result, so one that does not fire is not broken."""
     asked = alerts()
     assert len(asked) > 15
     assert run.complaints(asked) == []
 
 
 def test_every_recording_rule_records_something(run: Run) -> None:
-    """Under its name, with its labels."""
+    """Each recorded series exists with its labels."""
     assert run.complaints(records()) == []
 
 
 def test_alerts_fire_when_it_happens(run: Run) -> None:
-    """All that this life provokes, and none of those that tell of what did not happen."""
+    """The provoked alerts fire; those on early redeliveries, clocks, fencing and restarts do not."""
     fired = run.prometheus.fired()
     assert fired >= life.PROVOKED
     assert not {"RedeliveryEarly", "RedeliveryClockFaults", "RedeliveryFenced", "RedeliveryRestarting"} & fired
@@ -96,11 +96,11 @@ def test_alerts_fire_when_it_happens(run: Run) -> None:
     ids=["metric", "label", "ending"],
 )
 def test_a_wrong_name_is_noticed(run: Run, text: str) -> None:
-    """The test itself: a query that asks for what is not there has no answer."""
+    """The check itself: a query for a metric that does not exist has no result."""
     assert run.complaint(Expression("wrong", text.format(group=run.group))) is not None
 
 
 def test_a_wrong_label_of_a_legend_is_noticed(run: Run) -> None:
-    """The series are there, but bear no such label."""
+    """The series exist but do not have the label."""
     text = f'sum by (tropic) (redelivery_deliveries_total{{group="{run.group}"}})'
     assert run.complaint(Expression("wrong", text, frozenset({"tropic"}))) is not None

@@ -1,4 +1,4 @@
-"""The recorded cases that end differently here on purpose: the table in docs/migration.md."""
+"""The recorded cases whose outcome differs from ActiveMQ's by design: the table in docs/migration.md."""
 
 import re
 from functools import cache
@@ -10,5 +10,5 @@ _ROW = re.compile(r"^\| `([a-z0-9-]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 
 @cache
 def differences() -> dict[str, str]:
-    """The cases, with the reason why Kafka cannot do the same or why we do not want to."""
+    """Return by case the reason why Kafka cannot do the same, or why this project chose otherwise."""
     return {case: reason.strip() for case, _, reason in _ROW.findall(_PAGE.read_text(encoding="utf-8"))}

@@ -1,19 +1,19 @@
-"""Imports a recorded source and explains its destinations, as the two commands do."""
+"""Imports a recorded source and explains its destinations, as `redelivery import` and `redelivery explain` do."""
 
 from typing import Any
 
+from kafka_redelivery.topology.config.loading import load_policies
+from kafka_redelivery.topology.explanation import explain
+from kafka_redelivery.topology.migration.broker_file import read_broker_configuration
+from kafka_redelivery.topology.migration.connection_uri import is_connection_uri, read_connection_uri
+from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
+from kafka_redelivery.topology.migration.result import Imported
+from kafka_redelivery.topology.migration.yaml_file import to_yaml
 from tests.parity.recordings import DATA
-from topology.configuration import load_policies
-from topology.explanation import explain
-from topology.migration.connection_uri import is_connection_uri, read_connection_uri
-from topology.migration.reading import read_broker_configuration
-from topology.migration.result import Imported
-from topology.migration.values import Values
-from topology.migration.writing import written
 
 
 class Migrated:
-    """One source after its import."""
+    """The result of importing one source."""
 
     def __init__(
         self, source: str | bytes, name: str = "activemq.xml", properties: dict[str, str] | None = None
@@ -22,20 +22,20 @@ class Migrated:
             self.imported: Imported = read_connection_uri(source)
         else:
             content = source.encode() if isinstance(source, str) else source
-            self.imported = read_broker_configuration(content, name, Values(properties or {}))
-        self.text = written(self.imported)
+            self.imported = read_broker_configuration(content, name, PlaceholderValues(properties or {}))
+        self.text = to_yaml(self.imported)
         self.settings, self._sources_known = load_policies(self.text)
 
     def explain(self, destination: str) -> dict[str, Any]:
-        """One destination."""
+        """Explain one destination."""
         return explain(self.settings, destination, sources_known=self._sources_known)
 
     @property
     def notes(self) -> str:
-        """All notes as one text."""
+        """All notes of the import as one text."""
         return "\n".join(str(note) for note in self.imported.notes)
 
 
 def migrated(folder: str, file: str, properties: dict[str, str] | None = None) -> Migrated:
-    """A recorded file after its import."""
+    """Import a recorded file."""
     return Migrated((DATA / "config_import" / folder / file).read_bytes(), file, properties)

@@ -1,4 +1,4 @@
-"""The recorded answers of the real brokers, as the tests read them (see data/README.md)."""
+"""The recorded answers of the real brokers (see data/README.md)."""
 
 import json
 from functools import cache
@@ -10,20 +10,20 @@ import pytest
 DATA = Path(__file__).parent / "data"
 
 Case = dict[str, Any]
-"""One recorded case as it stands in the file."""
+"""A recorded case as in the file."""
 
 
 @cache
 def recording(name: str) -> dict[str, Any]:
-    """A file of recordings: its sections by name."""
+    """Return a file of recordings: its sections by name."""
     return dict(json.loads((DATA / name).read_text(encoding="utf-8")))
 
 
 def cases(name: str, section: str) -> list[Case]:
-    """All cases of a section."""
+    """Return all cases of a section."""
     return list(recording(name)[section])
 
 
 def each(name: str, section: str) -> pytest.MarkDecorator:
-    """Runs a test once for each case of a section."""
+    """Run a test once for each case of a section."""
     return pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in cases(name, section)])

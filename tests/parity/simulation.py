@@ -1,16 +1,16 @@
-"""A consumer and its messages without any broker: what a worker does with one policy entry.
+"""Simulates the deliveries of one message without a broker: what a worker does under one policy entry.
 
-Every decision is :func:`topology.decision.decide`; what a trigger leads to is :func:`topology.acknowledgement.effect`.
+:func:`decide` makes each decision and :func:`effect` gives the effect of each trigger.
 """
 
 from dataclasses import dataclass, field
 from itertools import count, repeat
 
-from topology.acknowledgement import AcknowledgementMode, Dialect, Effect, Trigger, effect
-from topology.decision import DeadLetter, Discard, Failure, FailureKind, Reason, Retry, decide
-from topology.headers import HeaderList, dead_letter_headers
-from topology.lineage import Lineage
-from topology.policy import PolicyEntry
+from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode, Dialect, Effect, Trigger, effect
+from kafka_redelivery.topology.policy.decision import DeadLetter, Discard, Failure, FailureKind, Reason, Retry, decide
+from kafka_redelivery.topology.policy.entry import PolicyEntry
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.headers import HeaderList, dead_letter_headers
 
 SENT = 1_700_000_000_000
 
@@ -24,19 +24,19 @@ _TRIGGERS = {
     "connection": Trigger.CLOSED,
     "receive": Trigger.RECEIVED,
 }
-LOOKED_AFTER_MS = 5000
-"""How long the recording waited for a message to expire."""
+EXPIRY_CHECKED_AFTER_MS = 5000
+"""Milliseconds after sending at which the recording looked whether a message had expired."""
 
-UNREAD = ("no-consumer", "expired-receive", "expired-offline-receive")
-"""Modes in which a message expires before anybody asks for it."""
+MODES_WITHOUT_CONSUMER = ("no-consumer", "expired-receive", "expired-offline-receive")
+"""Modes in which a message expires before a consumer receives it."""
 
 
 @dataclass(slots=True)
-class Story:
-    """What became of one message."""
+class MessageOutcome:
+    """The outcome of one message."""
 
     delays: list[int] = field(default_factory=list)
-    """Before each redelivery."""
+    """The delay before each redelivery, in milliseconds."""
 
     dead_letter: DeadLetter | None = None
     headers: HeaderList = field(default_factory=list)
@@ -46,68 +46,68 @@ class Story:
 
 
 def effect_of(mode: str, dialect: Dialect) -> Effect:
-    """What a recorded mode leads to."""
+    """Return the effect of a recorded mode."""
     words = mode.split("-")
     return effect(_MODES[words[0]], _TRIGGERS[words[-1]], dialect)
 
 
-def tell(
+def simulate(
     entry: PolicyEntry, mode: str, dialect: Dialect, *, ttl_ms: int = 0, persistent: bool = True, stop_after: int = 12
-) -> Story:
-    """Follow one message that always fails.
+) -> MessageOutcome:
+    """Simulate one message whose every delivery fails.
 
     Args:
-        entry: of its destination.
-        mode: as recorded, how it fails.
-        dialect: whose rules the mode follows.
-        ttl_ms: how long it lives; 0 = for ever.
-        persistent: whether it may not be lost.
-        stop_after: deliveries after which nobody looks any more.
+        entry: the policy entry of its destination.
+        mode: the recorded mode: acknowledgement mode and trigger.
+        dialect: the dialect whose rules the mode follows.
+        ttl_ms: time to live in milliseconds; 0 = no expiration.
+        persistent: whether its delivery mode is persistent.
+        stop_after: number of deliveries after which the recording stopped.
     """
-    story = Story()
+    outcome = MessageOutcome()
     expiration = entry.expiration_ms(SENT + ttl_ms if ttl_ms else 0, SENT)
     lineage = Lineage("orders", 0, 1, SENT, 0, expiration, persistent)
-    if mode in UNREAD:
-        if expiration and expiration <= SENT + LOOKED_AFTER_MS:
-            _end(story, entry, lineage, FailureKind.EXPIRED, expiration)
-        return story
-    leads_to = effect_of(mode, dialect)
+    if mode in MODES_WITHOUT_CONSUMER:
+        if expiration and expiration <= SENT + EXPIRY_CHECKED_AFTER_MS:
+            _end(outcome, entry, lineage, FailureKind.EXPIRED, expiration)
+        return outcome
+    effect_of_mode = effect_of(mode, dialect)
     now = SENT
     for deliveries in count(1):
         if deliveries > stop_after:
-            story.stopped = True
-            return story
+            outcome.stopped = True
+            return outcome
         if expiration and now > expiration:
-            _end(story, entry, lineage, FailureKind.EXPIRED, now)
-            return story
-        story.delivered = deliveries
+            _end(outcome, entry, lineage, FailureKind.EXPIRED, now)
+            return outcome
+        outcome.delivered = deliveries
         lineage = lineage.delivered(deliveries)
-        if not leads_to.redelivered:
-            return story
+        if not effect_of_mode.redelivered:
+            return outcome
         decision = decide(Failure(FailureKind.RAISED), lineage, entry, now, repeat(0.0))
-        if leads_to.limited and not isinstance(decision, Retry):
-            _end(story, entry, lineage, FailureKind.RAISED, now)
-            return story
-        delay = decision.delay_ms if leads_to.delayed and isinstance(decision, Retry) else 0
-        story.delays.append(delay)
+        if effect_of_mode.limited and not isinstance(decision, Retry):
+            _end(outcome, entry, lineage, FailureKind.RAISED, now)
+            return outcome
+        delay = decision.delay_ms if effect_of_mode.delayed and isinstance(decision, Retry) else 0
+        outcome.delays.append(delay)
         now += delay
     raise AssertionError
 
 
-def _end(story: Story, entry: PolicyEntry, lineage: Lineage, kind: FailureKind, now: int) -> None:
+def _end(outcome: MessageOutcome, entry: PolicyEntry, lineage: Lineage, kind: FailureKind, now: int) -> None:
     decision = decide(Failure(kind, "Recorded", "as recorded"), lineage, entry, now, repeat(0.0))
     if isinstance(decision, DeadLetter):
-        story.dead_letter = decision
-        story.headers = dead_letter_headers(lineage, "group", [("colour", b"blue")], decision, now)
+        outcome.dead_letter = decision
+        outcome.headers = dead_letter_headers(lineage, "group", [("colour", b"blue")], decision, now)
     elif isinstance(decision, Discard):
-        story.discarded = decision
+        outcome.discarded = decision
 
 
-def topic_of(entry: PolicyEntry, story: Story, topic: str) -> str | None:
-    """Where the dead letter of a story went."""
-    if story.dead_letter is None:
+def topic_of(entry: PolicyEntry, outcome: MessageOutcome, topic: str) -> str | None:
+    """Return the topic of an outcome's dead letter, or ``None`` without one."""
+    if outcome.dead_letter is None:
         return None
     strategy = entry.dead_letter_strategy
-    expired = story.dead_letter.reason is Reason.EXPIRED and strategy.expiry_topic is not None
+    expired = outcome.dead_letter.reason is Reason.EXPIRED and strategy.expiry_topic is not None
     template = strategy.expiry_topic if expired and strategy.expiry_topic is not None else strategy.topic
     return template.replace("{topic}", topic).replace("{group}", "group")

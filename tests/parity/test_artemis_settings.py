@@ -1,22 +1,20 @@
-"""Address settings apply, are merged and delay redeliveries as in the real Artemis."""
+"""Address settings apply, merge and delay redeliveries as in the real Artemis."""
 
 import pytest
 
+from kafka_redelivery.topology.artemis.address_settings import SETTING_NAMES, AddressSettings, merged
+from kafka_redelivery.topology.artemis.match import DEFAULT_WILDCARDS, Wildcards
+from kafka_redelivery.topology.artemis.ranking import compare
+from kafka_redelivery.topology.artemis.repository import SettingsRepository
+from kafka_redelivery.topology.errors import MatchError
 from tests.parity.recordings import Case, each, recording
-from topology.artemis.address_settings import SETTING_NAMES, AddressSettings, merged
-from topology.artemis.delays import calculated_delay
-from topology.artemis.match import DEFAULT_WILDCARDS, Wildcards
-from topology.artemis.ranking import compare
-from topology.artemis.repository import SettingsRepository
-from topology.errors import MatchError
-from topology.redelivery import delay_range
 
 WILDCARDS = "artemis_wildcards.json"
 DELAYS = "artemis_delays.json"
 
 
 def wildcards(case: Case) -> Wildcards:
-    """The characters of a case."""
+    """Return the wildcard characters of a case."""
     given = case.get("wildcard_config")
     if given is None:
         return DEFAULT_WILDCARDS
@@ -24,13 +22,13 @@ def wildcards(case: Case) -> Wildcards:
 
 
 def by_name(settings: AddressSettings) -> Case:
-    """Settings by the names of ``broker.xml``."""
+    """Return the settings by their names in ``broker.xml``."""
     return {name: getattr(settings, field) for name, field in SETTING_NAMES.items()}
 
 
 @each(WILDCARDS, "pattern_match")
-def test_a_match_means_the_same_addresses(case: Case) -> None:
-    """A setting applies to what it applied to, or is refused as it was."""
+def test_a_match_applies_to_the_same_addresses(case: Case) -> None:
+    """A match applies to the recorded addresses, or is refused as in the recording."""
     repository = SettingsRepository(wildcards(case))
     if "error" in case:
         with pytest.raises(MatchError):
@@ -42,14 +40,14 @@ def test_a_match_means_the_same_addresses(case: Case) -> None:
 
 @each(WILDCARDS, "wildcard_order")
 def test_two_matches_are_ranked_alike(case: Case) -> None:
-    """The comparison gives the recorded sign in both directions."""
+    """The comparison has the recorded sign in both directions."""
     assert compare(case["a"], case["b"]) == case["sign"]
     assert compare(case["b"], case["a"]) == case["sign_swapped"]
 
 
 @each(WILDCARDS, "merge")
 def test_settings_are_merged_field_by_field(case: Case) -> None:
-    """Matches apply in the recorded order and give the recorded settings."""
+    """Matches apply in the recorded order and result in the recorded settings."""
     repository = SettingsRepository(wildcards(case), case.get("literal_match_markers"))
     refused = []
     for entry in case["entries"]:
@@ -68,27 +66,27 @@ def test_settings_are_merged_field_by_field(case: Case) -> None:
 
 @each(DELAYS, "cases")
 def test_the_delays(case: Case) -> None:
-    """Each delay is the recorded one, millisecond for millisecond, and what is not scheduled is known."""
+    """Each delay equals the recorded one to the millisecond; unscheduled redeliveries are the recorded ones."""
     settings = merged([case["settings"]])
     assert {name: by_name(settings)[name] for name in case["effective"]} == case["effective"]
     assert settings.scheduled is case["scheduled"]
-    assert [calculated_delay(settings, attempt) for attempt in range(1, 13)] == case["delays_ms"]
+    assert [settings.calculated_delay_ms(attempt) for attempt in range(1, 13)] == case["delays_ms"]
 
 
 @each(DELAYS, "delivery_count_edges")
 def test_unusual_delivery_counts(case: Case) -> None:
-    """Counts below 1 and beyond all measure give the recorded delay."""
-    assert calculated_delay(merged([case["settings"]]), case["delivery_count"]) == case["delay_ms"]
+    """Delivery counts below 1 and very large ones have the recorded delay."""
+    assert merged([case["settings"]]).calculated_delay_ms(case["delivery_count"]) == case["delay_ms"]
 
 
 @each(DELAYS, "collision_avoidance")
 def test_the_random_part(case: Case) -> None:
-    """What was seen lies within our bounds, which are no more than a hundredth wider; the cap comes last."""
+    """The recorded delays lie within our bounds, which are at most 1 % wider; the maximum applies last."""
     settings = merged([case["settings"]])
     attempt = case["delivery_count"]
     assert settings.max_redelivery_delay == case["effective_max_ms"]
-    assert calculated_delay(settings, attempt) == case["delay_without_avoidance_ms"]
-    least, most = delay_range(settings, attempt)
+    assert settings.calculated_delay_ms(attempt) == case["delay_without_avoidance_ms"]
+    least, most = settings.delay_range_ms(attempt)
     slack = 1 + (case["max_ms"] - case["min_ms"]) / 100
     assert case["min_ms"] - slack <= least <= case["min_ms"]
     assert case["max_ms"] <= most <= case["max_ms"] + slack

@@ -1,12 +1,12 @@
-"""A duplicate is told from a new message as the strategies of the real ActiveMQ Classic tell it."""
+"""The audits recognise duplicates as the strategies of the real ActiveMQ Classic do."""
 
+from kafka_redelivery.topology.classic.audit import StrategyAudit
+from kafka_redelivery.topology.classic.strategies import IndividualStrategy, SharedStrategy
 from tests.parity.recordings import Case, each
-from topology.classic.audit import StrategyAudit
-from topology.classic.strategies import IndividualStrategy, SharedStrategy
 
 
 def called(case: Case) -> list[bool | str]:
-    """What our strategy and its audit answer to the recorded calls."""
+    """Return what our strategy and its audit answer to the recorded calls."""
     settings = case["settings"]
     kind = SharedStrategy if case["kind"] == "shared" else IndividualStrategy
     strategy = kind(
@@ -30,5 +30,5 @@ def called(case: Case) -> list[bool | str]:
 
 @each("classic_dlq_strategies.json", "strategy_calls")
 def test_the_calls_of_one_strategy(case: Case) -> None:
-    """Each call is answered as it was."""
+    """Each call has the recorded answer."""
     assert called(case) == case["results"]

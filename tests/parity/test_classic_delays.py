@@ -1,4 +1,4 @@
-"""Every delay that the real ActiveMQ Classic gave is the delay that we give (see data/README.md)."""
+"""Every delay equals the one that the real ActiveMQ Classic computed (see data/README.md)."""
 
 import json
 import math
@@ -12,31 +12,30 @@ from typing import Any
 
 import pytest
 
-from topology.backoff import delays
-from topology.policy import RedeliveryPolicy
-from topology.policy_settings import RedeliveryPolicySection
+from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
+from kafka_redelivery.topology.config.policy_section import RedeliveryPolicySection
 
 Case = dict[str, Any]
-"""One recorded case as it stands in the file."""
+"""A recorded case as in the file."""
 
 RECORDINGS: dict[str, tuple[str, dict[str, str]]] = {
     "5.18.6": ("classic_delays.json", {}),
     "5.8.0": ("classic_delays_5_8.json", {"algorithm": "activemq-5.8"}),
 }
-"""Version of the broker -> what it answered, and what a user writes to get its algorithm."""
+"""By version of the broker: the file with its answers, and the setting that selects its algorithm."""
 
 LOWEST, HIGHEST = -0.999999, 0.999999
 """The extreme draws. Classic draws a sign and a share below 1, so it never quite reaches -1 or 1."""
 
 STANDARD_ERRORS = 4.0
-"""How far two samples of the same thing may lie apart. Draws are seeded: the outcome is always the same."""
+"""Allowed difference of two samples of one distribution. Draws are seeded, so each run has the same result."""
 
 NOT_OURS = {"preDispatchCheck"}
-"""Properties that say nothing about delays."""
+"""Properties without influence on delays."""
 
 
 def recorded(section: str) -> pytest.MarkDecorator:
-    """Runs a test once for each recorded case, with its policy as a user writes it into the configuration."""
+    """Run a test once for each recorded case, with the policy read from configuration properties."""
     cases = []
     for version, (name, algorithm) in RECORDINGS.items():
         recording = json.loads((Path(__file__).parent / "data" / name).read_text())
@@ -48,50 +47,50 @@ def recorded(section: str) -> pytest.MarkDecorator:
 
 
 def chain(policy: RedeliveryPolicy, length: int, jitter: Iterable[float]) -> list[int]:
-    """The first delays, in order."""
-    return list(islice(delays(policy, jitter), length))
+    """Return the first ``length`` delays."""
+    return list(islice(policy.delays_ms(jitter), length))
 
 
 def following(policy: RedeliveryPolicy, case: Case, jitter: Iterable[float]) -> list[int]:
-    """What follows the recorded previous delay, once for each draw: the second delay of a chain that starts there."""
+    """Return for each draw the delay that follows the recorded previous delay, as second delay of a chain."""
     start = replace(policy, initial_redelivery_delay=case["previous_delay_ms"])
     return [chain(start, 2, [draw])[1] for draw in jitter]
 
 
 def draws_behind(policy: RedeliveryPolicy, seen: list[int]) -> list[float]:
-    """The draws that a recorded chain must have come from; 0 where they made no difference.
+    """Return the draws that lead to a recorded chain of delays; 0 where a draw makes no difference.
 
-    One case is random with 5.8 alone, which keeps the previous delay: its recording is one chain of many.
+    One case is random only with 5.8, which keeps the previous delay; its recording is one of many possible chains.
     """
     fixed = replace(policy, use_collision_avoidance=False)
     draws = []
     for previous, delay in pairwise(seen):
         usual = chain(replace(fixed, initial_redelivery_delay=previous), 2, ())[1]
-        # Half a millisecond more, because what was drawn was then cut to a whole one.
+        # Classic truncates to whole milliseconds, so the untruncated delay is half a millisecond longer on average.
         draws.append(((delay + 0.5) / usual - 1) / policy.collision_avoidance_factor if usual else 0.0)
     return draws
 
 
 def uniform_draws(case: Case, count: int) -> list[float]:
-    """Draws that are the same in every run, and different for every case."""
+    """Return draws that differ between cases and are the same in every run."""
     source = Random(case["id"])  # noqa: S311 - a sample, not a secret
     return [source.uniform(-1, 1) for _ in range(count)]
 
 
 def deviation(sample: list[int]) -> float:
-    """The standard deviation."""
+    """Return the standard deviation."""
     mean = fmean(sample)
     return math.sqrt(fmean((value - mean) ** 2 for value in sample))
 
 
 def tolerance(sample: list[int], draws: int) -> float:
-    """How far the mean of ``draws`` recorded values may lie from the sample's; 0.01 is how they were rounded."""
+    """Return the allowed distance of the mean of ``draws`` recorded values from ours; those are rounded to 0.01."""
     return STANDARD_ERRORS * deviation(sample) * math.sqrt(1 / len(sample) + 1 / draws) + 0.01
 
 
 @recorded("cases")
 def test_the_chain_of_delays(policy: RedeliveryPolicy, case: Case) -> None:
-    """The chain is the recorded one, millisecond for millisecond."""
+    """The chain equals the recorded one to the millisecond."""
     seen = case["delays_ms"]
     draws = draws_behind(policy, seen) if policy.randomised else []
     assert all(-1 < draw < 1 for draw in draws)
@@ -100,7 +99,7 @@ def test_the_chain_of_delays(policy: RedeliveryPolicy, case: Case) -> None:
 
 @recorded("collision_avoidance_single")
 def test_one_step_without_avoidance(policy: RedeliveryPolicy, case: Case) -> None:
-    """The delay that is then randomised is the recorded one."""
+    """The delay before randomisation equals the recorded one."""
     assert following(replace(policy, use_collision_avoidance=False), case, [HIGHEST]) == [
         case["delay_without_avoidance_ms"]
     ]
@@ -108,13 +107,13 @@ def test_one_step_without_avoidance(policy: RedeliveryPolicy, case: Case) -> Non
 
 @recorded("collision_avoidance_single")
 def test_the_bounds_of_one_step(policy: RedeliveryPolicy, case: Case) -> None:
-    """The extreme draws give the least and the greatest delay that was ever seen."""
+    """The extreme draws give the least and the greatest recorded delay."""
     assert following(policy, case, [LOWEST, HIGHEST]) == [case["min_ms"], case["max_ms"]]
 
 
 @recorded("collision_avoidance_single")
 def test_the_spread_of_one_step(policy: RedeliveryPolicy, case: Case) -> None:
-    """Uniform draws give the recorded mean and standard deviation, within what chance allows."""
+    """Uniform draws give the recorded mean and standard deviation, within the allowed error."""
     sample = following(policy, case, uniform_draws(case, 10_000))
     error = tolerance(sample, case["draws"])
     assert fmean(sample) == pytest.approx(case["mean_ms"], abs=error)
@@ -123,7 +122,7 @@ def test_the_spread_of_one_step(policy: RedeliveryPolicy, case: Case) -> None:
 
 @recorded("collision_avoidance_sequence")
 def test_the_bounds_of_a_chain(policy: RedeliveryPolicy, case: Case) -> None:
-    """Nothing was seen outside what the extreme draws give; the second delay reaches both ends."""
+    """All recorded delays lie between those of the extreme draws; the second delay reaches both bounds."""
     least = chain(policy, 6, repeat(LOWEST))
     greatest = chain(policy, 6, repeat(HIGHEST))
     assert all(low <= seen for low, seen in zip(least, case["min_ms"], strict=True))
@@ -133,14 +132,14 @@ def test_the_bounds_of_a_chain(policy: RedeliveryPolicy, case: Case) -> None:
 
 @recorded("collision_avoidance_sequence")
 def test_the_first_delay_of_a_chain_is_never_randomised(policy: RedeliveryPolicy, case: Case) -> None:
-    """Whatever is drawn, the first redelivery waits the initial delay, as it always did in the recording."""
+    """The first redelivery waits the initial delay for every draw, as in the recording."""
     assert chain(policy, 1, repeat(LOWEST)) == chain(policy, 1, repeat(HIGHEST)) == case["min_ms"][:1]
     assert case["min_ms"][0] == case["max_ms"][0]
 
 
 @recorded("collision_avoidance_sequence")
 def test_the_spread_of_a_chain(policy: RedeliveryPolicy, case: Case) -> None:
-    """Randomness compounds from delay to delay as it did in the recording."""
+    """Randomness compounds from delay to delay as in the recording."""
     draws = iter(uniform_draws(case, 5 * 5000))
     chains = [chain(policy, 6, islice(draws, 5)) for _ in range(5000)]
     for sample, mean in zip(zip(*chains, strict=True), case["mean_ms"], strict=True):
@@ -149,7 +148,7 @@ def test_the_spread_of_a_chain(policy: RedeliveryPolicy, case: Case) -> None:
 
 @recorded("setters")
 def test_what_is_set_is_what_the_getters_answer(policy: RedeliveryPolicy, case: Case) -> None:
-    """A property that is set has Classic's value, down to the last bit of the factor; all others keep its default."""
+    """A property that is set has Classic's value, down to the last bit of the factor; the others keep its default."""
     ours = {
         "maximumRedeliveries": policy.maximum_redeliveries,
         "initialRedeliveryDelay": policy.initial_redelivery_delay,

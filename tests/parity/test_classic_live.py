@@ -1,39 +1,39 @@
-"""A message that fails ends here as it ended in the real ActiveMQ Classic (live runs)."""
+"""A message that fails has the same outcome as in the real ActiveMQ Classic (live runs)."""
 
 from typing import Any
 
 import pytest
 
+from kafka_redelivery.topology.classic.destination import parse_destination
+from kafka_redelivery.topology.config.classic_section import ClassicSection
+from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
+from kafka_redelivery.topology.policy.acknowledgement import Dialect
+from kafka_redelivery.topology.policy.entry import PolicyEntry
+from kafka_redelivery.topology.resolution.classic import ClassicResolution, resolve_classic
+from kafka_redelivery.topology.topics.naming import kafka_topic
 from tests.parity.differences import differences
 from tests.parity.importing import Migrated
 from tests.parity.recordings import Case, cases
-from tests.parity.simulation import SENT, UNREAD, Story, tell, topic_of
-from topology.acknowledgement import Dialect
-from topology.classic.destination import parse_destination
-from topology.classic.resolution import ClassicResolution, resolve_classic
-from topology.classic.settings import ClassicSection
-from topology.kafka_names import kafka_topic
-from topology.migration.connection_uri import read_connection_uri
-from topology.policy import PolicyEntry
+from tests.parity.simulation import MODES_WITHOUT_CONSUMER, SENT, MessageOutcome, simulate, topic_of
 
 FILES = ("classic_redeliveries.json", "classic_dlq_strategies.json")
 ALL = [case for name in FILES for case in cases(name, "cases")]
 
 TOLERANCE_MS = 5
-"""A recorded gap is a lower bound within a few milliseconds."""
+"""A recorded gap may be this many milliseconds shorter than the delay."""
 
 SPRING = "http://www.springframework.org/schema/beans"
 CORE = "http://activemq.apache.org/schema/core"
 
 
 def entry_section(destination: str, policy: Case) -> Case:
-    """A policy of a map as it stands in our file."""
+    """Return a policy of a map as a section of our configuration."""
     found = parse_destination(destination)
     return {str(found.kind): found.name, **policy}
 
 
 def section(given: Case) -> dict[str, Any]:
-    """The case's configuration, broker and client, as it stands in our file."""
+    """Return the case's configuration of broker and client as a section of our configuration."""
     attributes, children = given.get("broker_attributes", ""), given.get("broker_xml") or ""
     xml = f'<beans xmlns="{SPRING}"><broker xmlns="{CORE}" {attributes}>{children}</broker></beans>'
     found = dict(Migrated(xml).imported.section)
@@ -48,7 +48,7 @@ def section(given: Case) -> dict[str, Any]:
 
 
 def resolved(given: Case) -> ClassicResolution:
-    """What the configuration says of the case's destination."""
+    """Resolve the configuration for the case's destination."""
     text = given.get("destination", "queue:Q")
     destination = parse_destination(f"{text}ID:temporary" if text.endswith(":") else text)
     configuration = ClassicSection.model_validate(section(given), by_alias=True, by_name=False).value()
@@ -58,20 +58,20 @@ def resolved(given: Case) -> ClassicResolution:
 
 
 def is_poison(given: Case, number: int) -> bool:
-    """Whether a message fails."""
+    """Return whether a message fails."""
     return "poison" not in given or f"m{number}" in given["poison"]
 
 
-def stories(entry: PolicyEntry, given: Case) -> list[Story]:
-    """What becomes of each message that fails."""
+def simulated(entry: PolicyEntry, given: Case) -> list[MessageOutcome]:
+    """Simulate each message that fails."""
     mode = given.get("mode", "transacted-rollback")
-    nobody_looks = mode == "no-consumer" and 'expireMessagesPeriod="0"' in (given.get("broker_xml") or "")
+    never_expired = mode == "no-consumer" and 'expireMessagesPeriod="0"' in (given.get("broker_xml") or "")
     return [
-        tell(
+        simulate(
             entry,
             mode,
             Dialect.CLASSIC,
-            ttl_ms=0 if nobody_looks else given.get("ttl_ms", 0),
+            ttl_ms=0 if never_expired else given.get("ttl_ms", 0),
             persistent=given.get("persistent", True),
             stop_after=given.get("stop_after", 12),
         )
@@ -81,27 +81,27 @@ def stories(entry: PolicyEntry, given: Case) -> list[Story]:
 
 
 def still_there(entry: PolicyEntry, given: Case) -> bool:
-    """Whether dead letters have not expired themselves by the time somebody looks."""
+    """Return whether the recording looked at the dead letters before they expired."""
     life = entry.dead_letter_strategy.expiration
     return not 0 < life <= given.get("settle_ms", 0)
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in ALL if case["id"] not in differences()])
-def test_a_failing_message_ends_as_recorded(case: Case) -> None:
-    """As often delivered, after delays at least as long, its dead letter in the same place with the same life."""
-    given, outcome = case["input"], case["outcome"]
+def test_a_failing_message_has_the_recorded_outcome(case: Case) -> None:
+    """Deliveries, least delays, and destination and expiration of the dead letters are the recorded ones."""
+    given, recorded_outcome = case["input"], case["outcome"]
     found = resolved(given)
-    told = stories(found.entry, given)
-    good = given.get("messages", 1) - len(told)
-    assert sum(story.delivered for story in told) + good == outcome["total_deliveries"]
-    assert any(story.stopped for story in told) == outcome["stopped_by_harness"]
-    if given.get("messages", 1) == 1 and told and given.get("mode") not in UNREAD:
-        gaps = [delivery["gap_ms"] for delivery in outcome["deliveries"][1:]]
-        assert all(delay <= gap + TOLERANCE_MS for delay, gap in zip(told[0].delays, gaps, strict=False))
+    outcomes = simulated(found.entry, given)
+    good = given.get("messages", 1) - len(outcomes)
+    assert sum(outcome.delivered for outcome in outcomes) + good == recorded_outcome["total_deliveries"]
+    assert any(outcome.stopped for outcome in outcomes) == recorded_outcome["stopped_by_harness"]
+    if given.get("messages", 1) == 1 and outcomes and given.get("mode") not in MODES_WITHOUT_CONSUMER:
+        gaps = [delivery["gap_ms"] for delivery in recorded_outcome["deliveries"][1:]]
+        assert all(delay <= gap + TOLERANCE_MS for delay, gap in zip(outcomes[0].delays, gaps, strict=False))
     topic = kafka_topic(found.destination.name)
-    where = [topic_of(found.entry, story, topic) for story in told if still_there(found.entry, given)]
-    expected = [kafka_topic(letter["destination"].partition(":")[2]) for letter in outcome["dead_letters"]]
-    assert sorted(filter(None, where)) == sorted(expected)
+    topics = [topic_of(found.entry, outcome, topic) for outcome in outcomes if still_there(found.entry, given)]
+    expected = [kafka_topic(letter["destination"].partition(":")[2]) for letter in recorded_outcome["dead_letters"]]
+    assert sorted(filter(None, topics)) == sorted(expected)
 
 
 LETTERS = [
@@ -113,18 +113,18 @@ LETTERS = [
 
 
 @pytest.mark.parametrize(("case", "letter"), LETTERS)
-def test_a_dead_letter_says_what_it_said(case: Case, letter: Case) -> None:
-    """Its own expiration, the record's original one and mode, the cause, and the user's own properties."""
+def test_a_dead_letter_has_the_recorded_headers(case: Case, letter: Case) -> None:
+    """Expiration, original expiration and delivery mode, cause and the user's own properties are as recorded."""
     given = case["input"]
     found = resolved(given)
-    story = stories(found.entry, given)[0]
-    headers = dict(story.headers)
+    outcome = simulated(found.entry, given)[0]
+    headers = dict(outcome.headers)
     life = found.entry.dead_letter_strategy.expiration
     assert (letter["expiration"] == "set") == ("JMSExpiration" in headers) == (life > 0)
     if life > 0:
-        assert story.dead_letter is not None
+        assert outcome.dead_letter is not None
         assert letter["expiration_minus_now_ms_approx"] <= life
-        assert story.dead_letter.expiration_ms >= SENT + life
+        assert outcome.dead_letter.expiration_ms >= SENT + life
     original = letter["properties"].get("originalExpiration", {}).get("value", 0)
     if original and life <= 0:
         assert headers["originalExpiration"] == b"%d" % (SENT + given["ttl_ms"])
@@ -138,7 +138,7 @@ def test_a_dead_letter_says_what_it_said(case: Case, letter: Case) -> None:
 
 
 def test_all_cases_are_replayed_or_in_the_table() -> None:
-    """None is left out in silence, and the table names none that does not exist."""
+    """No case is left out silently, and the table names no case that does not exist."""
     known = {case["id"] for case in ALL}
     replayed = known - set(differences())
     named = {case for case in differences() if case.startswith(("redeliv-", "dlq-"))}

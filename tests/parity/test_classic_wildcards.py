@@ -1,28 +1,28 @@
-"""Every pattern means what it means to the real ActiveMQ Classic, and the same entry of a map decides."""
+"""Every pattern matches the same names as in the real ActiveMQ Classic, and the same entry of a map is chosen."""
 
 import pytest
 
+from kafka_redelivery.topology.classic.choice import Choice, choose, choose_put, compare
+from kafka_redelivery.topology.classic.destination import Destination, parse_destination
+from kafka_redelivery.topology.classic.destination_map import DestinationMap
+from kafka_redelivery.topology.classic.filters import filter_kind, matches
+from kafka_redelivery.topology.errors import DestinationError
 from tests.parity.recordings import Case, each
-from topology.classic.choice import Choice, choose, choose_put, compare
-from topology.classic.destination import Destination, parse_destination
-from topology.classic.destination_map import DestinationMap
-from topology.classic.filters import filter_kind, matches
-from topology.errors import DestinationError
 
 FILE = "classic_wildcards.json"
 
 
 @each(FILE, "filter_match")
-def test_a_pattern_means_the_same_names(case: Case) -> None:
-    """The filter is of the recorded class and matches what it matched."""
+def test_a_pattern_matches_the_same_names(case: Case) -> None:
+    """The filter has the recorded class and matches the recorded names."""
     pattern = parse_destination(case["pattern"])
     assert filter_kind(pattern) == case["filter"]
     assert matches(pattern, parse_destination(case["name"])) is case["match"]
 
 
 @each(FILE, "parse")
-def test_a_name_is_taken_apart_alike(case: Case) -> None:
-    """Words, parts and options are the recorded ones; what is refused there is refused here."""
+def test_a_name_is_parsed_alike(case: Case) -> None:
+    """Words, parts and options are the recorded ones; names refused by the broker are refused here."""
     if "error" in case:
         with pytest.raises(DestinationError):
             parse_destination(case["input"])
@@ -40,14 +40,14 @@ def test_a_name_is_taken_apart_alike(case: Case) -> None:
 
 @each(FILE, "compare")
 def test_two_names_are_ranked_alike(case: Case) -> None:
-    """The comparison gives the recorded sign, even where it is not antisymmetric."""
+    """The comparison has the recorded sign, even where it is not antisymmetric."""
     one, other = parse_destination(case["a"]), parse_destination(case["b"])
     assert compare(one, other) == case["sign"]
     assert compare(other, one) == case.get("sign_swapped", compare(other, one))
 
 
 def assert_recorded(choice: Choice, lookup: Case) -> None:
-    """The broker's winner, or one of them where it changed its mind; and we know which it was."""
+    """Assert that the choice is a recorded winner, and stable exactly where the broker's winner is."""
     if lookup["winner"] == "unstable":
         assert not choice.stable
         assert choice.winner in lookup["possible_winners"]
@@ -57,7 +57,7 @@ def assert_recorded(choice: Choice, lookup: Case) -> None:
 
 
 def lookups(patterns: list[Destination], case: Case) -> list[tuple[Destination, Case]]:
-    """Each name that was looked up; what the map answers with is checked on the way."""
+    """Return each name that was looked up; assert the recorded candidates on the way."""
     found = [(parse_destination(lookup["name"]), lookup) for lookup in case["lookups"]]
     for destination, lookup in found:
         assert DestinationMap(patterns).candidates(destination) == lookup["candidates"]
@@ -65,16 +65,16 @@ def lookups(patterns: list[Destination], case: Case) -> list[tuple[Destination, 
 
 
 @each(FILE, "map_choose")
-def test_the_same_entry_decides(case: Case) -> None:
-    """Of entries from a configuration file, the recorded one wins wherever the broker's answer is a fact."""
+def test_the_same_entry_is_chosen(case: Case) -> None:
+    """Of entries from a configuration file the recorded one is chosen wherever the broker's choice is deterministic."""
     patterns = [parse_destination(entry) for entry in case["entries"]]
     for destination, lookup in lookups(patterns, case):
         assert_recorded(choose(patterns, destination), lookup)
 
 
 @each(FILE, "map_put_choose")
-def test_the_same_entry_decides_among_policies_put_by_a_client(case: Case) -> None:
-    """Of policies that do not know their destination the broker's answer is only a fact if one matches."""
+def test_the_same_entry_is_chosen_among_policies_put_by_a_client(case: Case) -> None:
+    """For policies that a client puts, the broker's choice is deterministic only if a single one matches."""
     patterns = [parse_destination(entry) for entry in case["put"]]
     for destination, lookup in lookups(patterns, case):
         assert_recorded(choose_put(patterns, destination), lookup)

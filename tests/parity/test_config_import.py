@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from kafka_redelivery.topology.migration.result import MigrationError
 from tests.parity.differences import differences
 from tests.parity.importing import Migrated, migrated
 from tests.parity.recordings import DATA, Case, each
-from topology.migration.result import MigrationError
 
 FOLDER = DATA / "config_import"
 EXPECTED = sorted(FOLDER.glob("*/*.expected.json"))
@@ -16,7 +16,7 @@ PLUGIN_FIELDS = ("policy_entry", "broker_redelivery_policy", "broker_redelivery_
 
 
 def recorded(name: str) -> tuple[str, str, Case]:
-    """Folder, file and answers of a recording."""
+    """Return folder, file and answers of a recording."""
     path = FOLDER / name
     expected = json.loads(path.read_text(encoding="utf-8"))
     return path.parent.name, expected["file"], expected
@@ -27,25 +27,25 @@ LOADED = [name for name in FILES if recorded(name)[2]["load_error"] is None]
 REFUSED = [name for name in FILES if name not in LOADED]
 
 
-def answers(told: dict[str, Any], expected: Case) -> dict[str, Any]:
-    """What is told of a destination, as far as it was recorded."""
-    found = {field: told[field] for field in (*PLUGIN_FIELDS, "dead_letter_strategy") if field in expected}
+def answers(explained: dict[str, Any], expected: Case) -> dict[str, Any]:
+    """Return the explanation of a destination, reduced to the recorded fields."""
+    found = {field: explained[field] for field in (*PLUGIN_FIELDS, "dead_letter_strategy") if field in expected}
     return found | {field: expected[field] for field in ("destination", "resolved_by")}
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_the_broker_refuses_is_refused(name: str) -> None:
-    """The message names the file and the line."""
+    """The error names the file and the line."""
     folder, file, expected = recorded(name)
     with pytest.raises(MigrationError) as caught:
         migrated(folder, file)
-    assert caught.value.place.startswith(f"{file}:")
+    assert caught.value.location.startswith(f"{file}:")
     assert expected["load_error"]
 
 
 @pytest.mark.parametrize("name", LOADED)
 def test_each_destination_is_resolved_as_recorded(name: str) -> None:
-    """Import, then explain: the policies, strategies and plugins of every destination are the recorded ones."""
+    """After import, ``explain`` gives the recorded policies, strategies and plugins of every destination."""
     folder, file, expected = recorded(name)
     ours = migrated(folder, file, expected.get("system_properties"))
     case = file.removesuffix(".xml")
@@ -58,8 +58,8 @@ def test_each_destination_is_resolved_as_recorded(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in LOADED if recorded(name)[2]["start_error"] is not None])
-def test_what_keeps_the_broker_from_starting_is_told(name: str) -> None:
-    """A file that the broker reads and then does not start with is imported with a note that says so."""
+def test_a_file_that_the_broker_does_not_start_with_has_a_note(name: str) -> None:
+    """The import of a file that the broker reads but does not start with has a note that says so."""
     folder, file, _ = recorded(name)
     notes = migrated(folder, file).notes
     assert "does not start" in notes or "starts only with" in notes
@@ -67,7 +67,7 @@ def test_what_keeps_the_broker_from_starting_is_told(name: str) -> None:
 
 @each("config_import/connection_uris.json", "cases")
 def test_a_connection_uri(case: Case) -> None:
-    """The policy is the recorded one; what the factory refuses is refused, what the connection refuses is told."""
+    """The policy is the recorded one; a URI refused by the factory is refused, one refused later has a note."""
     if case["error"] is not None:
         with pytest.raises(MigrationError):
             Migrated(case["uri"])
@@ -79,7 +79,7 @@ def test_a_connection_uri(case: Case) -> None:
 
 
 def test_all_recordings_are_used() -> None:
-    """No file is left out because its name is unexpected."""
+    """No recording is left out because of an unexpected file name."""
     assert len(FILES) == len(list(FOLDER.glob("*/*.json")))
     assert len(LOADED) + len(REFUSED) == len(FILES)
     sources = {path.name for path in FOLDER.glob("*/*.xml")}

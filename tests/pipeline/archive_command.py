@@ -1,4 +1,4 @@
-"""``redelivery pipeline archive`` as somebody starts it."""
+"""Runs ``redelivery pipeline archive`` as a process."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from tests.scenarios.running import COMMAND
 
 @contextmanager
 def command(folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """With the configuration of a folder into its ``table``, in a process group that ends with the block."""
+    """Archive with the configuration of a folder into its ``table``, in a process group that ends with the block."""
     arguments = ["pipeline", "archive", "--config", str(folder / "redelivery.yaml"), "--output", str(folder / "table")]
     spark = ["--spark", "spark.master=local[1]", "--spark", "spark.sql.shuffle.partitions=1"]
     whole = [sys.executable, *COMMAND, *arguments, *spark, *options]

@@ -1,21 +1,21 @@
-"""The Spark session that the tests of the pipeline share; one in each process."""
+"""The Spark session that the tests of the pipeline share, one per process."""
 
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.session import spark_session
+from kafka_redelivery.pipeline.spark.session import spark_session
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session of two threads."""
+    """A session with two threads."""
     settings = {
         "spark.master": "local[2]",
         "spark.sql.shuffle.partitions": "2",
         "spark.log.level": "ERROR",
-        # Each query would be compiled, which takes longer than to run it over a few records.
+        # Compiling a query takes longer than running it over a few records.
         "spark.sql.codegen.wholeStage": "false",
     }
     with spark_session("tests", settings) as session:

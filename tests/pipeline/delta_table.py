@@ -1,4 +1,4 @@
-"""A table of Delta as its log has it; the session that tests share has no jars of Delta."""
+"""Reads the log of a Delta table, because the shared session of the tests has no jars of Delta."""
 
 import json
 from pathlib import Path

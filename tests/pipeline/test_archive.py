@@ -1,4 +1,4 @@
-"""Dead letters are archived exactly once, and what is in the archive is what was on the topic."""
+"""Dead letters are archived exactly once, with the content that they had in their topic."""
 
 import json
 import os
@@ -11,17 +11,22 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.archive import Archive, archive_session, count_pending, run_archive, where
-from pipeline.archive_errors import LettersRemovedError, TableFormatError
-from pipeline.archive_schema import ARCHIVE_SCHEMA, UNKNOWN_ORIGIN
-from pipeline.archive_service import ArchiveService
-from pipeline.lake_table import read_table
-from pipeline.table_format import TableFormat
+from kafka_redelivery.pipeline.archive.archive import (
+    Archive,
+    archive_session,
+    count_pending,
+    read_positions,
+    run_archive,
+)
+from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA, UNKNOWN_ORIGIN
+from kafka_redelivery.pipeline.archive.service import ArchiveService
+from kafka_redelivery.pipeline.errors import LettersRemovedError, TableFormatError
+from kafka_redelivery.pipeline.lake.table import TableFormat, read_table
+from kafka_redelivery.topology.wire.headers import EXPIRATION, FAILURE_CAUSE, ORIG_ADDRESS, ORIG_MESSAGE_ID
 from tests.pipeline.archive_command import command
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, document_of, letter, settings_of
 from tests.scenarios.cluster import Cluster, Sent
 from tests.scenarios.waiting import until
-from topology.headers import EXPIRATION, FAILURE_CAUSE, ORIG_ADDRESS, ORIG_MESSAGE_ID
 
 Rows = Mapping[tuple[str, int, int], dict[str, Any]]
 
@@ -35,14 +40,14 @@ _HOSTILE = (
 
 @pytest.fixture
 def session(spark: SparkSession) -> SparkSession:
-    """A session as the archive wants it."""
+    """A session with the settings of the archive."""
     return archive_session(spark)
 
 
 def test_the_archive_holds_what_the_topics_hold(
     spark: SparkSession, session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
-    """Each letter is one row: its bytes, what its headers say, its decoded value; a second run adds what is new."""
+    """Each dead letter is one row with its bytes, headers and decoded value. A second run adds new dead letters."""
     source, other = f"{unique}.orders", f"{unique}.shared"
     letters, strange = f"DLQ.{source}", f"DLQ.{other}"
     cluster.create(letters, strange, partitions=2, config=KEPT)
@@ -51,11 +56,11 @@ def test_the_archive_holds_what_the_topics_hold(
     cluster.produce(letters, [letter(source, 7, headers=own), undecodable])
     cluster.produce(strange, [Sent(None, None, _HOSTILE, 1, FIRST_MS), Sent(b"bare", b"key", (), 1, FIRST_MS)])
     archive = Archive.of(settings_of(cluster, unique, source, other), tmp_path, str(tmp_path / "table"))
-    pending = count_pending(session, archive, where(session, archive))
+    pending = count_pending(session, archive, read_positions(session, archive))
 
     runs = [run_archive(session, archive), run_archive(session, archive)]
     cluster.produce(letters, [letter(source, 9)])
-    later = count_pending(session, archive, where(session, archive))
+    later = count_pending(session, archive, read_positions(session, archive))
     runs.append(run_archive(session, archive))
 
     assert pending == {(letters, 0): 2, (strange, 1): 2}
@@ -93,7 +98,7 @@ def _is_as_written(row: dict[str, Any], source: str) -> None:
 def test_a_batch_that_is_written_again_is_in_the_table_once(
     spark: SparkSession, session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
-    """A run that died before its batch was committed, or before the table had it, leaves nothing lost or doubled."""
+    """If a run dies before its micro-batch is committed or in the table, no row is lost or doubled."""
     source = f"{unique}.orders"
     cluster.create(f"DLQ.{source}", config=KEPT)
     archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
@@ -118,10 +123,10 @@ def _forget(folder: Path, name: str) -> None:
     (folder / f".{name}.crc").unlink(missing_ok=True)
 
 
-def test_letters_removed_before_they_are_archived_are_told(
+def test_letters_removed_before_they_are_archived_are_reported(
     session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
-    """A run refuses to pass over what is gone from Kafka, says which offsets, and goes on only if it is told to."""
+    """A run fails and names the removed offsets. It continues without them only with ``skip_removed``."""
     source = f"{unique}.orders"
     cluster.create(f"DLQ.{source}", config=KEPT)
     archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
@@ -138,7 +143,7 @@ def test_letters_removed_before_they_are_archived_are_told(
 
 
 def test_a_table_keeps_its_format(session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> None:
-    """A table of Delta is neither archived into nor read as one of Parquet, where it would have rows twice."""
+    """A Delta table is refused as a Parquet table, for writing and for reading, because rows would appear twice."""
     table = tmp_path / "table"
     (table / "_delta_log").mkdir(parents=True)
     (table / "_delta_log" / "00000000000000000000.json").touch()
@@ -150,9 +155,9 @@ def test_a_table_keeps_its_format(session: SparkSession, cluster: Cluster, uniqu
         read_table(session, str(table), TableFormat.PARQUET)
 
 
-def test_a_table_that_is_not_there_is_named(session: SparkSession, tmp_path: Path) -> None:
-    """Report and audit say so in a message with a mend."""
-    with pytest.raises(TableFormatError, match=r"there is no table at .*nothing; correct its name"):
+def test_a_missing_table_is_named(session: SparkSession, tmp_path: Path) -> None:
+    """The error names the table and a fix."""
+    with pytest.raises(TableFormatError, match=r"there is no table at .*nothing; correct the path"):
         read_table(session, str(tmp_path / "nothing"), TableFormat.PARQUET)
 
 
@@ -160,7 +165,7 @@ def test_a_table_that_is_not_there_is_named(session: SparkSession, tmp_path: Pat
 def test_a_killed_run_is_finished_by_the_next(
     spark: SparkSession, session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
-    """The command is killed after its first batch with all its processes; the next run archives the rest, once."""
+    """The command and its processes are killed after the first micro-batch; the next run archives the rest once."""
     source = f"{unique}.orders"
     cluster.create(f"DLQ.{source}", config=KEPT)
     cluster.produce(f"DLQ.{source}", [letter(source, number) for number in range(40)])
@@ -181,7 +186,7 @@ def test_a_killed_run_is_finished_by_the_next(
 
 
 def read(spark: SparkSession, archive: Archive) -> Rows:
-    """The table as anybody reads it, by the position of the letter; no position twice."""
+    """Read the table by the position of the dead letter, and check that no position occurs twice."""
     found = spark.read.parquet(archive.output).collect()
     rows = {(row["topic"], row["partition"], row["offset"]): row.asDict(recursive=True) for row in found}
     assert len(rows) == len(found)

@@ -1,4 +1,4 @@
-"""An archive that goes on, here into a table of Delta."""
+"""``archive --follow`` keeps archiving, here into a Delta table."""
 
 import json
 from pathlib import Path
@@ -18,8 +18,8 @@ _LONG_S = 150
 
 
 @pytest.mark.long
-def test_what_comes_is_archived_until_the_end(cluster: Cluster, unique: str, tmp_path: Path) -> None:
-    """Letters that come later are added, each once, small files put together; SIGTERM ends it in order."""
+def test_new_letters_are_archived_until_sigterm(cluster: Cluster, unique: str, tmp_path: Path) -> None:
+    """Later dead letters are added once, small files are merged, and SIGTERM ends the command gracefully."""
     source, table = f"{unique}.orders", tmp_path / "table"
     cluster.create(f"DLQ.{source}", config=KEPT)
     (tmp_path / "redelivery.yaml").write_text(json.dumps(document_of(cluster, unique, source)), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The audit proves conservation from the topics: it finds exactly what is missing or doubled, and nothing else."""
+"""The audit finds exactly the missing and doubled records, from the topics alone."""
 
 import json
 import threading
@@ -13,25 +13,25 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from cli.main import app
-from pipeline.audit import AuditOptions, audit
-from pipeline.audit_range import parse_edge
-from pipeline.audit_result import AuditResult
-from tests.scenarios.cluster import Cluster, Place, Seen, Sent
+from kafka_redelivery.cli.main import app
+from kafka_redelivery.pipeline.audit.audit import AuditOptions, audit
+from kafka_redelivery.pipeline.audit.range import parse_bound
+from kafka_redelivery.pipeline.audit.result import AuditResult
+from kafka_redelivery.topology.config.loading import load_settings
+from tests.scenarios.cluster import Cluster, Partition, Seen, Sent
 from tests.scenarios.running import Group, script
 from tests.scenarios.waiting import until
-from topology.configuration import load_settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 _SCRIPTS = {1: ["raise", "ok"], 2: ["raise", "raise", "ok"], 3: ["raise"], 4: ["reject"], 5: ["broken"]}
 _EXPIRED = 7
-"""So many of a hundred records have expired before they are delivered."""
+"""The number of records that have expired before their delivery."""
 
 
 @pytest.fixture
 def group(cluster: Cluster, unique: str, tmp_path: Path) -> Iterator[Group]:
-    """A group with a journal, whose records end in all ways there are."""
+    """A group with a journal, whose records have every outcome."""
     found = Group(cluster, unique, tmp_path)
     try:
         found.prepare(
@@ -48,7 +48,7 @@ def group(cluster: Cluster, unique: str, tmp_path: Path) -> Iterator[Group]:
 
 
 def test_exactly_what_was_removed_or_doubled(spark: SparkSession, group: Group) -> None:
-    """After failures of all kinds nothing is missing; then each thing done on purpose is found, and nothing else."""
+    """After failures of all kinds nothing is missing. Then only the removed and doubled records are found."""
     # Without names, so that they leave their groups when they stop: offsets are only set in groups without members.
     worker, scheduler = group.worker(None), group.scheduler(None)
     _send_all_kinds(group, 100)
@@ -64,7 +64,7 @@ def test_exactly_what_was_removed_or_doubled(spark: SparkSession, group: Group) 
     blind = _audit(spark, group, journal=False)
     assert blind.conserved
     assert _states(blind) == {"dead_lettered": 28, "untraced": 73}
-    assert "nobody can tell whether it was acked or lost" in " ".join(blind.notes)
+    assert "cannot tell whether it was acked or lost" in " ".join(blind.notes)
 
     done = _vandalise(group)
 
@@ -84,8 +84,8 @@ def test_exactly_what_was_removed_or_doubled(spark: SparkSession, group: Group) 
 
 
 @pytest.mark.long
-def test_a_running_group_raises_no_alarm(spark: SparkSession, group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While records move, audits find nothing; one whose tier is deleted unread is named at the end."""
+def test_a_running_group_causes_no_findings(spark: SparkSession, group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While records move, audits find nothing. Records that are deleted from a tier unread are found."""
     worker, scheduler = group.worker(), group.scheduler()
     stop = threading.Event()
     producing = threading.Thread(target=_keep_sending, args=(group, stop))
@@ -104,19 +104,19 @@ def test_a_running_group_raises_no_alarm(spark: SparkSession, group: Group, monk
     group.cluster.produce(group.source, [script(5000 + n, ["raise", "ok"], partition=0) for n in range(3)])
     until(lambda: _waiting(group) == 3, "three wait in the tier")
     worker.stop()
-    place = (group.tier("200ms"), 0)
-    _delete(group, place, group.cluster.ends(place[0])[place])
+    partition = (group.tier("200ms"), 0)
+    _delete(group, partition, group.cluster.ends(partition[0])[partition])
 
     end = group.cluster.ends(group.source)[group.source, 0]
-    last = _audit(spark, group, first=parse_edge([f"{group.source}-0@{end - 4}", f"{group.source}-1@{10**9}"]))
+    last = _audit(spark, group, first=parse_bound([f"{group.source}-0@{end - 4}", f"{group.source}-1@{10**9}"]))
     assert sorted(each.offset for each in last.findings) == _last_offsets(group, 3)
     assert {each.why for each in last.findings} == {"no_outcome"}
-    assert [each.place for each in last.removed] == [place]
-    monkeypatch.setattr("pipeline.session.spark_session", lambda *_: nullcontext(spark))
+    assert [each.partition for each in last.removed] == [partition]
+    monkeypatch.setattr("kafka_redelivery.pipeline.spark.session.spark_session", lambda *_: nullcontext(spark))
     told = CliRunner().invoke(app, ["pipeline", "audit", "--no-journal", "--json", "--config", str(group.file)])
     document = json.loads(told.stdout)
     assert (told.exit_code, document["ok"], document["findings"]) == (1, False, [])
-    assert [(each["topic"], each["partition"]) for each in document["removed_unread"]] == [place]
+    assert [(each["topic"], each["partition"]) for each in document["removed_unread"]] == [partition]
 
 
 def _audit(spark: SparkSession, group: Group, **options: Any) -> AuditResult:  # noqa: ANN401 - of AuditOptions
@@ -124,12 +124,12 @@ def _audit(spark: SparkSession, group: Group, **options: Any) -> AuditResult:  #
 
 
 def _states(result: AuditResult) -> dict[str, int]:
-    states = dict.fromkeys((state for part in result.parts for state in part.states), 0)
+    states = dict.fromkeys((state for part in result.partitions for state in part.states), 0)
     return {state: result.count(state) for state in states if result.count(state)}
 
 
 def _send_all_kinds(group: Group, number: int) -> None:
-    """So many records, and one that nobody can decode."""
+    """Send records, and one that cannot be decoded."""
     group.send(_SCRIPTS.get(n % 10, ["ok"]) for n in range(number - _EXPIRED))
     group.send([["ok"]] * _EXPIRED, first=number - _EXPIRED, headers=[("JMSExpiration", b"1")])
     group.cluster.produce(group.source, [Sent(b"not json")])
@@ -143,7 +143,7 @@ def _keep_sending(group: Group, stop: threading.Event) -> None:
 
 
 def _write_nonsense(group: Group) -> None:
-    """What a stranger may write into our topics: none of it names a record."""
+    """Write records of another program into the group's topics; none of them names a source record."""
     number, text = "JMSXDeliveryCount", "_AMQ_ORIG_MESSAGE_ID"
     ours = ("_AMQ_ORIG_QUEUE", group.name.encode())
     source = group.source.encode()
@@ -177,7 +177,7 @@ def _write_nonsense(group: Group) -> None:
 
 
 def _vandalise(group: Group) -> dict[str, str]:
-    """Remove and double records. Returns what must be found of whom."""
+    """Remove and double records. Return the expected finding of each record."""
     done = {}
     # One letter doubled, one removed (the first of partition 1, with nothing in front of it).
     letters = [record for record in group.cluster.read(group.dead_letters) if record.header("dlqDeliveryFailureCause")]
@@ -187,7 +187,7 @@ def _vandalise(group: Group) -> dict[str, str]:
     first = next(record for record in letters if record.partition == 1)
     _delete(group, (group.dead_letters, 1), first.offset + 1)
     done[_origin(first)] = "letter_gone"
-    # Two records are skipped in the source, and one in the tier, by commits of somebody else.
+    # Two records are skipped in the source, and one in the tier, by commits of another program.
     group.cluster.produce(group.source, [script(900 + n, ["ok"], partition=0) for n in range(2)])
     skipped = [record.offset for record in group.cluster.read(group.source) if record.partition == 0][-2:]
     group.cluster.commit(group.name, group.source, 0, skipped[-1] + 1)
@@ -201,7 +201,7 @@ def _vandalise(group: Group) -> dict[str, str]:
     worker.stop()
     group.cluster.commit(f"{group.name}.scheduler", lost.topic, lost.partition, lost.offset + 1)
     done[_origin(lost)] = "left_its_tier"
-    # A retry copy that had been released long ago is there again.
+    # A retry record that was released before is there again.
     tier = [record for record in group.cluster.read(group.tier("200ms")) if record.header("AMQ_SCHEDULED_DELAY")]
     others = {_origin(record) for record in (*letters, lost)}
     stale = next(record for record in tier if _origin(record) not in others)
@@ -211,7 +211,7 @@ def _vandalise(group: Group) -> dict[str, str]:
 
 
 def _archive(spark: SparkSession, group: Group, record: str) -> None:
-    """What ``pipeline archive`` keeps of the first dead letter of partition 1, as far as an audit reads it."""
+    """Write the columns of ``pipeline archive`` that an audit reads, for the first dead letter of partition 1."""
     offset = int(record.rpartition("@")[2])
     row = (group.dead_letters, 1, 0, group.name, group.source, 1, offset)
     columns = "topic string, partition int, offset bigint, origin_group string, origin_address string"
@@ -233,9 +233,9 @@ def _origin(record: Seen) -> str:
     return record.header("_AMQ_ORIG_MESSAGE_ID") or ""
 
 
-def _delete(group: Group, place: Place, offset: int) -> None:
+def _delete(group: Group, partition: Partition, offset: int) -> None:
     admin = AdminClient({"bootstrap.servers": group.cluster.servers})
-    wanted = [TopicPartition(*place, offset)]
+    wanted = [TopicPartition(*partition, offset)]
     for answer in admin.delete_records(wanted).values():
         answer.result(30)
 

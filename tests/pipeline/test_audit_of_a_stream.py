@@ -1,25 +1,25 @@
-"""What a streaming query has written is audited like what workers have."""
+"""The audit works on the records of a streaming query as on those of workers."""
 
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.archive import archive_session
-from pipeline.audit import AuditOptions, audit
-from pipeline.audit_result import AuditResult
-from pipeline.report import Request, make_report
+from kafka_redelivery.pipeline.archive.archive import archive_session
+from kafka_redelivery.pipeline.audit.audit import AuditOptions, audit
+from kafka_redelivery.pipeline.audit.result import AuditResult
+from kafka_redelivery.pipeline.report.report import Request, make_report
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.settings import Settings
 from tests.pipeline.streaming import prepare, run
 from tests.scenarios.cluster import Seen, Sent
 from tests.scenarios.running import Group, script
 from tests.scenarios.waiting import until
-from topology.configuration import load_settings
-from topology.settings import Settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 
 @pytest.mark.long
 def test_exactly_what_was_removed_or_doubled(spark: SparkSession, group: Group) -> None:
-    """A query leaves nothing missing or doubled, and the report has the same figures; then each thing done is found."""
+    """After a query, audit and report agree and nothing is missing. Then each removed or doubled record is found."""
     policy = {"initialRedeliveryDelay": 200, "redeliveryDelay": 200, "maximumRedeliveries": 1}
     prepare(group, journal=True, policyEntry={"redeliveryPolicy": policy})
     group.send([["ok"]] * 40 + [["raise", "ok"]] * 6 + [["raise"]] * 6 + [["reject"]] * 3 + [["kill", "ok"]])
@@ -45,7 +45,7 @@ def test_exactly_what_was_removed_or_doubled(spark: SparkSession, group: Group) 
 
 
 def _vandalise(group: Group) -> dict[str, str]:
-    """Remove and double records. Returns what must be found of whom."""
+    """Remove and double records. Return the expected finding of each record."""
     letters = group.cluster.read(group.dead_letters)
     doubled = next(letter for letter in letters if letter.partition == 0)
     removed = next(letter for letter in letters if letter.partition == 1)
@@ -76,7 +76,7 @@ def _settings(group: Group) -> Settings:
 
 
 def _states(result: AuditResult) -> dict[str, int]:
-    states = dict.fromkeys((state for part in result.parts for state in part.states), 0)
+    states = dict.fromkeys((state for part in result.partitions for state in part.states), 0)
     return {state: result.count(state) for state in states if result.count(state)}
 
 

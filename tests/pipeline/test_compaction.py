@@ -1,4 +1,4 @@
-"""Small files of an archive are put together, and no reader of Spark misses or doubles a row, whatever dies when."""
+"""Compaction merges the small files of an archive. Readers see each row once, also after a crash at any step."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from consumers.clock import wall_clock_ms
-from pipeline.archive import Archive, archive_session, run_archive
-from pipeline.archive_errors import CompactionError
-from pipeline.compaction import Compacted, compact
-from pipeline.lake_files import LakeFiles
+from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
+from kafka_redelivery.pipeline.archive.compaction import CompactionResult, compact
+from kafka_redelivery.pipeline.errors import CompactionError
+from kafka_redelivery.pipeline.lake.files import LakeFiles
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, letter, settings_of
 from tests.scenarios.cluster import Cluster
 
 _NOW_MS = 2**62
-"""So late that no grace is left."""
+"""A time after every grace period."""
 
 _STEPS = ("write", "move", "replace", "delete")
 _ROUNDS = 3
@@ -25,7 +25,7 @@ _ORIGINS = 2
 
 
 class DiedError(BaseException):
-    """Nobody catches it, so nothing is done after it: as after a kill."""
+    """Not caught anywhere, so that no cleanup runs, as after SIGKILL."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def archive(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) 
 
 
 def test_small_files_become_one(spark: SparkSession, archive: Archive, cluster: Cluster) -> None:
-    """Each folder has one file afterwards, with the same rows; what is in no log stays for its grace, then goes.
+    """Each folder has one file with the same rows. Files that are in no log stay for the grace period, then go.
 
     The archive goes on as before. In a table that was moved, whose log names other files, nothing is deleted.
     """
@@ -63,7 +63,7 @@ def test_small_files_become_one(spark: SparkSession, archive: Archive, cluster: 
     cluster.produce(f"DLQ.{source}", [letter(source, 5)])
     run_archive(session, archive)
 
-    assert (done, nothing, later) == (Compacted(2, 6, 2), Compacted(), Compacted(deleted=6 + 1))
+    assert (done, nothing, later) == (CompactionResult(2, 6, 2), CompactionResult(), CompactionResult(deleted=6 + 1))
     assert (kept, len(_files(archive))) == (6 + 1 + 2 + 1, 1 + 2 + 1)
     after = _rows(spark, archive)
     assert [row for row in after if row["origin_offset"] != 5] == before
@@ -76,10 +76,10 @@ def test_small_files_become_one(spark: SparkSession, archive: Archive, cluster: 
 
 
 @pytest.mark.long
-def test_a_death_at_any_step_loses_and_doubles_nothing(
+def test_a_crash_at_any_step_loses_and_doubles_no_row(
     spark: SparkSession, archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed before or after any change of a file, compaction leaves the rows as they are, and can be begun again."""
+    """After a crash before or after any file operation, the rows are unchanged and compaction can run again."""
     session, before = archive_session(spark), _rows(spark, archive)
     died = 0
     for trap in _traps(monkeypatch):
@@ -99,7 +99,7 @@ def test_a_death_at_any_step_loses_and_doubles_nothing(
 
 
 def _traps(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Death before, and after, the first change of a file that compaction makes; then the second, and so on."""
+    """Crash before and after the first file operation of compaction, then the second, and so on."""
     number = 0
     while True:
         for after in (False, True):

@@ -1,4 +1,4 @@
-"""The demo with a streaming query in the place of its worker ends in the same table, also if the query is killed."""
+"""The demo with a streaming query instead of a worker has the same result, also if the query is killed."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ _LONG_S = 150.0
 @pytest.mark.crash
 @pytest.mark.timeout(420)
 def test_it_is_killed_in_the_middle(tmp_path: Path) -> None:
-    """SIGKILL of the driver takes its JVM and its Python workers with it; the next one goes on, and all adds up."""
+    """SIGKILL of the driver ends its JVM and Python workers. The next driver continues, and no record is lost."""
     with DemoRun(tmp_path, "--days", "1", "--engine", "spark") as demo:
         until(lambda: demo.process.poll() is not None or demo.holds("seat_miles"), "seat-miles", within_s=_LONG_S)
         assert demo.process.poll() is None, demo.stderr
@@ -47,8 +47,8 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
-def test_a_java_that_will_not_do_is_told_before_anything_starts(tmp_path: Path) -> None:
-    """With what was looked at and what to install; no traceback, nothing left behind."""
+def test_an_unsuitable_java_is_reported_before_anything_starts(tmp_path: Path) -> None:
+    """The message lists the candidates and a package to install. There is no traceback, and no file stays behind."""
     bare = {**os.environ, "JAVA_HOME": str(tmp_path / "none"), "PATH": str(tmp_path)}
     command = [sys.executable, "-m", "examples.flights", "--engine", "spark", "--keep", str(tmp_path / "run")]
     ended = subprocess.run(command, env=bare, capture_output=True, text=True, check=False)

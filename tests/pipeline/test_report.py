@@ -1,4 +1,4 @@
-"""A report counts what is there, and what strangers write into records cannot harm who reads it."""
+"""A report counts dead letters and retries, and hostile content of records cannot harm its reader."""
 
 import json
 import re
@@ -9,24 +9,24 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
-from pipeline.archive import Archive, archive_session, run_archive
-from pipeline.progress_frames import DONE, IN_HAND, IN_PLACE, UNREAD
-from pipeline.report import Request, Tables, make_report
-from pipeline.report_page import page
-from pipeline.report_tables import pending
+from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
+from kafka_redelivery.pipeline.frames.progress_frames import DONE, IN_HAND, IN_PLACE, UNREAD
+from kafka_redelivery.pipeline.report.page import page
+from kafka_redelivery.pipeline.report.report import Request, Tables, make_report
+from kafka_redelivery.pipeline.report.tables import pending
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind, Retry
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.headers import ready_headers, retry_headers
 from tests.pipeline.letters import FIRST_MS, KEPT, letter, settings_of
 from tests.scenarios.cluster import Cluster, Sent
 from tests.scenarios.waiting import until
-from topology.decision import Failure, FailureKind, Retry
-from topology.headers import ready_headers, retry_headers
-from topology.lineage import Lineage
 
 _HOUR_MS = 3_600_000
 _SCRIPT = '<script>alert(1)</script> $x^2$ \u202e "q" </svg>'
 
 
 class _Tags(HTMLParser):
-    """Notes what a browser would find."""
+    """Collects the tags and links of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,10 +43,10 @@ def _failure(exception: str, message: str) -> Failure:
 
 
 def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> None:
-    """Letters that are archived and those that are not count once each, aborted ones not at all.
+    """Each dead letter in the archive or the topics counts once; records of aborted transactions do not count.
 
-    Without a journal a record recovers if it was retried, is no letter and does not wait. What waits is what the group
-    has not consumed.
+    Without a journal, a record counts as recovered if it was retried, is not a dead letter and does not wait. A record
+    waits while the group has not finished it.
     """
     session, source, other = archive_session(spark), f"{unique}.orders", f"{unique}.bills"
     settings = settings_of(cluster, unique, source, other)
@@ -101,7 +101,7 @@ def _is_harmless(text: str, exception: str) -> None:
 
 
 def _commit(cluster: Cluster, group: str, topic: str) -> bool:
-    """Whether the group's coordinator took the offset; on a fresh broker it is not there at once."""
+    """Return whether the group coordinator took the offset; on a new broker it needs a moment."""
     try:
         cluster.commit(group, topic, 0, 3)
     except (AssertionError, KafkaException):
@@ -118,18 +118,18 @@ def _ready(source: str, offset: int, deliveries: int) -> Sent:
     return Sent(b"{}", b"k", ready_headers(_retry(source, offset, deliveries).headers), 0, FIRST_MS + 1000 * deliveries)
 
 
-def test_what_is_in_hand_waits_too(spark: SparkSession) -> None:
-    """A copy is waiting until it is done: unread, in a handler, or in its place."""
-    copies = spark.createDataFrame([(stands,) for stands in (DONE, IN_HAND, IN_PLACE, UNREAD)], "stands string")
+def test_records_in_a_handler_count_as_waiting(spark: SparkSession) -> None:
+    """A record waits until it is done: unread, in a handler, or in place."""
+    copies = spark.createDataFrame([(status,) for status in (DONE, IN_HAND, IN_PLACE, UNREAD)], "status string")
 
-    assert {row["stands"] for row in pending(copies).collect()} == {IN_HAND, IN_PLACE, UNREAD}
+    assert {row["status"] for row in pending(copies).collect()} == {IN_HAND, IN_PLACE, UNREAD}
 
 
-def test_a_report_of_nothing_has_a_page(spark: SparkSession, cluster: Cluster, unique: str) -> None:
-    """Where there are no topics and no letters, the page says so instead of failing."""
+def test_an_empty_report_has_a_page(spark: SparkSession, cluster: Cluster, unique: str) -> None:
+    """Without topics and dead letters, the report succeeds and the page says that no record waits."""
     settings = settings_of(cluster, unique, f"{unique}.orders")
 
     report = make_report(archive_session(spark), Request(settings=settings), FIRST_MS)
 
     assert (report.letters, report.failed, report.curve) == (0, 0, [])
-    assert "nothing waits" in page(report)
+    assert "no record waits" in page(report)

@@ -1,4 +1,4 @@
-"""The report of a run of the demo has the figures that the CSV files demand."""
+"""The report of a run of the demo has the figures that follow from its CSV files."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,28 +13,33 @@ from examples.flights.layout import layout
 from examples.flights.scenario import scenario
 from examples.flights.truth import Ending, expected
 from examples.flights.wire import CONFIG, FLIGHTS
-from pipeline.archive import archive_session
-from pipeline.report import Report, Request, make_report
+from kafka_redelivery.pipeline.archive.archive import archive_session
+from kafka_redelivery.pipeline.report.report import Report, Request, make_report
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.demo_runs import DemoRun
-from topology.configuration import load_settings
-from transport.embedded import EmbeddedKafka
 
 _DAYS: Final = 1
 _NOW_MS: Final = 1_767_225_600_000
 
-pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.long,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+]
 
 
 @pytest.fixture(scope="module")
 def truth() -> Counter[Ending]:
-    """How the records of the run end, by the CSV files."""
+    """Expected outcomes of the records, from the CSV files."""
     given = scenario(data.flights(_DAYS), data.planes())
     return Counter(expected(record, given).ending for record in given.records)
 
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The topics of a run that has ended."""
+    """A broker with the topics of a finished run."""
     with DemoRun(tmp_path_factory.mktemp("flights"), "--days", str(_DAYS)) as run:
         assert run.end() == 0, run.stdout
     with EmbeddedKafka(data_dir=run.keep / "kafka") as broker:
@@ -45,16 +50,13 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_the_figures_are_those_of_the_csv_files(
     spark: SparkSession, servers: str, truth: Counter[Ending], *, journal: bool
 ) -> None:
-    """Dead letters by reason and attempt, and records that recovered, are as many as must be.
-
-    The journal and the topics agree.
-    """
+    """Dead letters by reason and attempt and recovered records have the expected numbers, with or without journal."""
     report = _report(spark, servers, journal=journal)
 
     dead = {ending.value: number for ending, number in truth.items() if ending.dead}
     assert {row["reason"]: row["letters"] for row in report.by_reason} == dead
     assert {(row["origin"], row["letters"]) for row in report.by_origin} == {(FLIGHTS, sum(dead.values()))}
-    # Those that nobody can decode see no handler; a rejected one sees it once, one whose plane nobody knows each time.
+    # Undecodable records reach no handler, rejected ones reach it once, ones with an unknown plane at each attempt.
     deliveries = {row["reason"]: row["deliveries"] for row in report.by_attempt}
     made = {"undecodable": 0, "rejected": 1, "redeliveries_exceeded": layout().redeliveries + 1}
     assert deliveries == {reason: made[reason] for reason in dead}

@@ -1,4 +1,4 @@
-"""What a report makes of the journal."""
+"""The figures that a report derives from the journal."""
 
 import json
 from typing import Final
@@ -6,10 +6,10 @@ from typing import Final
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from pipeline import report_tables as tables
-from pipeline.journal_ranges import journal_ranges
-from pipeline.kafka_frames import Frames
-from pipeline.report import _acked
+from kafka_redelivery.pipeline.frames.journal_ranges import journal_ranges
+from kafka_redelivery.pipeline.frames.kafka_frames import Frames
+from kafka_redelivery.pipeline.report import tables
+from kafka_redelivery.pipeline.report.report import _acked
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -17,7 +17,7 @@ _FIRST_S: Final = 1_767_225_600
 
 
 def test_attempts_and_times(spark: SparkSession) -> None:
-    """Each record counts where it ended and for as long as that took, those that failed never; others' do not count."""
+    """Each failed record counts at its last attempt, with its duration. Entries of other groups do not count."""
     journal = _journal(
         spark,
         (0, "g", {"acked": [[0, 9], [20, 20]], "retried": [[10, 15]], "dead_lettered": [[16, 16]]}),
@@ -32,23 +32,23 @@ def test_attempts_and_times(spark: SparkSession) -> None:
         (1, "g", {"acked": "all"}),
     )
 
-    lives = tables.record_lives(journal).persist()
+    histories = tables.record_histories(journal).persist()
 
     assert _acked(journal) == 12
-    assert [_plain(row) for row in tables.survival(lives).collect()] == [
+    assert [_plain(row) for row in tables.survival(histories).collect()] == [
         (1, 8, 0, 1, 0),
         (2, 6, 2, 0, 0),
         (3, 4, 0, 0, 1),
         (4, 3, 2, 1, 0),
     ]
-    times = tables.recovery_times(lives).collect()
+    times = tables.recovery_times(histories).collect()
     assert [(row["topic"], row["recovered"], row["p50"], row["longest"]) for row in times] == [("in", 4, 2.0, 30.0)]
-    curve = tables.recovery_curve(lives)
+    curve = tables.recovery_curve(histories)
     assert (len(curve), curve[0], curve[49], curve[74], curve[99]) == (100, 2.0, 2.0, 14.0, 30.0)
 
 
-def test_an_attempt_at_which_nothing_ended_has_a_row(spark: SparkSession) -> None:
-    """So that a curve over the attempts has no gap."""
+def test_an_attempt_without_an_outcome_has_a_row(spark: SparkSession) -> None:
+    """The curve over the attempts has no gap."""
     journal = _journal(
         spark,
         (0, "g", {"retried": [[0, 1]]}),
@@ -56,16 +56,16 @@ def test_an_attempt_at_which_nothing_ended_has_a_row(spark: SparkSession) -> Non
         (2, "g", {"recovered": [[0, 0]], "dead_lettered": [[1, 1]]}),
     )
 
-    found = tables.survival(tables.record_lives(journal)).collect()
+    found = tables.survival(tables.record_histories(journal)).collect()
 
     assert [_plain(row) for row in found] == [(1, 2, 0, 0, 0), (2, 2, 0, 0, 0), (3, 2, 1, 1, 0)]
 
 
 def _journal(spark: SparkSession, *entries: tuple[int, str, dict[str, object]]) -> DataFrame:
-    """Entries with the second at which they were written."""
+    """Create journal entries from the second at which each was written."""
     rows = [
-        (json.dumps({"v": 1, "group": group, "topic": "in", "partition": 0} | told).encode(), _FIRST_S + second)
-        for second, group, told in entries
+        (json.dumps({"v": 1, "group": group, "topic": "in", "partition": 0} | on_progress).encode(), _FIRST_S + second)
+        for second, group, on_progress in entries
     ]
     records = Frames(spark, {}).local(rows, "value binary, second bigint")
     return journal_ranges(records.selectExpr("value", "timestamp_seconds(second) AS at"), "g", "at")

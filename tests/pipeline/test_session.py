@@ -1,5 +1,8 @@
-"""Spark runs with nothing but what the README sets up."""
+"""The Spark session reads Kafka, and user modules in the working directory do not disturb its Python workers."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -8,15 +11,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.checkpoint import refuse_unwritable
-from pipeline.days import utc_day
-from pipeline.errors import SparkUnavailableError, StreamRefusedError
-from pipeline.spark_java import find_spark_java
+from kafka_redelivery.pipeline.errors import SparkUnavailableError, StreamRefusedError
+from kafka_redelivery.pipeline.lake.table import utc_day
+from kafka_redelivery.pipeline.spark.java import find_spark_java
+from kafka_redelivery.pipeline.stream.checkpoint import refuse_unwritable
 from tests.scenarios.cluster import Cluster, Sent
 
 
 def test_spark_reads_kafka(spark: SparkSession, cluster: Cluster, unique: str) -> None:
-    """A session reads a topic with the jars that are pinned, and runs Python of this environment over it."""
+    """A session reads a topic with the pinned jars, and Python workers process the records."""
     cluster.create(unique)
     cluster.produce(unique, [Sent(b"value", b"key")])
     options = {
@@ -27,12 +30,12 @@ def test_spark_reads_kafka(spark: SparkSession, cluster: Cluster, unique: str) -
 
     read = spark.read.format("kafka").options(**options).load().select("key", "value")
 
-    found = read.mapInArrow(_as_it_is, "key binary, value binary").collect()
+    found = read.mapInArrow(_identity, "key binary, value binary").collect()
     assert [(bytes(row.key), bytes(row.value)) for row in found] == [(b"key", b"value")]
 
 
-def test_days_are_those_of_utc(spark: SparkSession) -> None:
-    """Whatever time zone was submitted: a table is not divided otherwise after a change of clusters."""
+def test_days_are_in_utc(spark: SparkSession) -> None:
+    """The day of a row does not depend on the time zone of the session."""
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "Pacific/Kiritimati")
 
@@ -42,12 +45,12 @@ def test_days_are_those_of_utc(spark: SparkSession) -> None:
     assert day.day == date(2023, 11, 14)
 
 
-def _as_it_is(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def test_no_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where no Java is found the error says which package brings one."""
+def test_the_error_without_java_names_a_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """If no Java is found, the error names a package to install."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -55,8 +58,8 @@ def test_no_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path:
         find_spark_java()
 
 
-def test_a_checkpoint_that_cannot_be_written_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """Before anything is handled, with the setting that names it; a folder that can be is made, and left empty."""
+def test_a_checkpoint_folder_that_is_not_writable_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """The error names the setting. A folder that is writable is created and left empty."""
     (tmp_path / "file").touch()
 
     with pytest.raises(StreamRefusedError, match=r"file/stream cannot be written .*pipeline\.checkpoint"):
@@ -64,3 +67,36 @@ def test_a_checkpoint_that_cannot_be_written_is_refused(spark: SparkSession, tmp
 
     refuse_unwritable(spark, (tmp_path / "new" / "stream").as_uri())
     assert list((tmp_path / "new" / "stream").iterdir()) == []
+
+
+_JOB = """
+from kafka_redelivery.pipeline.spark.session import spark_session
+
+def identity(batches):
+    import grp, kafka_redelivery
+    yield from batches
+
+with spark_session("test", {"spark.master": "local[1]"}) as spark:
+    print("rows:", len(spark.range(3).mapInArrow(identity, "id bigint").collect()))
+"""
+
+
+def test_modules_in_the_working_directory_do_not_hide_others(tmp_path: Path) -> None:
+    """A job runs in a directory with modules that have the names of a standard module and of our packages."""
+    for name in ("grp.py", "socket.py", "pipeline.py", "kafka_redelivery.py", "consumers/__init__.py"):
+        module = tmp_path / name
+        module.parent.mkdir(exist_ok=True)
+        module.write_text(f"raise ImportError('{name} of the working directory was imported')", encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+
+    job = subprocess.run(
+        [sys.executable, "-P", "-c", _JOB],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert "rows: 3" in job.stdout, job.stderr[-3000:]

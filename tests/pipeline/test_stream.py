@@ -6,9 +6,8 @@ from collections import Counter
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import stream
-from pipeline.archive_errors import TableFormatError
-from pipeline.errors import StreamRefusedError
+from kafka_redelivery.pipeline.errors import StreamRefusedError, TableFormatError
+from kafka_redelivery.pipeline.stream import stream
 from tests.pipeline.streaming import LONG_S, Gate, audited, prepare, run, running
 from tests.scenarios.running import Group, exactly, number, script
 from tests.scenarios.waiting import until
@@ -17,7 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 def test_each_record_has_one_outcome(spark: SparkSession, group: Group) -> None:
-    """Successes are emitted, failures wait in their tier or are dead letters, each once; a second run finds nothing."""
+    """Records are emitted, retried or dead-lettered, each once. A second run handles nothing."""
     prepare(group)
     group.send([["ok"]] * 50 + [["raise", "ok"]] * 5 + [["reject"]] * 3 + [["kill"]] * 2)
 
@@ -35,7 +34,7 @@ def test_each_record_has_one_outcome(spark: SparkSession, group: Group) -> None:
 
 
 def test_a_vectorised_handler_fails_single_rows(spark: SparkSession, group: Group) -> None:
-    """Of rows handled together only the bad ones fail: those named, those that raise, kill, or send to nowhere."""
+    """Only the rows at fault fail: named rows, and rows that raise, kill the process or send to a missing topic."""
     prepare(
         group,
         handler={"callable": "tests.pipeline.handlers:vectorized", "vectorized": True},
@@ -57,9 +56,9 @@ def test_a_vectorised_handler_fails_single_rows(spark: SparkSession, group: Grou
 
 @pytest.mark.long
 def test_the_table_holds_each_output_once(spark: SparkSession, group: Group) -> None:
-    """What handlers send to the outcome topic is appended to a table, each record once, over several runs.
+    """The records of the output topic are appended to a table, each once, over several runs.
 
-    It is not appended to in another format: readers of either would find a part of the records.
+    A table of another format is refused, because its readers would find only a part of the records.
     """
     sink = {"topic": group.output, "path": "table"}
     prepare(group, pipeline={"checkpoint": "checkpoint", "sink": sink})
@@ -78,8 +77,8 @@ def test_the_table_holds_each_output_once(spark: SparkSession, group: Group) -> 
 
 
 @pytest.mark.long
-def test_a_micro_batch_that_takes_too_long_is_given_up(spark: SparkSession, group: Group) -> None:
-    """The query ends in time, as if nothing had happened; what was not committed is handled by the next one, once."""
+def test_a_micro_batch_that_takes_too_long_is_cancelled(spark: SparkSession, group: Group) -> None:
+    """The query ends in time without an error. The next query handles the uncommitted records once."""
     prepare(group, limits={"batch": 10})
     gate = Gate(group, "gate")
     steps = [*[["ok"]] * 30, [gate.step], *[["ok"]] * 30]
@@ -95,17 +94,17 @@ def test_a_micro_batch_that_takes_too_long_is_given_up(spark: SparkSession, grou
 
 
 @pytest.mark.long
-def test_a_micro_batch_that_would_begin_at_the_end_does_not(
+def test_no_micro_batch_begins_after_a_shutdown_request(
     spark: SparkSession, group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end is asked for between two micro-batches, and records come before the query has stopped."""
+    """A shutdown is requested between two micro-batches, and records arrive before the query has stopped."""
     prepare(group)
     group.send([["ok"]])
-    with running(group, spark, shutdown_s=300) as stop:
+    with running(group, spark, shutdown_s=300) as shutdown:
         until(lambda: group.outputs() == exactly([0]), "it runs", within_s=LONG_S)
-        monkeypatch.setattr(stream, "_LOOK_S", 4.0)
+        monkeypatch.setattr(stream, "_POLL_S", 4.0)
         time.sleep(0.5)
-        stop.ask()
+        shutdown.request()
         group.send([["ok"]] * 10, first=1)
 
     run(group, spark)
@@ -114,8 +113,8 @@ def test_a_micro_batch_that_would_begin_at_the_end_does_not(
 
 
 @pytest.mark.long
-def test_a_replayed_batch_is_not_decided_again(spark: SparkSession, group: Group) -> None:
-    """Spark's last commit is lost and the handler would now decide otherwise: nothing is handled a second time."""
+def test_a_replayed_micro_batch_is_not_handled_again(spark: SparkSession, group: Group) -> None:
+    """If Spark's last commit is lost, the micro-batch is replayed but no record is handled again."""
     prepare(group, journal=True)
     group.send([[f"until {group.folder / 'flag'}"]] * 10)
     run(group, spark)
@@ -133,7 +132,7 @@ def test_a_replayed_batch_is_not_decided_again(spark: SparkSession, group: Group
 
 
 def test_a_checkpoint_ahead_of_the_group_is_refused(spark: SparkSession, group: Group) -> None:
-    """Where Spark would begin behind records that nobody has handled, the query is refused and says what to do."""
+    """If Spark would skip unhandled records, the query is refused, and the error names a fix."""
     prepare(group)
     group.send([["ok"]] * 10)
     run(group, spark)

@@ -1,4 +1,4 @@
-"""Where a query begins, whatever Spark's own notes say: where the group is."""
+"""A query starts at the group's offsets, whatever Spark's checkpoint says."""
 
 import shutil
 from collections import Counter
@@ -12,8 +12,8 @@ from tests.scenarios.running import Group, exactly, script
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
 
 
-def test_notes_that_are_older_than_what_kafka_keeps(spark: SparkSession, group: Group) -> None:
-    """Workers have served the group since, and what they handled is removed: the query begins where the group is."""
+def test_a_checkpoint_older_than_the_log_start(spark: SparkSession, group: Group) -> None:
+    """Workers handled records that Kafka has since removed: the query starts at the group's offsets."""
     prepare(group)
     group.send([["ok"]] * 10)
     run(group, spark)
@@ -28,8 +28,8 @@ def test_notes_that_are_older_than_what_kafka_keeps(spark: SparkSession, group: 
     assert group.outputs() == exactly([*range(10), *range(30, 35)])
 
 
-def test_sources_may_come_and_go(spark: SparkSession, group: Group) -> None:
-    """A source whose first records are gone is added to a group with a checkpoint, and another one taken away."""
+def test_sources_can_be_added_and_removed(spark: SparkSession, group: Group) -> None:
+    """A source whose first records are removed joins a group with a checkpoint, and another source leaves it."""
     prepare(group)
     group.send([["ok"]] * 10)
     run(group, spark)
@@ -51,8 +51,8 @@ def test_sources_may_come_and_go(spark: SparkSession, group: Group) -> None:
     assert _numbers(group, out) == exactly(range(5, 13))
 
 
-def test_a_source_that_begins_at_its_end_is_not_begun_twice(spark: SparkSession, group: Group) -> None:
-    """With auto.offset.reset: latest what comes after the first start is handled, also without a checkpoint."""
+def test_the_start_at_the_end_of_a_source_is_committed(spark: SparkSession, group: Group) -> None:
+    """With auto.offset.reset: latest, records after the first start are handled, also if the checkpoint is lost."""
     prepare(group, kafka={"auto.offset.reset": "latest"})
     group.send([["ok"]] * 3)
     run(group, spark)
@@ -65,7 +65,7 @@ def test_a_source_that_begins_at_its_end_is_not_begun_twice(spark: SparkSession,
 
 
 def test_a_table_without_its_checkpoint(spark: SparkSession, group: Group) -> None:
-    """The checkpoint is deleted, as may be: the table has each record once all the same."""
+    """After the query's checkpoint is deleted, the sink table still has each record once."""
     sink = {"topic": group.output, "path": "table"}
     prepare(group, pipeline={"checkpoint": "checkpoint", "sink": sink})
     group.send([["ok"]] * 20)
@@ -80,7 +80,7 @@ def test_a_table_without_its_checkpoint(spark: SparkSession, group: Group) -> No
 
 
 def test_redeliveries_do_not_wait_behind_the_backlog(spark: SparkSession, group: Group) -> None:
-    """Where there is more than a micro-batch takes, what is due again is taken first, and not in proportion."""
+    """With a backlog larger than a micro-batch, redeliveries are handled first."""
     prepare(
         group,
         pipeline={"checkpoint": "checkpoint", "maxOffsetsPerTrigger": 50},

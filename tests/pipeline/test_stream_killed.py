@@ -1,4 +1,4 @@
-"""A query's processes are killed, or told to end, in the middle of a micro-batch: nothing is lost, nothing doubled."""
+"""Processes of a query are killed or stopped during a micro-batch: no record is lost or doubled."""
 
 import os
 import signal
@@ -18,14 +18,14 @@ from tests.scenarios.waiting import until
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(500)]
 
 _PIECE = 30
-"""Records between two gates, more than a write has."""
+"""The number of records between two gates; more than one write has."""
 
 _LIMITS = {"batch": 10}
 
 
 @pytest.mark.parametrize("form", ["parquet", pytest.param("delta", marks=pytest.mark.long)])
 def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group, form: str) -> None:
-    """First the Python process of a task, which the query survives, then the driver, whose micro-batch is replayed.
+    """The query survives a killed Python worker. Then the driver is killed, and its micro-batch is replayed.
 
     The handler then decides otherwise about what it has failed before, and the outputs go to a table as well. At last
     Ctrl-C comes in the middle of a micro-batch, which is finished.
@@ -87,8 +87,8 @@ def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group, 
 
 
 @pytest.mark.long
-def test_the_partitions_are_taken_over(spark: SparkSession, group: Group) -> None:
-    """A second query of the group ends the first, and a worker ends the second; both say why, in mid-batch."""
+def test_another_member_takes_the_partitions_over(spark: SparkSession, group: Group) -> None:
+    """A second query ends the first during a micro-batch, and a worker ends the second; both report the cause."""
     prepare(group, journal=True, limits=_LIMITS)
     gates = [Gate(group, f"gate{n}") for n in range(2)]
     pieces = [["ok"], ["ok"], ["reject"]] * (_PIECE // 3)
@@ -119,12 +119,12 @@ def test_the_partitions_are_taken_over(spark: SparkSession, group: Group) -> Non
 
 
 def _send(group: Group, first: int, steps: list[list[str]]) -> None:
-    """To one partition, so that what stands before a gate is handled before it."""
+    """Send to one partition, so that records before a gate are handled first."""
     group.cluster.produce(group.source, [script(n, do, partition=0) for n, do in enumerate(steps, start=first)])
 
 
 def _kill(query: Process) -> None:
-    """The driver, and wait until its tasks have ended with it: a task left over may well finish the micro-batch."""
+    """Kill the driver and wait until its tasks have ended: a remaining task could finish the micro-batch."""
     others = psutil.Process(query.pid).children(recursive=True)
     query.kill()
     _, left = psutil.wait_procs(others, timeout=LONG_S)
@@ -132,7 +132,7 @@ def _kill(query: Process) -> None:
 
 
 def _rows(spark: SparkSession, group: Group) -> Counter[int]:
-    """The numbers of the records in the table, and how often each."""
+    """Count the records in the table by number."""
     path = group.folder / "table"
     if (path / "_delta_log").exists():
         # Each by itself: a folder of the path is no column.
@@ -143,9 +143,9 @@ def _rows(spark: SparkSession, group: Group) -> Counter[int]:
 
 
 def _python_worker(query: Process) -> int:
-    """A process that runs tasks: a child of Spark's Python daemon, and parent of the handler's process."""
+    """Return a process that runs tasks: a child of Spark's Python daemon and the parent of a handler process."""
     for each in psutil.Process(query.pid).children(recursive=True):
         with suppress(psutil.Error):  # it may just have ended
-            if "pipeline.handler_child" in " ".join(each.cmdline()):
+            if "kafka_redelivery.pipeline.handler.child" in " ".join(each.cmdline()):
                 return each.ppid()
     raise AssertionError("no handler runs")

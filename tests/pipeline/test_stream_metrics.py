@@ -1,4 +1,4 @@
-"""A streaming query tells of itself as a worker does, and of what only Spark has."""
+"""A streaming query reports the metrics of a worker, and those of micro-batches."""
 
 import urllib.error
 import urllib.request
@@ -14,11 +14,11 @@ from tests.scenarios.waiting import until
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 _LONG_S = 90.0
-"""The first micro-batch of a session starts Python workers and the handler's processes."""
+"""The first micro-batch of a session starts Python workers and handler processes."""
 
 
 def status(port: int, path: str) -> int | None:
-    """What a probe answers, ``None`` if nobody does."""
+    """Return the HTTP status of a probe, ``None`` without an answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
             return int(answer.status)
@@ -30,7 +30,7 @@ def status(port: int, path: str) -> int | None:
 
 
 def lag(port: int, *topics: str) -> list[float] | None:
-    """Of each topic, ``None`` until all are known."""
+    """Return the lag of each topic, ``None`` until all are known."""
     found = {
         sample.labels["topic"]: sample.value
         for sample in families(port)["redelivery_lag"].samples
@@ -39,8 +39,8 @@ def lag(port: int, *topics: str) -> list[float] | None:
     return [found[topic] for topic in topics] if found.keys() == {*topics} else None
 
 
-def test_its_endpoint_tells_what_the_query_does(spark: SparkSession, group: Group) -> None:
-    """Outcomes and micro-batches are counted, lag reaches zero though transactions leave markers, probes are true."""
+def test_the_endpoint_reports_the_query(spark: SparkSession, group: Group) -> None:
+    """Outcomes and micro-batches are counted, lag reaches zero despite transaction markers, and probes are correct."""
     port = free_port()
     prepare(group, metrics={"port": port, "host": "127.0.0.1"}, pipeline={"maxOffsetsPerTrigger": 40})
     group.start("scheduler", "s1", "metrics.port=0")
@@ -49,8 +49,8 @@ def test_its_endpoint_tells_what_the_query_does(spark: SparkSession, group: Grou
         until(lambda: status(port, "/readyz") == 200, "the query is ready", within_s=_LONG_S)
         ended = "redelivery_deliveries_total"
         until(lambda: value_of(port, ended, outcome="recovered") == 5, "all has come to an end", within_s=_LONG_S)
-        # Spark tells of a micro-batch a little after its end.
-        until(lambda: value_of(port, "redelivery_micro_batch_records_sum") == 73, "its micro-batches are told")
+        # Spark reports a micro-batch a little after its end.
+        until(lambda: value_of(port, "redelivery_micro_batch_records_sum") == 73, "its micro-batches are reported")
         until(lambda: lag(port, group.source, group.ready) == [0, 0], "nothing is left")
 
         assert value_of(port, "redelivery_deliveries_total", outcome="acked") == 60

@@ -1,11 +1,11 @@
-"""Whatever a record does, the query goes on, and the record has the outcome that it would have with a worker."""
+"""The query continues whatever a record does, and the record has the same outcome as with a worker."""
 
 import json
 
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.errors import StreamRefusedError
+from kafka_redelivery.pipeline.errors import StreamRefusedError
 from tests.pipeline.streaming import prepare, run
 from tests.scenarios.cluster import Seen, Sent
 from tests.scenarios.running import Group, exactly, script
@@ -19,8 +19,8 @@ POLICY = {
 TIMES = {"_AMQ_SCHED_DELIVERY", "_AMQ_ACTUAL_EXPIRY"}
 
 
-def test_what_a_record_does_is_its_own_failure(spark: SparkSession, group: Group) -> None:
-    """Past its deadline, dead, too large, to a missing topic: each is one failed delivery, the others succeed."""
+def test_only_the_record_at_fault_fails(spark: SparkSession, group: Group) -> None:
+    """A missed deadline, a dead process, a record that is too large and a missing topic each fail one record only."""
     prepare(group, handler={"deadline": "2s"}, output={"max.message.bytes": "2000"}, limits={"batch": 5})
     steps = [["stall"], ["exit"], ["big 9000"], ["to no.such.topic"], ["redeliver"]]
     group.send([["ok"]] * 20 + steps + [["ok"]] * 20)
@@ -34,9 +34,10 @@ def test_what_a_record_does_is_its_own_failure(spark: SparkSession, group: Group
     assert len(waiting) == 5
 
 
-def test_copies_are_those_of_a_worker(spark: SparkSession, group: Group) -> None:
-    """A worker and a query write the same copies of the same records: topics, partitions, keys, values and headers."""
+def test_a_query_writes_the_same_records_as_a_worker(spark: SparkSession, group: Group) -> None:
+    """Topics, partitions, keys, values and headers of the produced records are the same."""
     prepare(group, policyEntry=POLICY)
+    group.cluster.alter(group.source, retention_ms="-1")  # the timestamps are of 2023: Kafka would delete the records
     group.cluster.produce(group.source, _records())
     for _ in range(2):
         run(group, spark)
@@ -45,9 +46,10 @@ def test_copies_are_those_of_a_worker(spark: SparkSession, group: Group) -> None
     other.folder.mkdir()
     try:
         prepare(other, policyEntry=POLICY)
+        group.cluster.alter(other.source, retention_ms="-1")
         group.cluster.produce(other.source, _records())
         other.worker()
-        until(lambda: len(_copies(other)) >= len(found), "the worker has written as many copies")
+        until(lambda: len(_copies(other)) >= len(found), "the worker has written as many records")
         other.stop()
         assert _copies(other) == found
     finally:
@@ -55,7 +57,7 @@ def test_copies_are_those_of_a_worker(spark: SparkSession, group: Group) -> None
 
 
 def test_a_group_with_workers_is_refused(spark: SparkSession, group: Group) -> None:
-    """While a worker is a member of the group a query is refused, and the worker is not disturbed."""
+    """While a worker is a member of the group, a query is refused, and the worker keeps running."""
     prepare(group, handler={"callable": "tests.scenarios.handlers:scripted"})
     worker = group.worker()
     until(lambda: any(group.cluster.members(group.name).values()), "the worker has partitions")
@@ -68,7 +70,7 @@ def test_a_group_with_workers_is_refused(spark: SparkSession, group: Group) -> N
 
 
 def _records() -> list[Sent]:
-    """One of each kind, to given partitions and with given times."""
+    """Return one record of each kind, with fixed partitions and timestamps."""
     records = [
         script(0, ["ok"], partition=0),
         script(1, ["raise"], partition=1, headers=[("trace", b"t"), ("empty", None)]),
@@ -85,7 +87,7 @@ def _records() -> list[Sent]:
 
 
 def _copies(group: Group) -> list[tuple[object, ...]]:
-    """Every copy there is, without names of the group and times of handling."""
+    """Return every produced record without the group's name and times of handling."""
     own = [topic for topic in group.cluster.topics() if group.name in topic and topic != group.source]
     return sorted((_neutral(group, record) for record in group.cluster.read(*own)), key=repr)
 

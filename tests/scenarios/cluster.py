@@ -1,4 +1,4 @@
-"""The cluster as a bystander sees it: everything is written and read with bare clients, nothing of ours in between."""
+"""The Kafka cluster as seen from outside the product: all reads and writes use bare Kafka clients."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,10 +23,10 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
+from kafka_redelivery.topology.wire.progress import Progress
 from tests.scenarios.waiting import LONG_S, until
-from topology.progress import Progress
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
 Pairs = Sequence[tuple[str, bytes | None]]
 
 Config = dict[str, str | int | float | bool]
@@ -37,14 +37,14 @@ _ANSWER_S = 45.0
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A record to be written."""
+    """A record to write."""
 
     value: bytes | None
     key: bytes | None = None
     headers: Pairs = ()
     partition: int | None = None
     timestamp_ms: int = 0
-    """0 = now."""
+    """Epoch milliseconds; 0 = now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Seen:
 
 
 class Cluster:
-    """One broker, asked and changed from outside."""
+    """Access to one broker from outside the product."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
@@ -77,14 +77,14 @@ class Cluster:
     # Topics.
 
     def create(self, *topics: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Make topics."""
+        """Create topics and wait until each partition has a leader."""
         new = [NewTopic(topic, partitions, 1, config=dict(config or {})) for topic in topics]
         for answer in self._admin.create_topics(new).values():
             answer.result(_ANSWER_S)
         until(lambda: all(self.partitions(topic) == partitions for topic in topics), f"{topics} exist")
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Give a topic more partitions."""
+        """Increase the number of partitions of a topic."""
         for answer in self._admin.create_partitions([NewPartitions(topic, partitions)]).values():
             answer.result(_ANSWER_S)
         until(lambda: self.partitions(topic) == partitions, f"{topic} has {partitions} partitions")
@@ -99,56 +99,59 @@ class Cluster:
         self._admin.incremental_alter_configs([resource])[resource].result(_ANSWER_S)
 
     def topics(self) -> set[str]:
-        """All there are."""
+        """Return the names of all topics."""
         return set(self._admin.list_topics(timeout=_ANSWER_S).topics)
 
     def partitions(self, topic: str) -> int:
-        """How many with a leader a topic has; 0 if it is not there."""
+        """Return the number of partitions of a topic that have a leader; 0 if the topic does not exist."""
         found = self._admin.list_topics(timeout=_ANSWER_S).topics.get(topic)
         return 0 if found is None else sum(each.leader >= 0 for each in found.partitions.values())
 
-    def ends(self, *topics: str) -> dict[Place, int]:
-        """One past the last offset of each partition, markers included."""
+    def ends(self, *topics: str) -> dict[Partition, int]:
+        """Return the log end offset of each partition, transaction markers included."""
         return self._offsets(OffsetSpec.latest(), topics)
 
-    def starts(self, *topics: str) -> dict[Place, int]:
-        """The first offset of each partition."""
+    def starts(self, *topics: str) -> dict[Partition, int]:
+        """Return the log start offset of each partition."""
         return self._offsets(OffsetSpec.earliest(), topics)
 
-    def _offsets(self, spec: OffsetSpec, topics: Sequence[str]) -> dict[Place, int]:
+    def _offsets(self, spec: OffsetSpec, topics: Sequence[str]) -> dict[Partition, int]:
         wanted = {TopicPartition(topic, number): spec for topic in topics for number in range(self.partitions(topic))}
         answers = self._admin.list_offsets(wanted) if wanted else {}
-        return {(place.topic, place.partition): answer.result(_ANSWER_S).offset for place, answer in answers.items()}
+        return {
+            (partition.topic, partition.partition): answer.result(_ANSWER_S).offset
+            for partition, answer in answers.items()
+        }
 
     # Records.
 
     def produce(self, topic: str, records: Iterable[Sent]) -> None:
-        """Write records and wait until all of them are there."""
+        """Write records and wait until the broker has acknowledged all of them."""
         _send(self._producer, topic, records)
 
     def abort(self, topic: str, records: Iterable[Sent]) -> None:
-        """Write records in a transaction that is aborted: they lie there, and no reader of committed ones sees them."""
-        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": f"{topic}.in-vain", "log_level": 0})
+        """Write records in a transaction that is aborted, so that no read-committed reader sees them."""
+        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": f"{topic}.aborted", "log_level": 0})
         producer.init_transactions(_ANSWER_S)
         producer.begin_transaction()
         _send(producer, topic, records)
         producer.abort_transaction(_ANSWER_S)
 
     def read(self, *topics: str) -> list[Seen]:
-        """All records of topics that a read-committed reader sees now."""
+        """Read all records of topics that a read-committed reader sees now."""
         with self.follow(*topics) as tail:
             until(tail.at_end, f"{topics} are read to their end")
             return tail.records
 
     @contextmanager
     def follow(self, *topics: str) -> Iterator["Tail"]:
-        """A read-committed reader that stays, from the beginning on."""
+        """Open a read-committed reader that stays open and reads from the start of each partition."""
         consumer = self._consumer("bystander")
         try:
-            places = [(topic, number) for topic in topics for number in range(self.partitions(topic))]
-            # Not "the beginning": asking where that is takes the client half a second.
-            consumer.assign([TopicPartition(topic, number, 0) for topic, number in places])
-            yield Tail(consumer, set(places))
+            partitions = [(topic, number) for topic in topics for number in range(self.partitions(topic))]
+            # Offset 0 instead of "earliest": looking up the log start offset takes the client half a second.
+            consumer.assign([TopicPartition(topic, number, 0) for topic, number in partitions])
+            yield Tail(consumer, set(partitions))
         finally:
             consumer.close()
 
@@ -159,12 +162,12 @@ class Cluster:
 
     # Groups.
 
-    def committed(self, group: str, *topics: str) -> dict[Place, tuple[int, str]]:
-        """Committed offset and metadata of each partition that has one."""
-        places = [TopicPartition(topic, number) for topic in topics for number in range(self.partitions(topic))]
+    def committed(self, group: str, *topics: str) -> dict[Partition, tuple[int, str]]:
+        """Return committed offset and metadata of each partition that has one."""
+        partitions = [TopicPartition(topic, number) for topic in topics for number in range(self.partitions(topic))]
         consumer = self._consumer(group)
         try:
-            answers = consumer.committed(places, _ANSWER_S) if places else []
+            answers = consumer.committed(partitions, _ANSWER_S) if partitions else []
         finally:
             consumer.close()
         return {
@@ -174,35 +177,35 @@ class Cluster:
         }
 
     def commit(self, group: str, topic: str, partition: int, offset: int) -> None:
-        """Set a group's offset, as a tool would."""
+        """Set a group's committed offset from outside, as a tool would."""
         request = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset)])]
         for answer in self._admin.alter_consumer_group_offsets(request).values():
-            for place in answer.result(_ANSWER_S).topic_partitions or []:
-                assert place.error is None, place.error
+            for answered in answer.result(_ANSWER_S).topic_partitions or []:
+                assert answered.error is None, answered.error
 
     def delete_group(self, group: str) -> None:
         """Delete a group with all its offsets; it must have no members."""
         for answer in self._admin.delete_consumer_groups([group]).values():
             answer.result(_ANSWER_S)
 
-    def members(self, group: str) -> dict[str, set[Place]]:
-        """What each member of a group has, by its client or instance name."""
+    def members(self, group: str) -> dict[str, set[Partition]]:
+        """Return the partitions assigned to each member of a group, by instance name or member id."""
         answer = self._admin.describe_consumer_groups([group])[group].result(_ANSWER_S)
         return {
             member.group_instance_id or member.member_id: {
-                (place.topic, place.partition) for place in member.assignment.topic_partitions
+                (partition.topic, partition.partition) for partition in member.assignment.topic_partitions
             }
             for member in answer.members
         }
 
     def unfinished(self, group: str, *topics: str) -> list[Seen]:
-        """The records that a group has not finished: from its offset on, without those its metadata names."""
+        """Return the records a group has not finished: from its offset on, without those its metadata names."""
         committed = self.committed(group, *topics)
-        progress = {place: Progress.restore(*commit) for place, commit in committed.items()}
+        progress = {partition: Progress.restore(*commit) for partition, commit in committed.items()}
         left = []
         for record in self.read(*topics):
             done = progress.get((record.topic, record.partition))
-            if done is None or (record.offset >= done.next_offset and done.see(record.offset)):
+            if done is None or (record.offset >= done.next_offset and done.track(record.offset)):
                 left.append(record)
         return left
 
@@ -235,30 +238,30 @@ def _send(producer: Producer, topic: str, records: Iterable[Sent]) -> None:
 
 
 class Tail:
-    """A reader's view of some topics, that grows as it is asked."""
+    """A reader of some topics that keeps every record it has read."""
 
-    def __init__(self, consumer: Consumer, places: set[Place]) -> None:
+    def __init__(self, consumer: Consumer, partitions: set[Partition]) -> None:
         self._consumer = consumer
-        self._places = places
-        self._ended: set[Place] = set()
+        self._partitions = partitions
+        self._ended: set[Partition] = set()
         self.records: list[Seen] = []
 
     def at_end(self) -> bool:
-        """Read on; whether the end of every partition has been reached at least once."""
+        """Read on; return whether the end of every partition has been reached at least once."""
         self.read_on()
-        return self._ended >= self._places
+        return self._ended >= self._partitions
 
     def count(self) -> int:
-        """Read on; how many records there have been."""
+        """Read on; return the number of records read so far."""
         self.read_on()
         return len(self.records)
 
     def reach(self, number: int, *, within_s: float = LONG_S) -> None:
-        """Wait until there have been so many records."""
-        until(lambda: self.count() >= number, f"{number} records in {sorted(self._places)}", within_s=within_s)
+        """Wait until ``number`` records have been read."""
+        until(lambda: self.count() >= number, f"{number} records in {sorted(self._partitions)}", within_s=within_s)
 
     def read_on(self) -> None:
-        """Take what is there."""
+        """Read the records that are available."""
         for message in self._consumer.consume(10_000, 0.02):
             error = message.error()
             if error is None:

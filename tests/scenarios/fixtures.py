@@ -1,13 +1,13 @@
-"""What scenarios and the tests of the pipeline share: the cluster as a bystander sees it, and a group of processes."""
+"""Fixtures of the scenarios and of the tests of the pipeline: the cluster and a group of processes."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
-from transport.embedded import EmbeddedKafka
 
 
 @pytest.fixture

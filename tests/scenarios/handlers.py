@@ -1,4 +1,4 @@
-"""The handlers under test. What they do with a record stands in the record: a script, one step for each attempt.
+"""The handlers under test. Each record carries a script that says what its handler does at each attempt.
 
 A value is the JSON object ``{"n": 7, "do": ["raise", "ok"]}``: raise at the first attempt, succeed at the second and
 all later ones. Steps: see :func:`_act`. Every call is noted in the delivery log before and after it acts.
@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from kafka_redelivery import Context, Record, Redeliver, Reject
+from kafka_redelivery.topology.durations import parse_duration
 from tests.scenarios.deliveries import first_of, note
-from topology.durations import parse_duration
 
 OUTPUT = "SCENARIO_OUTPUT"
 """The environment variable with the topic that successes are emitted to."""
 
 
 class BrokenPromiseError(Exception):
-    """For the configuration's ``notRetryable``."""
+    """Listed in the configuration's ``notRetryable``."""
 
 
 class MoreBrokenPromiseError(BrokenPromiseError):
-    """A subclass of what is named is not retryable, either."""
+    """A subclass of a listed exception, which makes it not retryable, too."""
 
 
 def scripted(record: Record, context: Context) -> None:
-    """The script, in a thread."""
+    """Run the script in a thread."""
     verb, argument = _step(record, context)
     note("began", record, context)
     if verb in {"sleep", "stall"}:
@@ -38,7 +38,7 @@ def scripted(record: Record, context: Context) -> None:
 
 
 async def scripted_async(record: Record, context: Context) -> None:
-    """The script, in an event loop."""
+    """Run the script in an event loop."""
     verb, argument = _step(record, context)
     note("began", record, context)
     if verb in {"sleep", "stall"}:
@@ -56,17 +56,18 @@ def _step(record: Record, context: Context) -> tuple[str, str]:
 
 
 def _act(verb: str, argument: str, record: Record, context: Context) -> None:
-    """One step.
+    """Do one step.
 
-    * ``ok``: emit ``n``, succeed. ``sleep SECONDS``: the same, after so long.
-    * ``stall SECONDS``, ``memory``: sleep, or run out of memory, the very first time; ``ok`` at later deliveries,
+    * ``ok``: emit ``n``, succeed. ``sleep SECONDS``: sleep first, then do the same.
+    * ``stall SECONDS``, ``memory``: sleep, or run out of memory, at the very first delivery; ``ok`` at later ones,
       also if the first was not counted.
-    * ``big BYTES``: emit so many bytes that cannot be compressed, succeed. ``quiet``: succeed without an output.
-    * ``raise``, ``broken`` (an exception named as not retryable), ``reject``: emit ``n``, then fail so.
-    * ``until PATH``: like ``raise`` as long as there is no such file, then like ``ok``.
-    * ``after DURATION``: emit ``n``, ask to be redelivered after so long.
-    * ``leave``: emit ``n``, return without a word. ``ack``: the same, acknowledged; ``recover``: the session recovered.
-    * ``kill``, ``exit``: the process ends here and now, by SIGKILL or by ``os._exit``.
+    * ``big BYTES``: emit ``BYTES`` bytes that cannot be compressed, succeed. ``quiet``: succeed without an output.
+    * ``raise``, ``broken`` (an exception named as not retryable), ``reject``: emit ``n``, then fail in that way.
+    * ``until PATH``: like ``raise`` until the file exists, then like ``ok``.
+    * ``after DURATION``: emit ``n``, ask to be redelivered after ``DURATION``.
+    * ``leave``: emit ``n``, return without acknowledging. ``ack``: emit and acknowledge. ``recover``: emit and recover
+      the session.
+    * ``kill``, ``exit``: end the process immediately, by SIGKILL or by ``os._exit``.
     """
     if verb == "quiet":
         return
@@ -92,7 +93,7 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
         case "after":
             raise Redeliver("not yet", after=parse_duration(argument))
         case _:
-            raise AssertionError(f"no such step: {verb}")
+            raise AssertionError(f"unknown step: {verb}")
 
 
 def _end_here(verb: str) -> None:
@@ -103,5 +104,5 @@ def _end_here(verb: str) -> None:
 
 
 def refuse_all(record: Record) -> None:
-    """Rejects every record, whatever it holds."""
+    """Reject every record, whatever its value."""
     raise Reject("value is null" if record.value is None else "value is empty")

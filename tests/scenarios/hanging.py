@@ -1,10 +1,10 @@
-"""The command line, with a polling thread that hangs for ever after SIGUSR1: signals interrupt it where it is."""
+"""The command line in a process whose polling thread hangs for ever after SIGUSR1, wherever it is at that moment."""
 
 import signal
 import threading
 from types import FrameType
 
-from cli.main import app
+from kafka_redelivery.cli.main import app
 
 
 def _hang(_number: int, _frame: FrameType | None) -> None:

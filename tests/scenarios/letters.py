@@ -1,4 +1,4 @@
-"""Dead letters as workers write them, written by a bystander: with any expiration, of any group."""
+"""Dead letters with the headers that workers write, written from outside, with any expiration and of any group."""
 
 import time
 
@@ -7,19 +7,19 @@ from tests.scenarios.running import Group
 
 
 def now_ms() -> int:
-    """Epoch ms."""
+    """Return the current time in epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 def letter(group: Group, n: int, expires_ms: int | None, *, partition: int = 0, of: str | None = None) -> Sent:
-    """A dead letter that bears a number.
+    """Make a dead letter that carries a number.
 
     Args:
-        group: whose topics there are.
-        n: its value.
+        group: the group whose topics exist.
+        n: the number, which is its value.
         expires_ms: epoch ms; ``None`` = never.
-        partition: where it goes.
-        of: the consumer group that gave it up, ``group`` itself if it is not given.
+        partition: the partition it is written to.
+        of: the consumer group that dead-lettered it; ``group`` by default.
     """
     headers: Pairs = [
         ("_AMQ_ORIG_ADDRESS", group.source.encode()),
@@ -31,17 +31,17 @@ def letter(group: Group, n: int, expires_ms: int | None, *, partition: int = 0, 
 
 
 def kept(group: Group, topic: str | None = None) -> list[int]:
-    """The numbers of the dead letters that are still there."""
+    """Return the numbers of the dead letters that are still in the topic."""
     return sorted(int(record.value or b"") for record in group.cluster.read(topic or group.dead_letters))
 
 
 def emptied(group: Group) -> bool:
-    """Whether nothing is left in the dead-letter topic, not even a marker."""
+    """Return whether the dead-letter topic is empty: no record and no transaction marker is left."""
     return group.cluster.starts(group.dead_letters) == group.cluster.ends(group.dead_letters)
 
 
 def expiring(ms: int, **strategy: object) -> dict[str, object]:
-    """A policy whose dead letters live so long, and that redelivers nothing."""
+    """Make a policy that redelivers nothing and whose dead letters expire after ``ms`` milliseconds."""
     return {
         "redeliveryPolicy": {"maximumRedeliveries": 0},
         "deadLetterStrategy": {"expiration": ms, **strategy},

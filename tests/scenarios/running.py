@@ -1,4 +1,4 @@
-"""A group of real processes: its configuration, its topics, its workers and schedulers."""
+"""A group of real processes with its configuration, topics, workers and schedulers."""
 
 import json
 import os
@@ -11,36 +11,36 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kafka_redelivery.topology.cluster.changes import changes
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.preflight import survey
+from kafka_redelivery.transport.broker.guard import GuardedProcess
 from tests.scenarios.cluster import Cluster, Pairs, Seen, Sent
 from tests.scenarios.deliveries import LOG, DeliveryLog
 from tests.scenarios.handlers import OUTPUT
 from tests.scenarios.waiting import until
-from topology.changes import changes
-from topology.configuration import load_settings
-from transport.admin import ClusterAdmin
-from transport.guard import Guarded
-from transport.preflight import survey
 
-COMMAND = ("-c", "from cli.main import app; app()")
+COMMAND = ("-c", "from kafka_redelivery.cli.main import app; app()")
 
 Role = Literal["worker", "scheduler", "pipeline stream"]
 
 
 class Process:
-    """One process of a group. Ends with the test at the latest."""
+    """A process of a group; it ends with the test at the latest."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self.name = name
         self._log = log
         with log.open("ab") as output:
             self._begins = output.tell()
-            self._child = Guarded(
+            self._child = GuardedProcess(
                 [sys.executable, *command], grace_seconds=1, env=environment, stdout=output, stderr=output
             )
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not ended."""
         return self._child.poll() is None
 
     @property
@@ -50,37 +50,37 @@ class Process:
 
     @property
     def log(self) -> str:
-        """What it said, and its predecessors of the same name."""
+        """The log of this process and of its predecessors of the same name."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
-        assert self.running, f"{self.name} was to be killed, but had ended:\n{self.log}"
+        """Kill the process with SIGKILL and wait until it has ended."""
+        assert self.running, f"{self.name} ended before it could be killed:\n{self.log}"
         self._child.kill()
         self._child.wait(10)
 
     def terminate(self) -> None:
-        """SIGTERM, without waiting."""
+        """Send SIGTERM; do not wait."""
         self._child.terminate()
 
     def wait(self, within_s: float) -> int:
-        """Wait for its end; the exit code, negative for a signal."""
+        """Wait until the process ends and return its exit code, negative for a signal."""
         try:
             return self._child.wait(within_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} still runs after {within_s:g} s:\n{self.log[-3000:]}") from None
 
     def stop(self, within_s: float = 40) -> None:
-        """SIGTERM; it has to end in order."""
+        """Send SIGTERM and wait; the process must end with exit code 0."""
         assert self.running, f"{self.name} had ended:\n{self.log[-3000:]}"
-        # A signal that comes before it is told to the program ends it at once, and proves nothing.
+        # A SIGTERM before the program has installed its signal handler ends it at once and proves nothing.
         until(lambda: b" reads " in self._log.read_bytes()[self._begins :] or not self.running, f"{self.name} starts")
         self.terminate()
         code = self.wait(within_s)
         assert code == 0, f"{self.name} ended with {code}:\n{self.log[-3000:]}"
 
     def end(self) -> None:
-        """Whatever it takes, for cleaning up."""
+        """Kill the process if it still runs; used for cleaning up."""
         if self.running:
             self._child.kill()
             self._child.wait(10)
@@ -88,7 +88,7 @@ class Process:
 
 @dataclass(slots=True)
 class Group:
-    """A consumer group under test. ``name`` is unique, and so are all names made from it."""
+    """A consumer group under test. ``name`` is unique, and so are all names derived from it."""
 
     cluster: Cluster
     name: str
@@ -118,25 +118,25 @@ class Group:
 
     @property
     def journal(self) -> str:
-        """The journal, if it is on."""
+        """The journal topic, if the journal is on."""
         return f"{self.name}.journal"
 
     @property
     def deliveries(self) -> DeliveryLog:
-        """What its handlers noted."""
+        """The calls that its handlers recorded."""
         return DeliveryLog(self.folder / "deliveries.jsonl")
 
     def tier(self, delay: str) -> str:
-        """A retry tier, as in ``500ms``."""
+        """Return the retry topic of a tier such as ``500ms``."""
         return f"{self.name}.retry.{delay}"
 
     def prepare(self, partitions: int = 2, output: Mapping[str, str] | None = None, **sections: object) -> None:
-        """Write the configuration, make source and output, and all the topics that the configuration needs.
+        """Write the configuration, create the source, the output and all topics that the configuration needs.
 
         Args:
-            partitions: of source and output.
+            partitions: number of partitions of source and output.
             output: properties of the output topic.
-            sections: of the configuration, under their own names, in place of the ones given here.
+            sections: sections of the configuration that replace the defaults of :meth:`configure`.
         """
         self.configure(**sections)
         self.cluster.create(self.source, partitions=partitions)
@@ -144,7 +144,7 @@ class Group:
         self.apply()
 
     def configure(self, **sections: object) -> None:
-        """Write the configuration; what is not given keeps its value of before."""
+        """Write the configuration; sections that are not given keep their earlier value."""
         base: dict[str, Any] = {
             "group": self.name,
             "kafka": {},
@@ -166,7 +166,7 @@ class Group:
         return self.folder / "redelivery.yaml"
 
     def apply(self) -> None:
-        """What ``redelivery topology apply`` does."""
+        """Do what ``redelivery topology apply`` does."""
         settings = load_settings(self.file.read_text(encoding="utf-8"))
         admin = ClusterAdmin(settings.kafka)
         admin.apply(changes(*survey(admin, settings)))
@@ -180,7 +180,7 @@ class Group:
         return self.start("scheduler", instance, program=program)
 
     def start(self, role: Role, instance: str | None, *settings: str, program: Sequence[str] = COMMAND) -> Process:
-        """Start a process through the command line, with settings of its own."""
+        """Start a process through the command line, with additional settings."""
         command = [*program, *role.split(), "--config", str(self.file)]
         if instance is not None:
             settings = (f"instance={instance}", *settings)
@@ -192,21 +192,21 @@ class Group:
         return process
 
     def send(self, scripts: Iterable[Sequence[str]], *, first: int = 0, headers: Pairs = (), keys: int = 20) -> None:
-        """Write a source record for each script, numbered from ``first``, spread over so many keys."""
+        """Write a source record for each script, numbered from ``first``, spread over ``keys`` keys."""
         self.cluster.produce(
             self.source, [script(n, do, headers=headers, keys=keys) for n, do in enumerate(scripts, start=first)]
         )
 
-    # What became of it.
+    # Results.
 
     def internal(self) -> tuple[list[str], list[str]]:
-        """The topics of the group that exist: those that workers read, and those that schedulers read."""
+        """Return the existing topics of the group: those that workers read, and those that schedulers read."""
         existing = self.cluster.topics()
         waiting = [topic for topic in existing if topic.startswith(f"{self.name}.retry.")]
         return [topic for topic in (self.source, self.ready) if topic in existing], waiting
 
     def pending(self) -> list[Seen]:
-        """Every record that the group still owes something."""
+        """Return every record that the group has not finished."""
         read, waiting = self.internal()
         return [
             *self.cluster.unfinished(self.name, *read),
@@ -214,7 +214,7 @@ class Group:
         ]
 
     def settled(self) -> bool:
-        """Whether nothing is pending. A record that moves while we look is not overlooked."""
+        """Return whether nothing is pending; a record that moves between topics meanwhile is not missed."""
         read, waiting = self.internal()
         before = self.cluster.ends(*read, *waiting)
         return not self.pending() and self.cluster.ends(*read, *waiting) == before
@@ -224,21 +224,21 @@ class Group:
         until(self.settled, f"nothing is pending in {self.name}", within_s=within_s)
 
     def outputs(self) -> Counter[int]:
-        """The numbers of the records emitted, and how often each."""
+        """Return the numbers of the emitted records, and how often each occurs."""
         return Counter(int(record.value or b"-1") for record in self.cluster.read(self.output))
 
     def dead(self) -> Counter[int]:
-        """The numbers of the dead letters, and how often each."""
+        """Return the numbers of the dead letters, and how often each occurs."""
         return Counter(number(record) for record in self.cluster.read(self.dead_letters))
 
     def stop(self) -> None:
-        """End all running processes in order."""
+        """Stop all running processes with SIGTERM."""
         for process in self.processes:
             if process.running:
                 process.stop()
 
     def close(self) -> None:
-        """End everything, and show what was said."""
+        """Kill all processes and print the ends of their logs."""
         for process in self.processes:
             process.end()
         for log in sorted(self.folder.glob("*.log")):
@@ -248,18 +248,18 @@ class Group:
 def script(
     n: int, do: Sequence[str], *, headers: Pairs = (), keys: int = 20, partition: int | None = None, padding: int = 0
 ) -> Sent:
-    """A source record with its script, and with about so many bytes more that hardly compress."""
+    """Make a source record with its script and about ``padding`` bytes that hardly compress."""
     value = json.dumps({"n": n, "do": list(do), "padding": os.urandom(padding // 2).hex()}).encode()
     return Sent(value, b"k%d" % (n % keys), headers, partition)
 
 
 def number(record: Seen) -> int:
-    """The number that :func:`script` gave a record."""
+    """Return the number that :func:`script` gave a record."""
     return int(json.loads(record.value or b"")["n"])
 
 
 def exactly(numbers: Iterable[int]) -> Counter[int]:
-    """Each of them once."""
+    """Return a counter with each number once."""
     return Counter(dict.fromkeys(numbers, 1))
 
 

@@ -10,7 +10,7 @@ from tests.scenarios.waiting import until
 
 
 def free_port() -> int:
-    """A port that nobody listens on just now."""
+    """Return a port on which no process listens at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -18,7 +18,7 @@ def free_port() -> int:
 
 
 def families(port: int) -> dict[str, Metric]:
-    """What the endpoint exposes, by name; it may still be starting."""
+    """Return the exposed metric families by name; wait for an endpoint that is still starting."""
 
     def scrape() -> dict[str, Metric]:
         try:
@@ -32,7 +32,7 @@ def families(port: int) -> dict[str, Metric]:
 
 
 def value_of(port: int, sample: str, **labels: str) -> float:
-    """The sum of a sample's values with these labels; 0 if there is none."""
+    """Return the sum of a sample's values with these labels; 0 if there is none."""
     return sum(
         found.value
         for family in families(port).values()

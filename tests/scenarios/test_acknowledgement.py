@@ -1,4 +1,4 @@
-"""Each acknowledgement mode commits in its own time, and redelivers and counts what ActiveMQ does."""
+"""Each acknowledgement mode commits when ActiveMQ would acknowledge, and redelivers and counts what ActiveMQ does."""
 
 import pytest
 
@@ -9,7 +9,7 @@ _POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 1, "initialRedeliveryDela
 
 
 def _committed(group: Group) -> int:
-    """The offset that is committed for the only partition; -1 = none."""
+    """Return the committed offset of the only partition; -1 if there is none."""
     return group.cluster.committed(group.name, group.source).get((group.source, 0), (-1, ""))[0]
 
 
@@ -25,7 +25,7 @@ def _handled(group: Group, number: int) -> None:
 def test_lazy_modes_acknowledge_at_their_share_of_the_prefetch(
     group: Group, mode: str, section: dict[str, object], share: int
 ) -> None:
-    """Below it nothing is committed, and a kill has all of it delivered again, not counted; an orderly end commits."""
+    """Below the share nothing is committed, and a kill redelivers all of it uncounted; an orderly end commits."""
     section = section | {"prefetch": 100, "optimizeAcknowledgeTimeOut": 0}
     group.prepare(partitions=1, mode=mode, acknowledgement=section, policyEntry=_POLICY)
     worker = group.worker()
@@ -46,20 +46,20 @@ def test_lazy_modes_acknowledge_at_their_share_of_the_prefetch(
     assert group.deliveries.attempts() == {n: [1] * (2 if n < share - 1 else 1) for n in range(share + 3)}
 
 
-def test_lazy_acknowledgements_come_at_their_time_limit_and_failures_at_once(group: Group) -> None:
-    """A quiet topic is acknowledged after the time-out; a retry copy does not wait for anything."""
+def test_lazy_acknowledgements_wait_for_their_time_limit_and_failures_do_not(group: Group) -> None:
+    """A quiet topic is acknowledged after the time-out; a dead letter is written immediately."""
     section = {"optimizeAcknowledge": True, "prefetch": 1000, "optimizeAcknowledgeTimeOut": 4000}
     group.prepare(partitions=1, mode="auto", acknowledgement=section, policyEntry=_POLICY)
     group.worker()
     group.send([["quiet"]])
     until(lambda: _committed(group) == 1, "the time limit is over")
     group.send([["quiet"], ["reject"]], first=1)
-    until(group.dead, "the dead letter is there")
-    until(lambda: _committed(group) == 3, "what came before is acknowledged with it")
+    until(group.dead, "the dead letter is written")
+    until(lambda: _committed(group) == 3, "the earlier record is acknowledged with it")
 
 
 def test_client_acknowledges_whatever_the_session_was_given(group: Group) -> None:
-    """Recover has it all delivered again and counts; a close and a kill have it delivered again and do not count."""
+    """A recovered session is redelivered and counted; after a close and a kill it is redelivered and not counted."""
     group.prepare(partitions=1, mode="client", policyEntry=_POLICY)
     group.scheduler()
     worker = group.worker()
@@ -71,7 +71,8 @@ def test_client_acknowledges_whatever_the_session_was_given(group: Group) -> Non
     until(lambda: _committed(group) == 10, "all ten are acknowledged")
     assert group.outputs() == exactly(range(10))
 
-    group.send([["leave", "ack"], ["leave", "ack"], ["recover", "ack"]], first=10)  # in whatever order they come again
+    # These may be redelivered in any order.
+    group.send([["leave", "ack"], ["leave", "ack"], ["recover", "ack"]], first=10)
     until(lambda: group.deliveries.counts()[12] == 2, "the session is recovered")
     group.settle()
     assert group.outputs() == exactly(range(13))
@@ -98,7 +99,7 @@ def test_client_acknowledges_whatever_the_session_was_given(group: Group) -> Non
 
 
 def test_individual_acknowledges_one_record(group: Group) -> None:
-    """After a kill only the others come again; what nobody acknowledges in time is counted, and dead-lettered."""
+    """After a kill only the unacknowledged records come again; each that times out is counted and dead-lettered."""
     group.prepare(partitions=1, mode="individual", policyEntry=_POLICY)
     worker = group.worker()
     group.send(["leave" if n % 3 == 0 else "ack"] for n in range(30))

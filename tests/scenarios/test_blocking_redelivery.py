@@ -1,14 +1,14 @@
-"""Blocking redelivery keeps the order, whoever owns the partition while a record waits in its place."""
+"""Blocking redelivery keeps the order of a partition while its owner changes during a record's delay."""
 
 from itertools import pairwise
 
+from kafka_redelivery.topology.wire.progress import Progress
 from tests.scenarios.deliveries import Delivery
 from tests.scenarios.running import Group, Process, exactly, script
 from tests.scenarios.waiting import until
-from topology.progress import Progress
 
 _DELAY_S = 6.0
-"""Enough to see that a record waits, and to kill its worker."""
+"""Seconds; long enough to see a record wait and to kill its worker."""
 _WAITS, _POISON = 3, 6
 _POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 20, "initialRedeliveryDelay": 6000, "redeliveryDelay": 6000}}
 
@@ -18,7 +18,7 @@ def _calls(group: Group) -> list[Delivery]:
 
 
 def _waits(group: Group, process: Process) -> list[Delivery]:
-    """The calls with the record that waits, once one of this process was the last and Kafka knows that it failed."""
+    """Return the calls with the waiting record, once its last call was this process's and its failure is committed."""
 
     def noted() -> list[Delivery]:
         committed = group.cluster.committed(group.name, group.source).get((group.source, 0))
@@ -32,7 +32,7 @@ def _waits(group: Group, process: Process) -> list[Delivery]:
 
 
 def test_order_is_kept_across_a_rebalance_and_a_kill_in_the_middle_of_a_wait(group: Group) -> None:
-    """Every record of the partition follows the one before it, none is early, and no delivery is counted anew."""
+    """Each record follows the one before it, none is delivered early, and no attempt is counted twice."""
     group.prepare(
         partitions=2,
         handler={"nonBlockingRedelivery": False},
@@ -40,7 +40,7 @@ def test_order_is_kept_across_a_rebalance_and_a_kill_in_the_middle_of_a_wait(gro
         policyEntry=_POLICY,
     )
     one = group.worker("b")
-    until(lambda: group.cluster.members(group.name), "it is there")
+    until(lambda: group.cluster.members(group.name), "the worker has joined")
     over = group.folder / "over"
     scripts = {_WAITS: [f"until {over}"], _POISON: ["raise", "raise", "reject"]}
     group.cluster.produce(
@@ -49,7 +49,7 @@ def test_order_is_kept_across_a_rebalance_and_a_kill_in_the_middle_of_a_wait(gro
         + [script(n, ["ok"], partition=1) for n in range(100, 110)],
     )
     _waits(group, one)
-    # The assignment is made anew while it waits; by name the newcomer gets the first partition.
+    # The new member causes a rebalance during the wait; by its name it gets the first partition.
     another = group.worker("a")
     before = _waits(group, another)
     another.kill()
@@ -67,7 +67,9 @@ def test_order_is_kept_across_a_rebalance_and_a_kill_in_the_middle_of_a_wait(gro
         starts = [call.at_s for call in first if call.n == n]
         assert all(later - earlier >= _DELAY_S for earlier, later in pairwise(starts))
     others = [call.at_s for call in group.deliveries.began() if call.n >= 100]
-    assert max(others) < next(call.at_s for call in first if call.n == _WAITS + 1), "the other partition waited, too"
+    assert max(others) < next(call.at_s for call in first if call.n == _WAITS + 1), (
+        "the records of the other partition waited, too"
+    )
     assert group.outputs() == exactly({*range(10), *range(100, 110)} - {_POISON})
     assert group.dead() == exactly({_POISON})
     assert {metadata for _, metadata in group.cluster.committed(group.name, group.source).values()} == {""}

@@ -1,4 +1,4 @@
-"""A broker and its temporary directory do not outlive the process that started it, even one that is killed."""
+"""A broker and its temporary directory do not outlive the process that started it, even if that process is killed."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import psutil
 
 _PARENT = """
 import time
-from transport.embedded import EmbeddedKafka
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 broker = EmbeddedKafka()
 broker.start()
 print(broker.pid, broker.log.parent, flush=True)
@@ -25,11 +25,11 @@ def _running(pid: int) -> bool:
 
 
 def test_kill_9_of_the_parent_ends_the_broker() -> None:
-    """Seconds after kill -9 of the parent the Java process is gone, and its directory with it."""
+    """Seconds after SIGKILL of the parent, the Java process and its directory are gone."""
     with subprocess.Popen([sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
-        told = parent.stdout.readline().split()
-        pid, home = int(told[0]), Path(told[1])
+        fields = parent.stdout.readline().split()
+        pid, home = int(fields[0]), Path(fields[1])
         assert _running(pid)
         assert home.is_dir()
         parent.kill()

@@ -1,4 +1,4 @@
-"""A broker started again on its data directory has its topics and records, after a stop as after a power cut."""
+"""A broker that is restarted on its data directory has its topics and records, after a stop and after a crash."""
 
 from pathlib import Path
 
@@ -6,16 +6,16 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from transport.embedded import EmbeddedKafka
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 
-# A broker that was cut off may register again only when its former session has ended.
+# After a crash, a broker can register again only when its former session has expired.
 _QUICK = {"broker.session.timeout.ms": "3000"}
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("end", [EmbeddedKafka.stop, EmbeddedKafka.kill], ids=["stop", "kill"])
 def test_a_restart_keeps_topics_records_and_the_port(tmp_path: Path, end: object) -> None:
-    """What was confirmed before the end is read after the next start, at the same address."""
+    """Records confirmed before the end are read after the next start, at the same address."""
     broker = EmbeddedKafka(data_dir=tmp_path / "kafka", properties=_QUICK)
     with broker:
         address = broker.bootstrap_servers

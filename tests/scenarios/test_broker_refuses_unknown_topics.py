@@ -1,12 +1,12 @@
-"""The shared broker answers, and a topic that nobody made stays unmade."""
+"""The shared broker does not create a topic that a client asks for."""
 
 from confluent_kafka.admin import AdminClient
 
-from transport.embedded import EmbeddedKafka
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 
 
 def test_asking_for_a_topic_does_not_make_it(kafka: EmbeddedKafka, unique: str) -> None:
-    """Metadata of an unknown topic is an error on the topic, before and after it was asked for."""
+    """Metadata of an unknown topic has an error for that topic, both at the first request and at the second."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
 
     asked = admin.list_topics(unique, timeout=10)

@@ -1,4 +1,4 @@
-"""A record that kills its worker is counted alone, and ends as a dead letter; no innocent record is counted."""
+"""Only the record that kills its worker is counted, and it ends as a dead letter; no other record is counted."""
 
 import json
 from collections import Counter
@@ -12,17 +12,17 @@ _NUMBER = 500
 _POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 100, "redeliveryDelay": 100}}
 
 
-def _until_it_lives(group: Group, worker: Process, *, most: int) -> list[int]:
-    """Start the worker again each time that it dies, until nothing is pending; the exit codes."""
+def _until_it_lives(group: Group, worker: Process, *, max_deaths: int) -> list[int]:
+    """Restart the worker each time it dies until nothing is pending; return the exit codes."""
     codes: list[int] = []
-    for _ in range(most + 1):
+    for _ in range(max_deaths + 1):
         alive = worker
-        until(lambda alive=alive: not alive.running or group.settled(), "it dies, or all is done")  # type: ignore[misc]
+        until(lambda alive=alive: not alive.running or group.settled(), "the worker dies or nothing is pending")  # type: ignore[misc]
         if worker.running:
             return codes
         codes.append(worker.wait(1))
         worker = group.worker()
-    raise AssertionError(f"it died more than {most} times: {codes}")
+    raise AssertionError(f"the worker died more than {max_deaths} times: {codes}")
 
 
 @pytest.mark.parametrize(
@@ -40,10 +40,10 @@ def test_of_five_hundred_only_the_killer_is_counted(group: Group, mode: str, dea
     )
     killer = 250
     group.send([death] if n == killer else ["ok"] for n in range(_NUMBER))
-    codes = _until_it_lives(group, group.worker(), most=4)
+    codes = _until_it_lives(group, group.worker(), max_deaths=4)
     group.stop()
 
-    # Once among others, when nobody is counted, and then at each of its three attempts.
+    # It dies once with other records in delivery, when none is counted, and then at each of the three attempts.
     assert codes == [SIGKILLED if death == "kill" else 3] * 4
     assert group.deliveries.attempts()[killer] == [1, 1, 2, 3]
     assert group.dead() == Counter([killer])
@@ -61,7 +61,7 @@ def test_of_five_hundred_only_the_killer_is_counted(group: Group, mode: str, dea
 
 
 def test_a_slot_in_a_child_process_dies_alone(group: Group) -> None:
-    """The worker lives, only the killer is delivered again, and it is dead-lettered after its last attempt."""
+    """The worker survives; only the killer is redelivered, and it is dead-lettered after its last attempt."""
     group.prepare(handler={"isolation": "process", "slots": 2, "deadline": "20s"}, policyEntry=_POLICY)
     killers = {3: "kill", 40: "exit"}
     group.scheduler()

@@ -1,4 +1,4 @@
-"""Dead letters whose expiration has passed are removed when nothing that is kept stands before them."""
+"""Expired dead letters are removed as soon as no earlier record of their partition must be kept."""
 
 import time
 
@@ -11,9 +11,9 @@ _LIFE_MS = 4000
 
 
 def test_expiration_empties_a_dead_letter_topic_on_time(group: Group) -> None:
-    """Not one is gone before it has expired, and a few seconds after the last has, nothing is left."""
+    """No dead letter is removed before it expires; a few seconds after the last one expires, the topic is empty."""
     group.prepare(policyEntry=expiring(_LIFE_MS))
-    group.cluster.alter(group.dead_letters, retention_ms="-1")  # what is removed is not removed by Kafka alone
+    group.cluster.alter(group.dead_letters, retention_ms="-1")  # Kafka's own retention must not remove them.
     group.scheduler()
     group.worker()
     with group.cluster.follow(group.dead_letters) as tail:
@@ -27,8 +27,8 @@ def test_expiration_empties_a_dead_letter_topic_on_time(group: Group) -> None:
             expires_ms = int(record.header("JMSExpiration") or 0)
             last_ms = max(last_ms, expires_ms)
             gone = record.offset < starts[record.topic, record.partition]
-            assert not gone or expires_ms <= now_ms(), f"{record} is gone early"
-        assert asked_ms < last_ms + 20_000, f"still there: {starts}"
+            assert not gone or expires_ms <= now_ms(), f"{record} was removed before it expired"
+        assert asked_ms < last_ms + 20_000, f"not removed: {starts}"
         time.sleep(0.1)
     group.stop()
 
@@ -38,7 +38,7 @@ def test_expiration_empties_a_dead_letter_topic_on_time(group: Group) -> None:
 
 
 def test_one_that_is_kept_keeps_those_behind_it(group: Group) -> None:
-    """Until it expires itself; one that never does, or is another group's, keeps them for good."""
+    """An unexpired dead letter keeps those behind it until it expires; one that never expires keeps them for good."""
     port = free_port()
     group.prepare(3, policyEntry=expiring(3_600_000), metrics={"port": port, "host": "127.0.0.1"})
     soon_ms = now_ms() + 8000
@@ -58,28 +58,30 @@ def test_one_that_is_kept_keeps_those_behind_it(group: Group) -> None:
     )
     group.scheduler()
     resting = "redelivery_sweep_resting_partitions"
-    until(lambda: value_of(port, resting, dead_letter_topic=group.dead_letters) == 3, "all three partitions rest")
+    until(
+        lambda: value_of(port, resting, dead_letter_topic=group.dead_letters) == 3, "no partition can be swept further"
+    )
 
     if now_ms() < soon_ms:
         assert kept(group) == [0, 1, 2, 11, 12, 21, 22]
         assert value_of(port, resting, reason="not_yet") == 1
     assert value_of(port, resting, reason="never") == 1
     assert value_of(port, resting, reason="others") == 1
-    until(lambda: kept(group) == [11, 12, 21, 22], "the head has expired, and with it goes what is behind it")
+    until(lambda: kept(group) == [11, 12, 21, 22], "the expired head and the records behind it are removed")
     assert now_ms() >= soon_ms
-    until(lambda: value_of(port, "redelivery_expired_removed_total") == 5, "what was removed is counted")
+    until(lambda: value_of(port, "redelivery_expired_removed_total") == 5, "the removals are counted")
     group.stop()
     assert kept(group) == [11, 12, 21, 22]
 
 
 def test_several_schedulers_share_the_work(group: Group) -> None:
-    """Each removes in its own partitions; when one is killed another takes them over."""
+    """Each scheduler removes in its own partitions; when one is killed, another takes them over."""
     group.prepare(4, policyEntry=expiring(3_600_000), kafka={"session.timeout.ms": 6000, "heartbeat.interval.ms": 500})
     one, _two = group.scheduler("one"), group.scheduler("two")
 
     def shared() -> bool:
         members = group.cluster.members(f"{group.name}.sweeper")
-        return sorted(len(places) for places in members.values()) == [2, 2]
+        return sorted(len(partitions) for partitions in members.values()) == [2, 2]
 
     until(shared, "each has two partitions")
     group.cluster.produce(group.dead_letters, [letter(group, n, 1000, partition=n % 4) for n in range(40)])

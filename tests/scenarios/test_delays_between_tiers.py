@@ -1,4 +1,4 @@
-"""Delays that no tier has, a handler's own or randomised ones, are kept: never early, never lost."""
+"""A delay that matches no tier, set by a handler or randomised, is never cut short, and no record is lost."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ def _gaps(group: Group) -> dict[int, list[float]]:
 
 
 def test_a_handlers_own_delay(group: Group) -> None:
-    """Below the smallest tier, between tiers and on a tier: waited out in full, cut to the longest allowed."""
+    """Delays below the smallest tier, between tiers and equal to a tier are waited out, up to the longest allowed."""
     group.prepare(policyEntry={"maximumHandlerDelay": "4s"})
     assert {group.tier("1s"), group.tier("2s"), group.tier("4s"), group.tier("mixed")} <= group.cluster.topics()
     group.scheduler()
@@ -30,12 +30,12 @@ def test_a_handlers_own_delay(group: Group) -> None:
     assert group.outputs() == exactly(range(51))
     for n, (gap,) in _gaps(group).items():
         assert asked[n] <= gap < asked[n] + 5, f"{n} asked for {asked[n]} s"
-    # What was asked for below the smallest tier, and what remained of others there.
+    # The delays below the smallest tier, and the remainders of others.
     assert group.cluster.read(group.tier("mixed"))
 
 
 def test_collision_avoidance(group: Group) -> None:
-    """Each record's second delay is drawn within the factor (the first never is), and each is waited out in full."""
+    """Each second delay is drawn within the collision avoidance factor, the first never is; both are waited out."""
     group.prepare(
         policyEntry={
             "redeliveryPolicy": {

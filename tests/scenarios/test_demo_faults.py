@@ -1,4 +1,4 @@
-"""What goes wrong in the demo is told in words and by its exit code, and nothing is left running."""
+"""The demo reports what goes wrong in an error message and its exit code, and leaves no process running."""
 
 import os
 import signal
@@ -17,13 +17,13 @@ _LONG_S = 60.0
 
 
 def _pids(demo: DemoRun) -> list[int]:
-    """The process ids of both children, once they run."""
+    """Return the process ids of both children once both run, else an empty list."""
     pids = [demo.pid(role) for role in ("worker", "scheduler")]
     return [pid for pid in pids if pid is not None] if None not in pids else []
 
 
 def _gone(demo: DemoRun, pids: list[int]) -> bool:
-    """Whether children and broker have ended."""
+    """Return whether both children and the broker have ended."""
     with socket.socket() as probe:
         host, port = demo.servers.split(":")
         return not any(map(alive, pids)) and probe.connect_ex((host, int(port))) != 0
@@ -32,16 +32,16 @@ def _gone(demo: DemoRun, pids: list[int]) -> bool:
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_record_too_many_fails_the_run(tmp_path: Path) -> None:
-    """A foreign record among the flights is named, and the exit code is 1."""
+    """A foreign record among the flights is reported, and the exit code is 1."""
     with DemoRun(tmp_path, "--days", "1") as demo:
-        until(lambda: demo.holds("flights"), "flights that are fed", within_s=_LONG_S)
+        until(lambda: demo.holds("flights"), "flights are fed", within_s=_LONG_S)
         producer = Producer({"bootstrap.servers": demo.servers})
         producer.produce("flights", b"foreign", b"N1")
         assert producer.flush(30) == 0
         assert demo.end() == 1, demo.stderr
         conservation = demo.document()["conservation"]
         assert isinstance(conservation, list)
-        assert any("is there though it was not sent" in fault for fault in conservation)
+        assert any("was not sent" in fault for fault in conservation)
         assert "not every record is accounted for" in demo.stderr
         assert "Traceback" not in demo.stderr
 
@@ -49,10 +49,10 @@ def test_a_record_too_many_fails_the_run(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_worker_that_ends_by_itself_ends_the_demo(tmp_path: Path) -> None:
-    """Its last lines and its log are told, and the exit code is 1."""
+    """The error has the worker's last lines and the path of its log, and the exit code is 1."""
     with DemoRun(tmp_path, "--days", "1") as demo:
-        pids = until(lambda: _pids(demo), "both children", within_s=_LONG_S)
-        until(lambda: demo.holds("seat_miles"), "a working worker", within_s=_LONG_S)
+        pids = until(lambda: _pids(demo), "both children run", within_s=_LONG_S)
+        until(lambda: demo.holds("seat_miles"), "the worker writes", within_s=_LONG_S)
         os.kill(pids[0], signal.SIGTERM)
         assert demo.end() == 1
         assert "the worker ended with exit code 0" in demo.stderr
@@ -70,7 +70,7 @@ def test_a_worker_that_ends_by_itself_ends_the_demo(tmp_path: Path) -> None:
 def test_a_signal_ends_everything(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """Ctrl-C and SIGTERM leave no child and no broker behind."""
     with DemoRun(tmp_path, "--days", "1") as demo:
-        pids = until(lambda: _pids(demo), "both children", within_s=_LONG_S)
+        pids = until(lambda: _pids(demo), "both children run", within_s=_LONG_S)
         demo.process.send_signal(number)
         assert demo.end() == code
         assert "Traceback" not in demo.stderr
@@ -78,17 +78,17 @@ def test_a_signal_ends_everything(tmp_path: Path, number: signal.Signals, code: 
 
 
 def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
-    """--keep names a place for one run; what is there already is not touched."""
+    """``--keep`` must name an empty directory; its existing files are not touched."""
     (tmp_path / "something").touch()
     command = [sys.executable, "-m", "examples.flights", "--keep", str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    assert ended.stderr == f"demo: {tmp_path} is not empty; name another directory, or remove it first\n"
+    assert ended.stderr == f"demo: {tmp_path} is not empty; choose another directory, or remove it\n"
 
 
 @pytest.mark.parametrize("options", [["--days", "0"], ["--days", "366"], ["--all", "--days", "3"], ["--port", "x"]])
 def test_wrong_usage(options: list[str]) -> None:
-    """Exit code 2 and the reason, before anything is started."""
+    """The exit code is 2 and the error gives the reason, before a process is started."""
     command = [sys.executable, "-m", "examples.flights", *options]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 2

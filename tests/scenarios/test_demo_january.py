@@ -1,4 +1,4 @@
-"""The demo ends with every record accounted for, and its figures are those of the CSV files."""
+"""The demo accounts for every record, and its figures equal those computed from the CSV files."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.scenarios.demo_runs import DemoRun, alive, counted
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_the_first_days_of_january(tmp_path: Path) -> None:
-    """Exit code 0, a table that agrees, the figures of an independent count, nothing early, nothing left running."""
+    """Exit code 0, a correct table, the independently computed figures, no early record, no process left."""
     with DemoRun(tmp_path, "--days", "3") as demo:
         assert demo.end() == 0, demo.stderr
         found = demo.document()

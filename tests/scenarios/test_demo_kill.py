@@ -1,4 +1,4 @@
-"""kill -9 of the worker and of the scheduler in the middle of the demo changes nothing in its table."""
+"""SIGKILL of the worker and of the scheduler in the middle of the demo changes nothing in its table."""
 
 from pathlib import Path
 
@@ -14,20 +14,20 @@ _LONG_S = 60.0
 @pytest.mark.crash
 @pytest.mark.timeout(300)
 def test_both_are_killed_in_the_middle(tmp_path: Path) -> None:
-    """They are started again, and every record ends as it would have without."""
+    """Both are restarted, and every record has the outcome that it has without a kill."""
     with DemoRun(tmp_path, "--days", "3") as demo:
 
         def kill_when(topic: str, *roles: str) -> None:
-            """Kill them once something is in the topic, and wait until their successors run."""
+            """Kill them once the topic has a record, and wait until their successors run."""
             until(lambda: demo.process.poll() is not None or demo.holds(topic), f"records in {topic}", within_s=_LONG_S)
             assert demo.process.poll() is None, demo.stderr
             killed = {role: demo.kill(role) for role in roles}
-            until(lambda: all(demo.pid(role) != pid for role, pid in killed.items()), "their successors")
+            until(lambda: all(demo.pid(role) != pid for role, pid in killed.items()), "their successors run")
 
-        kill_when("seat_miles", "worker")  # while flights are handled for the first time
-        kill_when("seat-miles.ready.flights", "scheduler")  # while it releases
+        kill_when("seat_miles", "worker")  # while flights have their first delivery
+        kill_when("seat-miles.ready.flights", "scheduler")  # while it releases records
         kill_when("seat-miles.retry.2s", "worker", "scheduler")  # both, while records wait
-        kill_when("seat-miles.retry.4s", "worker")  # once more, as it has a past now
+        kill_when("seat-miles.retry.4s", "worker")  # again, now that it has redelivered records
 
         assert demo.end() == 0, demo.stderr
         found = demo.document()
@@ -35,4 +35,4 @@ def test_both_are_killed_in_the_middle(tmp_path: Path) -> None:
         assert found["conservation"] == "ok"
         assert found["restarts"] == {"worker": 3, "scheduler": 2}
         assert found["lateness_ms"]["early"] == 0
-        assert "killed and started again: worker 3 times, scheduler 2 times" in demo.stdout
+        assert "killed and restarted: worker 3 times, scheduler 2 times" in demo.stdout

@@ -1,4 +1,4 @@
-"""A worker runs by the maps of either dialect: deliveries, delays, and the topics of what is given up or expires."""
+"""A worker follows the settings of either dialect: deliveries, delays, and the topics of dead and expired messages."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def _numbers(group: Group, topic: str) -> list[int]:
 
 
 def test_a_worker_with_address_settings(group: Group) -> None:
-    """Attempts of one match, delays of another: merged; what expires goes to a topic of its own, by the prefix."""
+    """Two matches are merged: attempts from one, delays from the other; expired records go to a prefixed topic."""
     anything = {
         "match": "#",
         "max-delivery-attempts": 3,
@@ -47,7 +47,7 @@ def test_a_worker_with_address_settings(group: Group) -> None:
 
 @pytest.mark.parametrize("discards", [False, True], ids=["individual", "discardingDLQBrokerPlugin"])
 def test_a_worker_with_policy_maps(group: Group, *, discards: bool) -> None:
-    """The client's map says how often, the broker's entries say where to, unless a plugin of its drops all."""
+    """The client's map sets the deliveries, the broker's entries the topic, unless a discarding plugin drops all."""
     policies = [
         {"queue": f"{group.name}.*", "maximumRedeliveries": 1, "initialRedeliveryDelay": 50},
         {"queue": ">", "maximumRedeliveries": 0},
@@ -72,6 +72,8 @@ def test_a_worker_with_policy_maps(group: Group, *, discards: bool) -> None:
 
     assert group.deliveries.attempts() == {0: [1, 2], 1: [1]}
     assert group.outputs() == exactly([1])
-    where = f"lost.{group.source}.found"
-    assert where in group.cluster.topics() or discards
-    assert (_numbers(group, where) if where in group.cluster.topics() else []) == ([] if discards else [0, 2])
+    dead_letters = f"lost.{group.source}.found"
+    assert dead_letters in group.cluster.topics() or discards
+    assert (_numbers(group, dead_letters) if dead_letters in group.cluster.topics() else []) == (
+        [] if discards else [0, 2]
+    )

@@ -1,4 +1,4 @@
-"""What the configuration drops, and what was dead-lettered before, is counted, logged and journalled: never silence."""
+"""Each record that the configuration drops or that is a duplicate dead letter is counted, logged and journalled."""
 
 import json
 
@@ -11,7 +11,7 @@ _ONCE = {"maximumRedeliveries": 1, "initialRedeliveryDelay": 100, "redeliveryDel
 
 
 def test_plugin_and_strategy_drop_what_they_say_and_report_it(group: Group) -> None:
-    """By name, by kind of destination, by strategy; the rest is kept; a line after each tenth that the plugin drops."""
+    """Records are dropped by name, by kind of destination and by strategy; the plugin logs every tenth one."""
     port = free_port()
     temporary, strategic, kept = (f"{group.name}.{what}" for what in ("temporary", "strategic", "kept"))
     plugin = {"dropAll": False, "dropOnly": group.source.replace(".", r"\."), "reportInterval": 10}
@@ -52,7 +52,7 @@ def test_plugin_and_strategy_drop_what_they_say_and_report_it(group: Group) -> N
 
 
 def test_a_duplicate_is_not_dead_lettered_twice_and_a_redriven_record_is(group: Group) -> None:
-    """A second copy of its redelivery is dropped; redriven, it may die again."""
+    """A redelivery that was dead-lettered already is dropped; after a redrive it can be dead-lettered again."""
     port = free_port()
     group.prepare(
         partitions=1,
@@ -65,7 +65,7 @@ def test_a_duplicate_is_not_dead_lettered_twice_and_a_redriven_record_is(group: 
     group.configure(metrics={"port": free_port(), "host": "127.0.0.1"})
     group.scheduler()
     group.send([["raise"]])
-    until(group.dead, "it is dead")
+    until(group.dead, "it is dead-lettered")
     [copy] = group.cluster.read(group.ready)
     group.cluster.produce(group.ready, [Sent(copy.value, copy.key, copy.headers, copy.partition)])
     until(lambda: value_of(port, "redelivery_discarded_total", reason="duplicate") == 1, "the duplicate is dropped")
@@ -78,7 +78,7 @@ def test_a_duplicate_is_not_dead_lettered_twice_and_a_redriven_record_is(group: 
         if name != "_AMQ_SCHED_DELIVERY"
     ]
     group.cluster.produce(group.ready, [Sent(copy.value, copy.key, redriven, copy.partition)])
-    until(lambda: group.dead() == {0: 2}, "it is dead again")
+    until(lambda: group.dead() == {0: 2}, "it is dead-lettered again")
     group.settle()
     group.stop()
     assert group.deliveries.attempts() == {0: [1, 2, 2, 1, 2]}

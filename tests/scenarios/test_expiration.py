@@ -1,4 +1,4 @@
-"""A source record whose JMSExpiration has passed is not delivered: it is acknowledged as expired, by the strategy."""
+"""A source record whose JMSExpiration has passed is acknowledged as expired instead of delivered."""
 
 import json
 import time
@@ -20,7 +20,7 @@ def _send(group: Group) -> None:
 
 
 def test_an_expired_record_is_dead_lettered(group: Group) -> None:
-    """The dead letter tells when the record was to expire and when it was found expired; the others are handled."""
+    """The dead letter has the expiration and the time at which it was found expired; the others are handled."""
     group.prepare()
     before_ms = int(time.time() * 1000)
     _send(group)
@@ -43,7 +43,7 @@ def test_an_expired_record_is_dead_lettered(group: Group) -> None:
     "strategy", [{"processExpired": False}, {"kind": "discarding"}], ids=["processExpired-off", "discarding"]
 )
 def test_an_expired_record_is_discarded_and_counted(group: Group, strategy: dict[str, object]) -> None:
-    """Where expired records are not processed they are dropped, and the metrics say how many, as ack type EXPIRED."""
+    """Where expired records are not processed, they are dropped and counted with ack type EXPIRED."""
     port = free_port()
     group.prepare(
         policyEntry={"redeliveryPolicy": {"maximumRedeliveries": 0}, "deadLetterStrategy": strategy},

@@ -1,4 +1,4 @@
-"""A writer whose identity is taken inside a write says so, and does not take it back."""
+"""A writer that is fenced inside a write raises an error and does not take its transactional id back."""
 
 import os
 import time
@@ -7,30 +7,30 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kafka_redelivery.transport.client_config import consumer_config, producer_config
+from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.writer import TransactionalWriter
+from kafka_redelivery.transport.errors import WriterFencedError
+from kafka_redelivery.transport.protocols import ProducerRecord, ReleaseTime
 from tests.scenarios.cluster import Cluster
-from transport.client_config import consumer_config, producer_config
-from transport.errors import WriterFencedError
-from transport.protocols import Copy, Due
-from transport.reader import Reader
-from transport.writer import TransactedWriter
 
 _LARGEST = 2000
 _AHEAD_S = 4.0
-"""How long a write waits for its time; taking its identity over takes far less."""
+"""How long a write waits for its release time; taking over its transactional id takes far less."""
 
-Writers = Callable[[], TransactedWriter]
+Writers = Callable[[], TransactionalWriter]
 
 
 @pytest.fixture
 def writers(cluster: Cluster, unique: str) -> Iterator[Writers]:
-    """Makes writers of one identity, and a topic with their name."""
+    """Yield a factory of writers that share a transactional id, and create a topic of that name."""
     cluster.create(unique, partitions=3, config={"max.message.bytes": str(_LARGEST)})
     kafka = {"bootstrap.servers": cluster.servers}
-    reader = Reader(consumer_config(kafka, group=unique, instance=None))
-    made: list[TransactedWriter] = []
+    reader = GroupReader(consumer_config(kafka, group=unique, instance=None))
+    made: list[TransactionalWriter] = []
 
-    def make() -> TransactedWriter:
-        made.append(TransactedWriter(producer_config(kafka, transactional_id=unique), reader))
+    def make() -> TransactionalWriter:
+        made.append(TransactionalWriter(producer_config(kafka, transactional_id=unique), reader))
         return made[-1]
 
     yield make
@@ -39,33 +39,33 @@ def writers(cluster: Cluster, unique: str) -> Iterator[Writers]:
     reader.close()
 
 
-def _copies(topic: str, sizes: list[int]) -> list[Copy]:
-    return [Copy(topic, n % 3, b"key", os.urandom(size), []) for n, size in enumerate(sizes)]
+def _records(topic: str, sizes: list[int]) -> list[ProducerRecord]:
+    return [ProducerRecord(topic, n % 3, b"key", os.urandom(size), []) for n, size in enumerate(sizes)]
 
 
-def _in(seconds: float) -> Due:
-    return Due(round((time.time() + seconds) * 1000), time.monotonic() + seconds)
+def _in(seconds: float) -> ReleaseTime:
+    return ReleaseTime(round((time.time() + seconds) * 1000), time.monotonic() + seconds)
 
 
 @pytest.mark.parametrize("ahead_s", [None, 0.5])
-def test_before_its_copies(unique: str, writers: Writers, ahead_s: float | None) -> None:
-    """Whether the client says so in the commit or between the reports of the copies, it is one error."""
+def test_fenced_before_its_records(unique: str, writers: Writers, ahead_s: float | None) -> None:
+    """The error is the same whether the client reports it at the commit or between two delivery reports."""
     older, newer = writers(), writers()
 
     with pytest.raises(WriterFencedError, match=f"another process took over transactional.id {unique}"):
-        older.write(_copies(unique, [10] * 9), {}, None if ahead_s is None else _in(ahead_s))
+        older.write(_records(unique, [10] * 9), {}, None if ahead_s is None else _in(ahead_s))
 
-    newer.write(_copies(unique, [10]), {})
+    newer.write(_records(unique, [10]), {})
 
 
-def test_before_it_is_aborted(unique: str, writers: Writers) -> None:
-    """A write that has to be undone does not take the identity back from who has it now."""
+def test_fenced_before_it_is_aborted(unique: str, writers: Writers) -> None:
+    """A write that must be aborted does not fence the newer writer."""
     older = writers()
     with ThreadPoolExecutor(1) as pool:
-        write = pool.submit(older.write, _copies(unique, [10, 2 * _LARGEST]), {}, _in(_AHEAD_S))
+        write = pool.submit(older.write, _records(unique, [10, 2 * _LARGEST]), {}, _in(_AHEAD_S))
         newer = writers()
         assert not write.done()
         with pytest.raises(WriterFencedError):
             write.result()
 
-    newer.write(_copies(unique, [10]), {})
+    newer.write(_records(unique, [10]), {})

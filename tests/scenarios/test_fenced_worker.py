@@ -1,23 +1,23 @@
-"""A worker whose identity another process has taken stops, halted, and writes nothing more."""
+"""A worker whose transactional id another process has taken over halts and writes nothing more."""
 
-from cli import exit_codes
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.transport.client_config import consumer_config, producer_config
+from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
-from transport.client_config import consumer_config, producer_config
-from transport.reader import Reader
-from transport.writer import TransactedWriter
 
 
 def test_two_of_one_name(group: Group) -> None:
-    """The older one is fenced at its next write; what it had handled is still to be done."""
+    """The older worker is fenced at its next write; the records it had handled stay pending."""
     group.prepare()
     worker = group.worker("same")
     group.send([["ok"]] * 10)
-    until(lambda: sum(group.outputs().values()) == 10, "it runs")
+    until(lambda: sum(group.outputs().values()) == 10, "all records are handled")
     kafka = {"bootstrap.servers": group.cluster.servers}
     identity = f"{group.name}.worker.same"
-    reader = Reader(consumer_config(kafka, group=f"{group.name}.other", instance=None))
-    newer = TransactedWriter(producer_config(kafka, transactional_id=identity), reader)
+    reader = GroupReader(consumer_config(kafka, group=f"{group.name}.other", instance=None))
+    newer = TransactionalWriter(producer_config(kafka, transactional_id=identity), reader)
 
     group.send([["ok"]] * 10, first=10)
 

@@ -1,4 +1,4 @@
-"""The steady feed of the demo: its topics are made once, flights come at their rate, and late planes come late."""
+"""The steady feed of the demo creates its topics once, sends flights at their rate and late planes late."""
 
 import threading
 
@@ -6,13 +6,13 @@ from examples.flights import data
 from examples.flights.scenario import scenario
 from examples.flights.stream import feed, prepare
 from examples.flights.wire import FLIGHTS, PLANES
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.waiting import until
-from transport.embedded import EmbeddedKafka
 
 
-def test_flights_are_fed_until_it_is_told_to_stop() -> None:
-    """All it says it has sent is there, and the planes that flights wait for follow them."""
+def test_flights_are_fed_until_it_is_stopped() -> None:
+    """Every record it reports as sent is in the topic; the late planes follow the flights that wait for them."""
     given = scenario(data.flights(1), data.planes())
     with EmbeddedKafka() as kafka:
         prepare(kafka.bootstrap_servers, given)

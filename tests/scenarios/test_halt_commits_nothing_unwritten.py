@@ -1,20 +1,20 @@
-"""A worker that stops because a write is refused for good commits nothing of it on its way out."""
+"""A worker that halts because a write is refused for good commits none of its offsets while it shuts down."""
 
-from cli import exit_codes
+from kafka_redelivery.topology import exit_codes
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
 
 
 def test_a_refused_journal(group: Group) -> None:
-    """The journal is too small for what it has to say: no record counts as done that was not written."""
+    """The journal's size limit is too small for its records, so no source record may count as done."""
     group.prepare(journal=True, handler={"slots": 1})
     worker = group.worker()
     group.send([["ok"]] * 10)
-    until(lambda: sum(group.outputs().values()) == 10, "they run")
+    until(lambda: sum(group.outputs().values()) == 10, "the first records are handled")
     group.cluster.alter(group.journal, max_message_bytes="80")
 
     group.send([["ok"]] * 30 + [["raise"]] * 10, first=10)
 
     assert worker.wait(40) == exit_codes.HALTED
     assert sum(group.outputs().values()) == 10
-    assert len(group.pending()) == 40, "what was not written is still to be done"
+    assert len(group.pending()) == 40, "a record is committed although its outcome was not written"

@@ -1,4 +1,4 @@
-"""The journal tells what became of every source record, each exactly once, whoever was killed meanwhile."""
+"""The journal records the outcome of every source record exactly once, also across kills."""
 
 import json
 from collections import Counter

@@ -1,20 +1,20 @@
-"""A Kafka that is stopped and started again in the middle of the work costs no record and doubles none."""
+"""No record is lost or duplicated when Kafka is stopped and restarted in the middle of the work."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group, exactly
-from transport.embedded import EmbeddedKafka
 
 _NUMBER = 800
 
 
 @pytest.fixture
 def own_kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
-    """A broker of this test alone, that finds its data again."""
+    """Start a broker for this test alone, whose data survives a restart."""
     with EmbeddedKafka(data_dir=tmp_path / "kafka") as broker:
         yield broker
 
@@ -22,7 +22,7 @@ def own_kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_worker_and_scheduler_outlive_their_kafka(own_kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    """Neither process ends, and afterwards every record is where it has to be, once."""
+    """Neither process ends, and afterwards every record has been written exactly once."""
     group = Group(Cluster(own_kafka.bootstrap_servers), "restarted", tmp_path)
     try:
         group.prepare(

@@ -1,4 +1,4 @@
-"""A scheduler killed again and again while it releases neither loses a record nor doubles one."""
+"""A scheduler that is killed repeatedly while it releases records neither loses nor duplicates a record."""
 
 import pytest
 
@@ -9,7 +9,7 @@ _NUMBER = 600
 
 @pytest.mark.crash
 def test_a_killed_scheduler_loses_and_doubles_nothing(group: Group) -> None:
-    """After three kills every record has been released exactly as often as it had to be, and nothing is pending."""
+    """After three kills every record has been released as often as required, and nothing is pending."""
     group.prepare(
         handler={"slots": 2},
         limits={"batch": 20, "bufferRecords": 200},

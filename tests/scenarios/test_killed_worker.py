@@ -1,4 +1,4 @@
-"""A worker killed again and again in the middle of its work neither loses a record nor doubles one."""
+"""A worker that is killed repeatedly in the middle of its work neither loses nor duplicates a record."""
 
 import pytest
 

@@ -1,11 +1,11 @@
-"""The endpoints of a worker and a scheduler expose every metric of the catalogue, and their counters are right."""
+"""The endpoints of worker and scheduler expose every metric of the catalogue, with correct counters."""
 
 from prometheus_client import Metric
 
+from kafka_redelivery.topology.metric_catalogue import CATALOGUE
 from tests.scenarios.running import Group
 from tests.scenarios.scraping import families, free_port, value_of
 from tests.scenarios.waiting import until
-from topology.metric_catalogue import CATALOGUE
 
 
 def _catalogue() -> set[tuple[str, str, str]]:
@@ -16,8 +16,8 @@ def _exposed(found: dict[str, Metric]) -> set[tuple[str, str, str]]:
     return {(family.name, family.type, family.documentation) for family in found.values()}
 
 
-def test_metrics_tell_what_happened(group: Group) -> None:
-    """Outcomes, attempts, reasons, lateness, pending and lag agree with what the records went through."""
+def test_metrics_agree_with_the_outcomes(group: Group) -> None:
+    """Outcomes, attempts, reasons, lateness, pending and lag agree with the records' histories."""
     ports = {"worker": free_port(), "scheduler": free_port()}
     group.prepare(
         policyEntry={
@@ -38,7 +38,7 @@ def test_metrics_tell_what_happened(group: Group) -> None:
         ]
     )
     worker, scheduler = ports["worker"], ports["scheduler"]
-    until(lambda: value_of(scheduler, "redelivery_pending", tier=group.tier("1s")) > 0, "something is seen pending")
+    until(lambda: value_of(scheduler, "redelivery_pending", tier=group.tier("1s")) > 0, "some records are pending")
     group.settle()
     until(lambda: value_of(scheduler, "redelivery_pending") == 0, "nothing is pending")
     until(lambda: value_of(worker, "redelivery_lag") == 0, "the worker is at the end")
@@ -60,10 +60,10 @@ def test_metrics_tell_what_happened(group: Group) -> None:
         assert value_of(worker, "redelivery_successes_total", topic=group.source, attempt=attempt) == number
     until(lambda: value_of(scheduler, "redelivery_dead_letter_depth") == 5, "all dead letters are counted")
     assert value_of(scheduler, "redelivery_dead_letter_depth", topic=group.source, reason="rejected") == 2
-    until(lambda: value_of(scheduler, "redelivery_dead_letter_unread") == 0, "the end of the dead letters is seen")
+    until(lambda: value_of(scheduler, "redelivery_dead_letter_unread") == 0, "the dead letters are read to their end")
     oldest_s = min(dead.timestamp_ms for dead in group.cluster.read(group.dead_letters)) / 1000
-    told = families(scheduler)["redelivery_dead_letter_oldest_timestamp_seconds"].samples
-    assert min(sample.value for sample in told) == oldest_s
+    oldest = families(scheduler)["redelivery_dead_letter_oldest_timestamp_seconds"].samples
+    assert min(sample.value for sample in oldest) == oldest_s
     unowned = "redelivery_unowned_partitions"
     until(lambda: [each.value for each in families(scheduler)[unowned].samples] == [0] * 3, "all have an owner")
     assert value_of(worker, "redelivery_delivery_lateness_seconds_count") == 23
@@ -86,7 +86,7 @@ def test_metrics_tell_what_happened(group: Group) -> None:
 
 
 def test_lag_grows_while_a_partition_is_not_fetched(group: Group) -> None:
-    """The buffer is full behind a long call, and records go on coming: lag counts them, though nobody fetches them."""
+    """A long call fills the buffer and pauses the partition; lag still counts the records that arrive."""
     port = free_port()
     group.prepare(
         partitions=1,

@@ -1,19 +1,19 @@
-"""A missing offset in a topic of ours is a fault that is refused, never a silent reset."""
+"""A missing committed offset in an internal topic is refused with a fix, never reset silently."""
 
-from cli import exit_codes
+from kafka_redelivery.topology import exit_codes
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
 
 
 def test_a_deleted_group_is_refused_at_start(group: Group) -> None:
-    """A start is refused with the mend named; after the mend, what waits in the ready topic is delivered."""
+    """The start is refused and the error has the fix; after the fix, the records in the ready topic are delivered."""
     group.prepare()
     group.send([["raise", "ok"]] * 10)
     worker = group.worker(None)
-    until(lambda: len(group.cluster.read(group.tier("200ms"))) == 10, "all wait")
+    until(lambda: len(group.cluster.read(group.tier("200ms"))) == 10, "all records wait")
     worker.stop()
     scheduler = group.scheduler(None)
-    until(lambda: len(group.cluster.read(group.ready)) == 10, "all are ready")
+    until(lambda: len(group.cluster.read(group.ready)) == 10, "all records are in the ready topic")
     scheduler.stop()
     group.cluster.delete_group(group.name)
 
@@ -33,7 +33,7 @@ def test_a_deleted_group_is_refused_at_start(group: Group) -> None:
 
 
 def test_a_partition_without_an_offset_stops_a_running_worker(group: Group) -> None:
-    """Partitions added to a ready topic by hand are not read from anywhere: the worker says what to do, and ends."""
+    """Partitions added to a ready topic by hand have no start offset: the worker logs the fix and ends."""
     group.prepare(kafka={"topic.metadata.refresh.interval.ms": 1000})
     group.send([["ok"]] * 10)
     worker = group.worker()

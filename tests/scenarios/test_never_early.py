@@ -1,4 +1,4 @@
-"""No record is released before its due time; a tier keeps its order; on a machine that is up, lateness is small."""
+"""No record is released before its due time, a tier keeps its order, and lateness is small."""
 
 from itertools import pairwise
 from statistics import median
@@ -10,7 +10,7 @@ _DELAYS_MS = (300, 1200)
 
 
 def test_no_release_before_its_due_time(group: Group) -> None:
-    """Handlers see no record early, releases carry no timestamp before the due time, all in the order of failing."""
+    """No handler call and no release timestamp is early, and the order is that of the failures."""
     group.prepare(
         partitions=3,
         policyEntry={
@@ -24,7 +24,7 @@ def test_no_release_before_its_due_time(group: Group) -> None:
     )
     group.scheduler()
     group.worker()
-    for first in range(0, _NUMBER, 20):  # in several waves: one batch alone would be in order by itself
+    for first in range(0, _NUMBER, 20):  # in several waves, as a single batch would always be in order
         group.send([["raise", "raise", "ok"]] * 20, first=first)
     group.settle()
     group.stop()
@@ -37,7 +37,7 @@ def test_no_release_before_its_due_time(group: Group) -> None:
     for times in began.values():
         assert len(times) == 3
         for (before, after), delay_ms in zip(pairwise(times), _DELAYS_MS, strict=True):
-            # What is due is so from the decision on, which follows the call's end.
+            # The due time counts from the decision, which follows the end of the call.
             late_s.append(after - before - delay_ms / 1000)
     assert min(late_s) >= 0
     assert median(late_s) < 2

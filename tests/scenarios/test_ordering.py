@@ -1,4 +1,4 @@
-"""What is handled at the same time keeps the order that was asked for: of partitions, of keys, or none."""
+"""Concurrent handling keeps the configured order: of each partition, of each key, or none."""
 
 from collections import Counter, defaultdict
 
@@ -22,7 +22,7 @@ def _most_at_once(calls: list[Delivery]) -> int:
 
 
 def _each_in_order(calls: list[Delivery], by: str) -> None:
-    """Of each partition or key, a call begins after the one before has ended, and in the order of offsets."""
+    """Assert that the calls of each partition or key follow each other without overlap, in offset order."""
     lanes: dict[object, list[Delivery]] = defaultdict(list)
     for call in calls:
         lanes[getattr(call, by)].append(call)
@@ -33,7 +33,7 @@ def _each_in_order(calls: list[Delivery], by: str) -> None:
 
 
 def test_partition_keeps_the_order_of_each_partition(group: Group) -> None:
-    """Four slots work on four partitions at once, each partition in its own order."""
+    """Four slots handle four partitions concurrently, each partition in its own order."""
     group.prepare(partitions=4, handler={"slots": 4, "ordering": "partition"})
     group.send(_scripts())
     group.worker()
@@ -47,7 +47,7 @@ def test_partition_keeps_the_order_of_each_partition(group: Group) -> None:
 
 
 def test_key_keeps_the_order_of_each_key(group: Group) -> None:
-    """Eight slots work on one partition at once, each key in its own order."""
+    """Eight slots handle one partition concurrently, each key in its own order."""
     group.prepare(partitions=1, handler={"slots": 8, "ordering": "key"})
     group.send(_scripts())
     group.worker()
@@ -61,10 +61,10 @@ def test_key_keeps_the_order_of_each_key(group: Group) -> None:
 
 
 def test_unordered_survives_a_kill(group: Group) -> None:
-    """One partition in eight slots: what overtook a slow record is not done again after a kill, thanks to metadata."""
+    """After a kill the records that overtook a slow one are not handled again, because the metadata names them."""
     group.prepare(partitions=1, handler={"slots": 8, "ordering": "unordered"})
     worker = group.worker()
-    # Each with nothing else in line, so that nothing has to wait behind them.
+    # Each without records in line behind it that would have to wait.
     for n in (0, 1):
         group.cluster.produce(group.source, [script(n, ["stall 60"])])
         until(lambda n=n: n in group.deliveries.counts(), "a slow call begins")  # type: ignore[misc]
@@ -72,8 +72,8 @@ def test_unordered_survives_a_kill(group: Group) -> None:
     with group.cluster.follow(group.output) as tail:
         tail.reach(198)
     assert _most_at_once(group.deliveries.all()) > 3
-    # What is done above the slow records stands in the metadata, with nothing lost of it by the next commits.
-    until(lambda: len(group.cluster.unfinished(group.name, group.source)) == 2, "all but two are noted as done")
+    # The metadata names the records done above the slow ones, and later commits keep them.
+    until(lambda: len(group.cluster.unfinished(group.name, group.source)) == 2, "the metadata has all but two as done")
     (offset, metadata) = group.cluster.committed(group.name, group.source)[group.source, 0]
     assert offset == 0
     assert metadata

@@ -11,7 +11,7 @@ _NUMBER = 100
 
 
 def test_other_groups_never_see_a_retry(group: Group) -> None:
-    """Retries and dead letters appear in topics that bear our group's name, or the dead letters', and nowhere else."""
+    """Retries and dead letters appear only in topics that bear the group's name and in the dead-letter topics."""
     group.prepare(
         policyEntry={
             "redeliveryPolicy": {"maximumRedeliveries": 1, "initialRedeliveryDelay": 100, "redeliveryDelay": 100}
@@ -40,7 +40,7 @@ def test_other_groups_never_see_a_retry(group: Group) -> None:
         seen.update(fetched)
         return not fetched and bool(seen)
 
-    until(at_rest, "the other group has read everything there is for it")
+    until(at_rest, "the other group has read all records")
     others.close()
 
     assert seen == Counter(record.value for record in group.cluster.read(group.source))

@@ -1,14 +1,14 @@
-"""A worker that runs out of memory halts: nothing is committed past the record, and a restart delivers it again."""
+"""A worker that runs out of memory halts without committing the record, and a restart delivers it again."""
 
 import pytest
 
-from cli import exit_codes
+from kafka_redelivery.topology import exit_codes
 from tests.scenarios.running import Group, exactly, script
 
 
 @pytest.mark.parametrize("handler", ["scripted", pytest.param("scripted_async", marks=pytest.mark.long)])
 def test_a_memory_error_halts_the_worker(group: Group, handler: str) -> None:
-    """It is nobody's failed delivery: no retry and no dead letter, and the next worker counts from the beginning."""
+    """The failure is not counted: no retry, no dead letter, and the next worker delivers attempt 1 again."""
     group.prepare(handler={"callable": f"tests.scenarios.handlers:{handler}", "slots": 2})
     group.cluster.produce(
         group.source,

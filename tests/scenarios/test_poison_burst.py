@@ -9,11 +9,11 @@ from tests.scenarios.running import Group
 _NUMBER = 100_000
 _VALUE_BYTES = 1000
 _MOST_MIB = 120
-"""An idle worker takes about 60 MiB; the burst itself is 100 MiB, and as much again where it is copied."""
+"""An idle worker takes about 60 MiB; the burst takes 100 MiB, and its dead letters as much again."""
 
 
 def test_a_poison_burst_does_not_exhaust_the_memory(group: Group) -> None:
-    """A hundred thousand records, each of them rejected, in a worker that may hold 8 MiB."""
+    """A worker whose buffer is limited to 8 MiB rejects a hundred thousand records."""
     group.prepare(
         partitions=4,
         handler={"callable": "tests.scenarios.handlers:refuse_all"},
@@ -31,4 +31,4 @@ def test_a_poison_burst_does_not_exhaust_the_memory(group: Group) -> None:
     [peak_kib] = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")]
     assert peak_kib < _MOST_MIB * 2**10
     group.stop()
-    assert worker.log.count("refuse_all") < 100, "told in the log, without flooding it"
+    assert worker.log.count("refuse_all") < 100, "the failures flood the log"

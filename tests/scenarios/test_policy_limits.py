@@ -1,4 +1,4 @@
-"""maximumRedeliveries N allows exactly N + 1 deliveries; rejected records have one; -1 has no limit."""
+"""maximumRedeliveries N allows exactly N + 1 deliveries; a rejected record has one; -1 has no limit."""
 
 import json
 import time
@@ -29,7 +29,7 @@ def _cause(letter: Seen) -> dict[str, str]:
 
 @pytest.mark.parametrize("maximum", [0, 2])
 def test_a_policy_is_exhausted_after_its_last_delivery(group: Group, maximum: int) -> None:
-    """The dead letter comes after delivery N + 1 and says where it is from and why, in exactly the agreed headers."""
+    """The dead letter comes after delivery N + 1 and has exactly the agreed headers with origin and cause."""
     group.prepare(
         policyEntry=_policy(maximum), handler={"notRetryable": ["tests.scenarios.handlers:BrokenPromiseError"]}
     )
@@ -76,7 +76,7 @@ def test_a_policy_is_exhausted_after_its_last_delivery(group: Group, maximum: in
 
 
 def test_minus_one_is_no_limit(group: Group) -> None:
-    """A record that always fails is delivered more often than the default would allow, and is never dead-lettered."""
+    """A record that always fails is delivered more often than the default allows and is never dead-lettered."""
     group.prepare(policyEntry=_policy(-1))
     group.scheduler()
     group.worker()

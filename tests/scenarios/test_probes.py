@@ -1,4 +1,4 @@
-"""The probes of a worker and a scheduler tell the truth: before the group answers, in work, hung, and stopping."""
+"""The probes of worker and scheduler are right before the group answers, at work, hung and stopping."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from tests.scenarios.waiting import until
 
 
 def _probe(port: int, path: str) -> int | None:
-    """The status, or ``None`` for no answer within a second."""
+    """Return the HTTP status, or ``None`` without an answer within a second."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=1) as answer:
             return int(answer.status)
@@ -24,16 +24,16 @@ def _probe(port: int, path: str) -> int | None:
 
 
 def test_probes_follow_a_process_from_start_to_end(group: Group) -> None:
-    """Alive before it is ready; ready with or without partitions; no answer while stopped; ready again after it."""
+    """A process is alive before it is ready, is ready even without partitions, and does not answer while stopped."""
     ports = {"worker": free_port(), "scheduler": free_port(), "idle": free_port()}
     group.prepare(partitions=1)
-    # Members that do not answer hold up the next rebalance only until this time-out.
+    # Unresponsive members delay the next rebalance only until this time-out.
     group.configure(kafka={"session.timeout.ms": 10_000})
     started = {}
     for name, port in ports.items():
         group.configure(metrics={"port": port, "host": "127.0.0.1"})
         started[name] = group.start("scheduler" if name == "scheduler" else "worker", name)
-        until(lambda: _probe(port, "/healthz") == 200, f"{name} is alive")  # noqa: B023 - asked at once
+        until(lambda: _probe(port, "/healthz") == 200, f"{name} is alive")  # noqa: B023 - called immediately
     for name, port in ports.items():
         until(lambda: _probe(port, "/readyz") == 200, f"{name} is ready")  # noqa: B023
 
@@ -50,7 +50,7 @@ def test_probes_follow_a_process_from_start_to_end(group: Group) -> None:
 
 
 def test_a_worker_whose_loop_hangs_is_not_alive(group: Group) -> None:
-    """The process answers by another thread, but its polling thread does not turn: 503; ready it is not, either."""
+    """Another thread answers the probes: both are 503 when the polling thread makes no progress."""
     port = free_port()
     group.prepare()
     group.configure(metrics={"port": port, "host": "127.0.0.1", "stalledAfter": "2s"})
@@ -58,30 +58,30 @@ def test_a_worker_whose_loop_hangs_is_not_alive(group: Group) -> None:
     until(lambda: _probe(port, "/readyz") == 200, "the worker is ready")
     assert _probe(port, "/healthz") == 200
     os.kill(worker.pid, signal.SIGUSR1)
-    until(lambda: _probe(port, "/healthz") == 503, "the hang is told")
+    until(lambda: _probe(port, "/healthz") == 503, "the probe reports the hang")
     assert _probe(port, "/readyz") == 503
     worker.kill()
 
 
 def test_a_worker_is_not_ready_before_the_group_answers(group: Group) -> None:
-    """Alive all the while; the group waits for a member that does not answer, and gives it up in the end."""
+    """It is alive all the time, and becomes ready once the group has removed an unresponsive member."""
     ports = {"w1": free_port(), "w2": free_port()}
     group.prepare(partitions=2)
     group.configure(kafka={"session.timeout.ms": 6_000})
     group.configure(metrics={"port": ports["w1"], "host": "127.0.0.1"})
-    silent = group.worker("w1")
+    suspended = group.worker("w1")
     until(lambda: _probe(ports["w1"], "/readyz") == 200, "the first one is ready")
-    os.kill(silent.pid, signal.SIGSTOP)
+    os.kill(suspended.pid, signal.SIGSTOP)
     group.configure(metrics={"port": ports["w2"], "host": "127.0.0.1"})
     group.worker("w2")
     until(lambda: _probe(ports["w2"], "/healthz") == 200, "the second one is alive")
     assert _probe(ports["w2"], "/readyz") == 503
     until(lambda: _probe(ports["w2"], "/readyz") == 200, "the second one is ready")
-    silent.kill()
+    suspended.kill()
 
 
 def test_a_worker_that_shuts_down_is_alive_but_not_ready(group: Group) -> None:
-    """From SIGTERM on, while it waits for a call that takes long."""
+    """From SIGTERM on, while it waits for a long call."""
     port = free_port()
     group.prepare()
     group.configure(metrics={"port": port, "host": "127.0.0.1"})
@@ -91,7 +91,7 @@ def test_a_worker_that_shuts_down_is_alive_but_not_ready(group: Group) -> None:
     group.send([["stall 60"]])
     until(lambda: 0 in group.deliveries.counts(), "the long call begins")
     worker.terminate()
-    until(lambda: _probe(port, "/readyz") == 503, "it says that it stops")
+    until(lambda: _probe(port, "/readyz") == 503, "the probe reports the shutdown")
     assert _probe(port, "/healthz") == 200
     assert worker.wait(20) == 0
     with socket.socket() as closed:

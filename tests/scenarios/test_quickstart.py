@@ -1,4 +1,4 @@
-"""The quick start does what its page says: a late charge succeeds, what can never succeed becomes a dead letter."""
+"""The quick start works as its page says: a late charge succeeds, an impossible one becomes a dead letter."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ _PORT = "8099"
 
 
 def test_the_quick_start_from_its_page(cluster: Cluster, tmp_path: Path) -> None:
-    """A copy of its folder, in the order of its page; the bank opens once an order has failed."""
+    """Follow the steps of the page in a copy of its folder; the bank starts after an order has failed."""
     with socket.create_server(("localhost", 0)) as probe:
         free = str(probe.getsockname()[1])
     for file in ("bank.py", "handlers.py", "look.py", "orders.py", "redelivery.yaml"):
@@ -41,15 +41,18 @@ def test_the_quick_start_from_its_page(cluster: Cluster, tmp_path: Path) -> None
         start("scheduler", *COMMAND, "scheduler", *config)
         worker = start("worker", *COMMAND, "worker", *config)
         run(str(tmp_path / "orders.py"))
-        until(lambda: "failed at delivery 1, again in 1000 ms: URLError" in worker.log, "the first order has failed")
+        until(
+            lambda: "next delivery in 1000 ms: URLError" in worker.log,
+            "the first order has failed",
+        )
         start("bank", str(tmp_path / "bank.py"))
         until(lambda: sum(cluster.ends("receipts").values()) > 0, "a receipt is written")
-        told = run(str(tmp_path / "look.py"))
+        dead_letters = run(str(tmp_path / "look.py"))
     finally:
         for process in processes:
             process.end()
-    assert "b'anna' b'{\"charged\":5,\"number\":1}'" in told
-    assert "b'ben' b'{\"amount\": -5}'" in told
-    assert "b'carl' b'\\xff\\xfe broken'" in told
-    assert told.count("dlqDeliveryFailureCause") == 2
-    assert ('"reason":"rejected"' in told, '"reason":"undecodable"' in told) == (True, True)
+    assert "b'anna' b'{\"charged\":5,\"number\":1}'" in dead_letters
+    assert "b'ben' b'{\"amount\": -5}'" in dead_letters
+    assert "b'carl' b'\\xff\\xfe broken'" in dead_letters
+    assert dead_letters.count("dlqDeliveryFailureCause") == 2
+    assert ('"reason":"rejected"' in dead_letters, '"reason":"undecodable"' in dead_letters) == (True, True)

@@ -1,4 +1,4 @@
-"""A partition that leaves a scheduler while it is paused, and comes back, is read on."""
+"""A scheduler resumes a partition that was paused, revoked and assigned again."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.scenarios.waiting import until
 
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", pytest.param("range", marks=pytest.mark.long)])
 def test_a_second_scheduler_comes_and_goes(group: Group, strategy: str) -> None:
-    """The buffer is full, so the client is paused, and remembers that for longer than we do."""
+    """The buffer is full, so the client has paused the partition and keeps that state beyond the assignment."""
     group.prepare(
         kafka={"partition.assignment.strategy": strategy},
         limits={"bufferRecords": 20, "batch": 20},
@@ -17,12 +17,12 @@ def test_a_second_scheduler_comes_and_goes(group: Group, strategy: str) -> None:
     schedulers = f"{group.name}.scheduler"
     group.scheduler("a")
     group.worker("w")
-    until(lambda: len(group.cluster.members(schedulers)) == 1, "the first is there")
+    until(lambda: len(group.cluster.members(schedulers)) == 1, "the first has joined")
     group.send([["raise", "ok"]] * 200)
-    until(lambda: len(group.cluster.read(group.tier("9s"))) == 200, "all wait")
+    until(lambda: len(group.cluster.read(group.tier("9s"))) == 200, "all records wait")
     second = group.scheduler(None)
-    until(lambda: len(group.cluster.members(schedulers)) == 2, "the second is there")
+    until(lambda: len(group.cluster.members(schedulers)) == 2, "the second has joined")
     second.stop()
-    until(lambda: len(group.cluster.members(schedulers)) == 1, "the second is gone")
+    until(lambda: len(group.cluster.members(schedulers)) == 1, "the second has left")
 
     until(lambda: sum(group.outputs().values()) == 200, "all are released", within_s=45)

@@ -1,4 +1,4 @@
-"""What the broker refuses for its size stops nobody else: it is dead-lettered, or halts its partition alone."""
+"""A record that the broker refuses for its size is dead-lettered or halts its partition; other records continue."""
 
 import json
 
@@ -15,7 +15,7 @@ def _cause(letter: Seen) -> dict[str, str]:
 
 
 def test_an_output_that_is_too_large(group: Group) -> None:
-    """It is a failed delivery, which ends among the dead letters; those that were written with it go on."""
+    """It counts as a failed delivery and ends among the dead letters; the records of the same write continue."""
     group.prepare(output={"max.message.bytes": "3000"}, policyEntry=_POLICY)
     group.send(["big 6000"] if n == 30 else ["big 6000", "ok"] if n == 31 else ["ok"] for n in range(60))
     group.scheduler()
@@ -34,12 +34,12 @@ def test_an_output_that_is_too_large(group: Group) -> None:
 
 
 def test_a_retry_that_is_too_large(group: Group) -> None:
-    """Where a record cannot wait any more, because somebody made the tier smaller, it is dead-lettered at once."""
+    """A record that no longer fits its tier, because an operator lowered the limit, is dead-lettered immediately."""
     group.prepare(policyEntry=_POLICY)
     group.send([["ok"]] * 10)
     group.scheduler()
     group.worker()
-    until(lambda: sum(group.outputs().values()) == 10, "they run")
+    until(lambda: sum(group.outputs().values()) == 10, "the first records are handled")
     group.cluster.alter(group.tier("100ms"), max_message_bytes="2000")
     group.cluster.produce(
         group.source,
@@ -60,12 +60,12 @@ def test_a_retry_that_is_too_large(group: Group) -> None:
 
 
 def test_dead_letters_that_are_refused_too(group: Group) -> None:
-    """That partition halts and nothing is committed past the record; others go on; mended, a restart loses nothing."""
+    """That partition halts without committing the record, others continue; after the fix a restart loses nothing."""
     group.prepare(policyEntry=_POLICY)
     group.send([["ok"]] * 10)
     group.scheduler()
     worker = group.worker()
-    until(lambda: sum(group.outputs().values()) == 10, "they run")
+    until(lambda: sum(group.outputs().values()) == 10, "the first records are handled")
     group.cluster.alter(group.dead_letters, max_message_bytes="2000")
     before = group.cluster.ends(group.source)[group.source, 0]
     group.cluster.produce(
@@ -75,9 +75,9 @@ def test_dead_letters_that_are_refused_too(group: Group) -> None:
         + [script(n, ["ok"], partition=0) for n in range(16, 20)]
         + [script(n, ["ok"], partition=1) for n in range(20, 40)],
     )
-    until(lambda: set(group.outputs()) >= {*range(10), *range(20, 40)}, "the other partition goes on")
+    until(lambda: set(group.outputs()) >= {*range(10), *range(20, 40)}, "the other partition continues")
     group.cluster.produce(group.source, [script(40, ["ok"], partition=1)])
-    until(lambda: 40 in group.outputs(), "and still does")
+    until(lambda: 40 in group.outputs(), "the other partition still continues")
     offset, metadata = group.cluster.committed(group.name, group.source)[group.source, 0]
     assert offset <= before + 5
     assert metadata == ""

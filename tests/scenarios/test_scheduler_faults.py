@@ -1,4 +1,4 @@
-"""A tier record that cannot be released, or cannot be true, is dealt with alone: it never blocks its tier."""
+"""A tier record that cannot be released or has impossible headers is dead-lettered alone; its tier continues."""
 
 import json
 import time
@@ -11,7 +11,7 @@ _HOUR_MS = 3_600_000
 
 
 def _waiting(group: Group, n: int, *, origin: str | None = None, ahead_ms: int = 0, **changed: bytes | None) -> Sent:
-    """A tier record as a worker writes it, with some headers changed (``None``: left out)."""
+    """Make a tier record as a worker writes it, with some headers changed (``None``: left out)."""
     now = int(time.time() * 1000) + ahead_ms
     headers: dict[str, bytes | None] = {
         "_AMQ_ORIG_ADDRESS": (origin or group.source).encode(),
@@ -28,7 +28,7 @@ def _waiting(group: Group, n: int, *, origin: str | None = None, ahead_ms: int =
 
 
 def test_what_cannot_be_released_is_dead_lettered(group: Group) -> None:
-    """A foreign origin and damaged headers end with their cause among the dead letters; what follows is released."""
+    """Records with a foreign origin or damaged headers are dead-lettered with their cause; later ones are released."""
     group.prepare(policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 1000, "redeliveryDelay": 1000}})
     group.cluster.produce(
         group.tier("1s"),
@@ -47,7 +47,7 @@ def test_what_cannot_be_released_is_dead_lettered(group: Group) -> None:
     group.settle()
     group.stop()
 
-    # The fourth says wrongly when it is due, but everything that matters: it waits as long as its tier does.
+    # Record 4 has a damaged due time and is otherwise valid: it waits for the delay of its tier.
     assert group.outputs() == exactly([0, 4, 6])
     letters = {number(letter): letter for letter in group.cluster.read(group.dead_letters)}
     assert set(letters) == {1, 2, 3, 5}
@@ -65,13 +65,13 @@ def test_what_cannot_be_released_is_dead_lettered(group: Group) -> None:
 
 
 def test_a_clock_that_is_an_hour_ahead(group: Group) -> None:
-    """A record from the future holds up those behind it for no longer than its tier's delay, and itself, too."""
+    """A record with a time far ahead waits, and delays those behind it, no longer than its tier's delay."""
     group.prepare(policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 1000, "redeliveryDelay": 1000}})
     group.cluster.produce(group.tier("1s"), [_waiting(group, 0, ahead_ms=_HOUR_MS), _waiting(group, 1)])
     group.scheduler()
     group.worker()
     began = time.monotonic()
-    until(lambda: 1 in group.outputs(), "the one behind is released")
+    until(lambda: 1 in group.outputs(), "the record behind it is released")
     group.settle()
     assert time.monotonic() - began < 30
     group.stop()

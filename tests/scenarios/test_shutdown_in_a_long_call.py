@@ -1,4 +1,4 @@
-"""SIGTERM while a handler runs for longer than the shutdown may take ends the worker in time, with nothing lost."""
+"""SIGTERM during a call longer than the shutdown time-out ends the worker in time, and no record is lost."""
 
 import time
 
@@ -12,7 +12,7 @@ _SHUTDOWN_S = 4
 
 @pytest.mark.parametrize("handler", ["scripted", pytest.param("scripted_async", marks=pytest.mark.long)])
 def test_a_shutdown_does_not_wait_for_a_handler_for_ever(group: Group, handler: str) -> None:
-    """Exit code 0 by the stated deadline; the record comes again to the next worker, and that time is not counted."""
+    """The worker ends with 0 by its deadline; the next one delivers the record again, uncounted."""
     group.prepare(
         handler={"callable": f"tests.scenarios.handlers:{handler}", "slots": 2},
         limits={"shutdownTimeout": f"{_SHUTDOWN_S}s", "rebalanceTimeout": "2s"},

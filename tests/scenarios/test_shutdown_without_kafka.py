@@ -1,27 +1,27 @@
-"""SIGTERM ends worker and scheduler within shutdownTimeout, also where Kafka does not answer any more."""
+"""SIGTERM ends worker and scheduler within shutdownTimeout, also when Kafka no longer answers."""
 
 import time
 from pathlib import Path
 
 import pytest
 
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
-from transport.embedded import EmbeddedKafka
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_kafka_is_gone(tmp_path: Path) -> None:
-    """Retries are pending and the broker is killed: nobody waits for it longer than he was told to."""
+    """The broker is killed while retries are pending: both processes end within their time-out."""
     with EmbeddedKafka(data_dir=tmp_path / "kafka") as kafka:
         group = Group(Cluster(kafka.bootstrap_servers), "left", tmp_path)
         try:
             group.prepare(limits={"shutdownTimeout": "5s", "rebalanceTimeout": "1s"})
             scheduler, worker = group.scheduler(), group.worker()
             group.send([["raise"] * 50] * 20)
-            until(lambda: len(group.cluster.read(group.tier("200ms"))) >= 20, "they are retried")
+            until(lambda: len(group.cluster.read(group.tier("200ms"))) >= 20, "retry records are written")
             kafka.kill()
             time.sleep(3)
 

@@ -1,16 +1,16 @@
-"""Handlers run beside each other in their slots, and a deadline ends what takes too long."""
+"""Handlers run concurrently in their slots, and a deadline ends calls that take too long."""
 
 import json
 
 import pytest
 
-from cli import exit_codes
+from kafka_redelivery.topology import exit_codes
 from tests.scenarios.running import Group, exactly, number
 from tests.scenarios.waiting import until
 
 
 def test_asynchronous_handlers_overlap(group: Group) -> None:
-    """Sixty-four calls of half a second take a fraction of their sum in thirty-two slots."""
+    """With thirty-two slots, sixty-four calls of half a second take a fraction of their sum."""
     group.prepare(
         partitions=4,
         handler={"callable": "tests.scenarios.handlers:scripted_async", "slots": 32, "ordering": "unordered"},
@@ -23,15 +23,15 @@ def test_asynchronous_handlers_overlap(group: Group) -> None:
     assert group.outputs() == exactly(range(64))
     calls = group.deliveries.all()
     assert calls[-1].at_s - calls[0].at_s < 64 * 0.5 / 3
-    running = most = 0
+    running = peak = 0
     for call in calls:
         running += 1 if call.what == "began" else -1
-        most = max(most, running)
-    assert 16 <= most <= 32
+        peak = max(peak, running)
+    assert 16 <= peak <= 32
 
 
 def test_a_deadline_cancels_an_asynchronous_handler(group: Group) -> None:
-    """What takes too long is cancelled and counts as a failed delivery; the policy decides about it."""
+    """A call past its deadline is cancelled and counts as a failed delivery under the policy."""
     group.prepare(
         handler={"callable": "tests.scenarios.handlers:scripted_async", "slots": 2, "deadline": "300ms"},
         policyEntry={
@@ -54,7 +54,7 @@ def test_a_deadline_cancels_an_asynchronous_handler(group: Group) -> None:
 
 
 def test_a_thread_past_its_deadline_is_given_up(group: Group) -> None:
-    """The outcome of a call that returns too late is discarded: it had failed already, and was delivered again."""
+    """The outcome of a call that returns after its deadline is discarded, as the record has failed already."""
     group.prepare(handler={"slots": 2, "deadline": "500ms"})
     group.scheduler()
     group.worker()
@@ -73,7 +73,7 @@ def test_a_thread_past_its_deadline_is_given_up(group: Group) -> None:
 
 
 def test_a_worker_without_a_free_slot_halts(group: Group) -> None:
-    """When every slot holds a call that does not return, the worker ends with its exit code and nothing is lost."""
+    """When no call returns from any slot, the worker halts with its exit code and nothing is lost."""
     group.prepare(
         partitions=4,
         handler={"slots": 2, "deadline": "500ms"},
@@ -95,13 +95,13 @@ def test_a_worker_without_a_free_slot_halts(group: Group) -> None:
 
 
 @pytest.mark.parametrize("ordering", ["unordered", pytest.param("key", marks=pytest.mark.long)])
-def test_a_slow_call_holds_up_nobody_else(group: Group, ordering: str) -> None:
-    """What shares its unit is written while it goes on: what was done before it, and what comes behind it."""
+def test_a_slow_call_delays_no_other_record(group: Group, ordering: str) -> None:
+    """The other records of its work item are written while it runs, those before it and those behind it."""
     group.prepare(partitions=1, handler={"slots": 2, "ordering": ordering})
     fast, slow = 600, 700
     group.send([["ok"]] * fast)
     group.worker()
-    group.settle()  # by now a unit holds many records
+    group.settle()  # by now a work item holds many records
     do = [["ok"]] * 200
     do[slow - fast] = ["sleep 20"]
     group.send(do, first=fast, keys=200)

@@ -13,12 +13,12 @@ _HANDLER_S = 11
 
 @pytest.mark.slow
 def test_a_slow_handler_keeps_its_worker_in_the_group(group: Group) -> None:
-    """The member stays the same one all the time, and the record is handled once."""
+    """The member id stays the same all the time, and the record is handled once."""
     group.prepare(
         kafka={"max.poll.interval.ms": _INTERVAL_S * 1000, "session.timeout.ms": _INTERVAL_S * 1000},
         limits={"rebalanceTimeout": "2s"},
     )
-    # Without a name of its own its membership would end with an eviction for good.
+    # Without a stable instance name, an eviction would end the membership for good.
     group.worker(None)
     group.send([["ok"]] * 10)
     group.settle()

@@ -1,4 +1,4 @@
-"""`redelivery sweep` removes what has expired where no scheduler does, and nothing else."""
+"""`redelivery sweep` removes expired dead letters where no scheduler does, and nothing else."""
 
 import json
 from typing import Any
@@ -13,20 +13,20 @@ _HOUR_MS = 3_600_000
 
 
 def swept(group: Group, *flags: str, code: int = 0) -> dict[str, Any]:
-    """What a pass tells as JSON."""
+    """Run the command and return its JSON output."""
     done = redelivery("sweep", "--json", *flags, file=group.file)
     assert done.code == code, done.err
-    told: dict[str, Any] = json.loads(done.out)
-    return told
+    result: dict[str, Any] = json.loads(done.out)
+    return result
 
 
 def shown(group: Group, *flags: str) -> Done:
-    """The same for people."""
+    """Run the command and return its text output."""
     return redelivery("sweep", *flags, file=group.file)
 
 
 def test_a_pass_without_an_expiration_in_the_configuration(group: Group) -> None:
-    """A dry run tells and changes nothing; a pass removes exactly that; another finds nothing more."""
+    """A dry run changes nothing; a pass removes what the dry run listed; another pass finds nothing more."""
     group.prepare(4)
     later_ms = now_ms() + _HOUR_MS
     letters: list[Sent] = [
@@ -40,15 +40,15 @@ def test_a_pass_without_an_expiration_in_the_configuration(group: Group) -> None
     ]
     group.cluster.produce(group.dead_letters, letters)
 
-    told = swept(group, "--dry-run")
-    assert (told["ok"], told["dryRun"], told["removed"], told["moved"]) == (True, True, 5, 0)
+    result = swept(group, "--dry-run")
+    assert (result["ok"], result["dryRun"], result["removed"], result["moved"]) == (True, True, 5, 0)
     assert len(kept(group)) == len(letters)
     assert not group.cluster.members(f"{group.name}.sweeper")
-    assert "5 would be removed" in shown(group, "--dry-run").out
+    assert "5 expired dead letters would be removed" in shown(group, "--dry-run").out
 
-    told = swept(group)
-    assert (told["ok"], told["dryRun"], told["removed"], told["moved"]) == (True, False, 5, 0)
-    [topic] = told["topics"]
+    result = swept(group)
+    assert (result["ok"], result["dryRun"], result["removed"], result["moved"]) == (True, False, 5, 0)
+    [topic] = result["topics"]
     assert [(each["removed"], each["because"]) for each in topic["partitions"]] == [
         (3, "not_yet"),
         (1, "never"),
@@ -66,40 +66,40 @@ def test_a_pass_without_an_expiration_in_the_configuration(group: Group) -> None
 
 
 def test_a_pass_moves_first(group: Group) -> None:
-    """To the expiry topic, once, as a scheduler would; what Kafka refuses to move stays and fails the command."""
+    """Dead letters move to the expiry topic exactly once; one that Kafka refuses stays and fails the command."""
     group.prepare(2, policyEntry=expiring(_HOUR_MS, expiryAddress="EXP.{topic}"))
     expiry = f"EXP.{group.source}"
     group.cluster.produce(group.dead_letters, [letter(group, n, 1000, partition=n % 2) for n in range(600)])
     assert swept(group, "--dry-run")["moved"] == 600
-    told = swept(group)
-    assert (told["removed"], told["moved"]) == (600, 600)
+    result = swept(group)
+    assert (result["removed"], result["moved"]) == (600, 600)
     assert kept(group) == []
     assert kept(group, expiry) == list(range(600))
 
     group.cluster.alter(expiry, max_message_bytes="1")
     group.cluster.produce(group.dead_letters, [letter(group, 700, 1000)])
-    told = swept(group, code=1)
-    assert (told["ok"], told["removed"]) == (False, 0)
-    assert told["topics"][0]["partitions"][0]["because"] == "refused"
-    assert "too large" in told["topics"][0]["partitions"][0]["problem"]
+    result = swept(group, code=1)
+    assert (result["ok"], result["removed"]) == (False, 0)
+    assert result["topics"][0]["partitions"][0]["because"] == "refused"
+    assert "too large" in result["topics"][0]["partitions"][0]["problem"]
     assert kept(group) == [700]
 
 
-def test_a_pass_is_no_second_sweeper(group: Group) -> None:
-    """While a scheduler sweeps there is nothing to be done, and two that move would copy twice; looking is allowed."""
+def test_a_pass_beside_a_scheduler_is_refused(group: Group) -> None:
+    """A pass is refused while a scheduler sweeps, since both would move the same records; a dry run is allowed."""
     group.prepare(1, policyEntry=expiring(_HOUR_MS))
     group.scheduler()
     until(lambda: group.cluster.members(f"{group.name}.sweeper"), "the sweeper has started")
     done = shown(group)
     assert (done.code, done.out) == (1, "")
-    assert f"already (1 of them in group {group.name}.sweeper)" in done.err
+    assert f"already (members of group {group.name}.sweeper: 1)" in done.err
     assert shown(group, "--dry-run").code == 0
     group.stop()
 
 
-def test_a_topic_that_is_not_there_is_told(group: Group) -> None:
-    """The pass fails, with the mend."""
+def test_a_missing_topic_is_reported(group: Group) -> None:
+    """The pass fails, and the error has the fix."""
     group.configure()
     group.cluster.create(group.source)
-    told = swept(group, "--dry-run", code=1)
-    assert "no such topic; see `redelivery topology check`" in told["topics"][0]["problem"]
+    result = swept(group, "--dry-run", code=1)
+    assert "no such topic; see `redelivery topology check`" in result["topics"][0]["problem"]

@@ -1,4 +1,4 @@
-"""What the user of the scheduler may not do is told with the right that is missing, and holds up nothing else."""
+"""Where the scheduler's user lacks a right on a topic, the log names the right, and other work continues."""
 
 import json
 import socket
@@ -16,20 +16,20 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.commands import redelivery
 from tests.scenarios.letters import emptied, expiring, kept, letter
 from tests.scenarios.running import Group
 from tests.scenarios.scraping import free_port, value_of
 from tests.scenarios.waiting import until
-from transport.embedded import EmbeddedKafka
 
 _REFUSED = "redelivery_sweep_refused_total"
 _ALL_BUT_DELETE = ("DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
 
 
 class Gatekeeper:
-    """A broker that asks who somebody is: tests may do anything, the user ``limited`` what nobody has forbidden."""
+    """A broker with authorization: the tests may do anything, the user ``limited`` anything that no ACL restricts."""
 
     def __init__(self, cluster: Cluster, limited: str) -> None:
         self.cluster = cluster
@@ -44,7 +44,7 @@ class Gatekeeper:
         """Settings of the limited user."""
 
     def allow(self, topic: str, *operations: str) -> None:
-        """From now on only these on the topic."""
+        """Allow the user only these operations on the topic from now on."""
         for answer in self._admin.delete_acls([self._filter(topic)]).values():
             answer.result(30)
         granted = [self._binding(topic, AclOperation[operation]) for operation in operations]
@@ -64,7 +64,7 @@ class Gatekeeper:
 
 @pytest.fixture(scope="module")
 def gatekeeper() -> Iterator[Gatekeeper]:
-    """It listens twice: as every broker of these tests, and for users who say who they are."""
+    """Start a broker with two listeners: an anonymous one for the tests and one with SASL."""
     ports = [_free() for _ in range(3)]
     plain, controller, limited = (f"127.0.0.1:{port}" for port in ports)
     properties = {
@@ -92,7 +92,7 @@ def _free() -> int:
 
 @pytest.fixture
 def group(gatekeeper: Gatekeeper, unique: str, tmp_path: Path) -> Iterator[Group]:
-    """A group whose dead letters expire in an hour; who runs for it is the limited user."""
+    """Yield a group that runs as the limited user and whose dead letters expire after an hour."""
     found = Group(gatekeeper.cluster, unique, tmp_path)
     policy = expiring(3_600_000) | {"redeliveryPolicy": {"maximumRedeliveries": 3, "initialRedeliveryDelay": 200}}
     found.prepare(1, policyEntry=policy)
@@ -105,25 +105,28 @@ def group(gatekeeper: Gatekeeper, unique: str, tmp_path: Path) -> Iterator[Group
 
 @pytest.mark.kafka
 def test_a_scheduler_that_may_not_delete_still_releases(group: Group, gatekeeper: Gatekeeper) -> None:
-    """The log names topic and right, once; records are redelivered meanwhile; with the right all is removed."""
+    """The log names topic and right once; records are redelivered; with the right the dead letters are removed."""
     port = group.configuration["metrics"]["port"]
     gatekeeper.allow(group.dead_letters, *_ALL_BUT_DELETE)
     group.cluster.produce(group.dead_letters, [letter(group, n, 1000) for n in range(5)])
     scheduler = group.scheduler()
-    until(lambda: value_of(port, _REFUSED, dead_letter_topic=group.dead_letters) >= 2, "it was refused and tried again")
-    told = [line for line in scheduler.log.splitlines() if "cannot be removed" in line]
-    assert len(told) == 1
-    assert f"{group.dead_letters}-0 cannot be removed" in told[0]
-    assert "grant the right Delete on the topic" in told[0]
+    until(
+        lambda: value_of(port, _REFUSED, dead_letter_topic=group.dead_letters) >= 2,
+        "the removal was refused and tried again",
+    )
+    lines = [line for line in scheduler.log.splitlines() if "cannot be removed" in line]
+    assert len(lines) == 1
+    assert f"{group.dead_letters}-0 cannot be removed" in lines[0]
+    assert "grant the right Delete on the topic" in lines[0]
 
     group.configure(metrics={})
     group.worker()
     group.send([["raise", "ok"]] * 3)
-    until(lambda: len(group.outputs()) == 3, "what failed is delivered again")
+    until(lambda: len(group.outputs()) == 3, "failed records are delivered again")
     assert kept(group) == list(range(5))
 
     done = redelivery("sweep", "--dry-run", file=group.file)
-    assert "5 would be removed" in done.out
+    assert "5 expired dead letters would be removed" in done.out
     gatekeeper.allow(group.dead_letters, *_ALL_BUT_DELETE, "DELETE")
     until(lambda: emptied(group), "they are removed when that is allowed")
     group.stop()
@@ -131,7 +134,7 @@ def test_a_scheduler_that_may_not_delete_still_releases(group: Group, gatekeeper
 
 @pytest.mark.kafka
 def test_a_topic_that_may_not_be_read_holds_up_no_other(group: Group, gatekeeper: Gatekeeper) -> None:
-    """The log names it and the right; the other topic is swept, by the scheduler and by the command."""
+    """The log names the topic and the right; scheduler and command sweep the other topic."""
     other = f"{group.name}.second"
     group.cluster.create(other, f"DLQ.{other}", f"{group.name}.ready.{other}", partitions=1)
     whole = [{"topic": group.source}, {"topic": other}]
@@ -143,13 +146,16 @@ def test_a_topic_that_may_not_be_read_holds_up_no_other(group: Group, gatekeeper
     group.cluster.produce(group.dead_letters, [letter(group, n, 1000) for n in range(5)])
     group.cluster.produce(f"DLQ.{other}", [letter(group, n, 1000) for n in range(5)])
 
-    scheduler = group.scheduler(None)  # without a stable name it leaves the group when it ends
+    scheduler = group.scheduler(None)  # without an instance name it leaves the group when it ends
     until(lambda: emptied(group), "the topic that may be read is swept")
-    until(lambda: f"topic DLQ.{other} may not be read" in scheduler.log, "the log tells the other one")
+    until(lambda: f"topic DLQ.{other} may not be read" in scheduler.log, "the log names the other topic")
     assert "grant the right Read on it" in scheduler.log
     resting = "redelivery_sweep_resting_partitions"
     port = group.configuration["metrics"]["port"]
-    until(lambda: value_of(port, resting, dead_letter_topic=f"DLQ.{other}", reason="refused") == 1, "and the metrics")
+    until(
+        lambda: value_of(port, resting, dead_letter_topic=f"DLQ.{other}", reason="refused") == 1,
+        "the metrics show the refusal",
+    )
     group.stop()
 
     group.cluster.produce(group.dead_letters, [letter(group, n, 1000) for n in range(5)])

@@ -1,4 +1,4 @@
-"""What Kafka refuses to remove or to move stays where it is, is told, and is tried again; nothing else stops."""
+"""A dead letter that Kafka refuses to remove or move stays, is logged and tried again; other work continues."""
 
 import os
 from dataclasses import replace
@@ -9,8 +9,8 @@ from tests.scenarios.scraping import free_port, value_of
 from tests.scenarios.waiting import until
 
 
-def test_a_refused_removal_is_told_and_tried_again(group: Group) -> None:
-    """DeleteRecords is refused for a compacted topic: the scheduler goes on, and removes when it may."""
+def test_a_refused_removal_is_logged_and_tried_again(group: Group) -> None:
+    """Kafka refuses DeleteRecords on a compacted topic: the scheduler continues and removes them once it may."""
     port = free_port()
     group.prepare(policyEntry=expiring(3_600_000), metrics={"port": port, "host": "127.0.0.1"})
     scheduler = group.scheduler()
@@ -20,7 +20,7 @@ def test_a_refused_removal_is_told_and_tried_again(group: Group) -> None:
 
     refused = "redelivery_sweep_refused_total"
     until(lambda: value_of(port, refused, dead_letter_topic=group.dead_letters) >= 1, "the refusal is counted")
-    assert f"expired dead letters of {group.dead_letters}-0 cannot be removed, they stay" in scheduler.log
+    assert f"expired dead letters of {group.dead_letters}-0 cannot be removed, so they stay" in scheduler.log
     assert kept(group) == [0, 1, 2, 3, 4]
     assert scheduler.running
     group.cluster.alter(group.dead_letters, cleanup_policy="delete")
@@ -28,8 +28,8 @@ def test_a_refused_removal_is_told_and_tried_again(group: Group) -> None:
     group.stop()
 
 
-def test_a_copy_that_is_refused_keeps_its_dead_letter(group: Group) -> None:
-    """It is too large for the expiry topic: those before it are moved, it stays with those behind it until it fits."""
+def test_a_refused_move_keeps_the_dead_letter(group: Group) -> None:
+    """A dead letter too large for the expiry topic stays, with those behind it, until it fits; others are moved."""
     port = free_port()
     group.prepare(
         policyEntry=expiring(3_600_000, expiryAddress="EXP.{topic}"), metrics={"port": port, "host": "127.0.0.1"}
@@ -45,8 +45,8 @@ def test_a_copy_that_is_refused_keeps_its_dead_letter(group: Group) -> None:
 
     until(lambda: value_of(port, "redelivery_sweep_refused_total") >= 1, "the refusal is counted")
     until(lambda: kept(group, expiry) == [0, 1], "those before it are moved")
-    assert "cannot be moved, it stays and so does what is behind it" in scheduler.log
-    until(lambda: kept(group) == [2, 3], "those are removed")
+    assert "cannot be moved, so it stays, and so does every dead letter behind it" in scheduler.log
+    until(lambda: kept(group) == [2, 3], "the moved ones are removed")
     group.cluster.alter(expiry, max_message_bytes="1000000")
     until(lambda: emptied(group), "all are removed")
     group.stop()

@@ -1,40 +1,40 @@
-"""A machine whose clock is ahead removes nothing that has not expired by Kafka's own clock."""
+"""A machine whose clock is ahead removes no dead letter before it has expired by Kafka's clock."""
 
 import threading
 
-from consumers.clock import steady_s
-from consumers.observer import Silent, Swept
-from consumers.sweep_clock import SweepClock
-from consumers.sweeper import Parts, Sweeper
+from kafka_redelivery.consumers.clock import boottime_s
+from kafka_redelivery.consumers.dead_letters.sweep_clock import SweepClock
+from kafka_redelivery.consumers.dead_letters.sweeper import Sweeper, SweeperDependencies
+from kafka_redelivery.consumers.telemetry.observers import NoOpSweeperObserver, Swept
+from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan, sweeper_group
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.transport.admin.broker_time import BrokerTime
+from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
+from kafka_redelivery.transport.client_config import consumer_config
+from kafka_redelivery.transport.clients.reader import GroupReader
 from tests.scenarios.letters import expiring, kept, letter, now_ms
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
-from topology.configuration import load_settings
-from topology.sweep_plan import sweep_plan, sweeper_group
-from transport.broker_time import BrokerTime
-from transport.client_config import consumer_config
-from transport.reader import Reader
-from transport.removal import Remover
 
 _DAY_MS = 86_400_000
 
 
-class _Noting(Silent):
+class _RecordingObserver(NoOpSweeperObserver):
     def __init__(self) -> None:
-        self.told: list[Swept] = []
+        self.passes: list[Swept] = []
 
     def swept(self, details: Swept) -> None:
-        self.told.append(details)
+        self.passes.append(details)
 
     def faults(self) -> int:
-        return sum(details.clock_faults for details in self.told)
+        return sum(details.clock_faults for details in self.passes)
 
     def removed(self) -> int:
-        return sum(number for details in self.told for number in details.removed.values())
+        return sum(number for details in self.passes for number in details.removed.values())
 
 
 def test_a_clock_that_is_days_ahead_removes_nothing_early(group: Group) -> None:
-    """Two have expired, two will in an hour: only the former go, though by this clock all are old."""
+    """Two have expired and two expire in an hour: only the former are removed, though the clock says all are due."""
     group.prepare(1, policyEntry=expiring(3_600_000))
     group.cluster.produce(
         group.dead_letters,
@@ -42,29 +42,29 @@ def test_a_clock_that_is_days_ahead_removes_nothing_early(group: Group) -> None:
     )
     settings = load_settings(group.file.read_text(encoding="utf-8"))
     name = sweeper_group(group.name)
-    noting = _Noting()
-    reader = Reader(consumer_config(settings.kafka, group=name, instance=None))
-    parts = Parts(
+    observer = _RecordingObserver()
+    reader = GroupReader(consumer_config(settings.kafka, group=name, instance=None))
+    dependencies = SweeperDependencies(
         reader=reader,
         writer=None,
-        remover=Remover(settings.kafka),
+        deleter=RecordDeleter(settings.kafka),
         time=BrokerTime(settings.kafka, name, reader),
-        clock=SweepClock(lambda: now_ms() + 10 * _DAY_MS, steady_s),
-        observer=noting,
+        clock=SweepClock(lambda: now_ms() + 10 * _DAY_MS, boottime_s),
+        observer=observer,
     )
     ended = threading.Event()
     raised: list[BaseException] = []
-    thread = threading.Thread(target=_run, args=(Sweeper(sweep_plan(settings), parts), ended, raised))
+    thread = threading.Thread(target=_run, args=(Sweeper(sweep_plan(settings), dependencies), ended, raised))
     thread.start()
     try:
-        until(lambda: noting.removed() or raised, "what has expired is removed")
-        until(lambda: noting.faults() or raised, "the fault of the clock is told")
+        until(lambda: observer.removed() or raised, "what has expired is removed")
+        until(lambda: observer.faults() or raised, "the clock fault is reported")
     finally:
         ended.set()
         thread.join()
     assert not raised
     assert kept(group) == [2, 3]
-    assert noting.removed() == 2
+    assert observer.removed() == 2
 
 
 def _run(sweeper: Sweeper, ended: threading.Event, raised: list[BaseException]) -> None:

@@ -1,24 +1,24 @@
-"""Apply makes what is missing, is idempotent, never deletes and never touches a source."""
+"""`topology apply` creates what is missing, is idempotent, deletes nothing and never changes a source."""
 
 import json
 
-from cli import exit_codes
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from tests.scenarios.commands import redelivery
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
-from transport.admin import ClusterAdmin
 
 SOURCE = {"retention.ms": "3600000", "cleanup.policy": "compact,delete", "max.message.bytes": "2000000"}
 
 
 def source_properties(group: Group) -> dict[str, str]:
-    """What our own admin says about the source."""
+    """Return the source's properties, as the product's admin client reads them."""
     facts = ClusterAdmin({"bootstrap.servers": group.cluster.servers}).describe([group.source], {})
     return dict(facts.topics[group.source].configs)
 
 
 def test_apply_makes_everything_once(group: Group) -> None:
-    """The plan shows what apply then does; a second apply has nothing to do, and the check finds nothing."""
+    """Apply does what the plan shows; a second apply has nothing to do, and the check finds nothing."""
     group.configure()
     group.cluster.create(group.source, partitions=3, config=SOURCE)
     before = source_properties(group)
@@ -27,7 +27,7 @@ def test_apply_makes_everything_once(group: Group) -> None:
     assert planned.code == exit_codes.OK
     assert "3 to create, 0 to change, 0 in order, 6 first offsets to commit" in planned.out
     dry = redelivery("topology", "apply", "--dry-run", file=group.file)
-    assert "this was a dry run" in dry.out
+    assert "dry run: nothing was changed" in dry.out
     assert ": created" not in dry.out
     assert ": would create, 3 partitions" in dry.out
     assert ": would commit first offsets, " in dry.out
@@ -45,13 +45,13 @@ def test_apply_makes_everything_once(group: Group) -> None:
     assert redelivery("topology", "apply", file=group.file).out == "nothing to do\n"
     checked = redelivery("topology", "check", file=group.file)
     assert (checked.code, checked.err) == (exit_codes.OK, "")
-    assert checked.out == f"3 topics of group {group.name}: nothing would be lost\n"
+    assert checked.out == f"3 topics of group {group.name}: no record would be lost\n"
     assert source_properties(group) == before
     assert group.cluster.committed(group.name, group.source) == {}
 
 
 def test_apply_grows_with_the_source_and_deletes_nothing(group: Group) -> None:
-    """More partitions and changed policies: topics grow or are added, none is taken away or made smaller."""
+    """After more partitions and a changed policy, topics grow or are added; none is deleted or made smaller."""
     group.prepare()
     group.cluster.grow(group.source, 4)
     group.cluster.alter(group.dead_letters, max_message_bytes="9000000")
@@ -77,7 +77,7 @@ def test_apply_grows_with_the_source_and_deletes_nothing(group: Group) -> None:
 
 
 def test_apply_needs_the_group_to_be_empty_for_first_offsets(group: Group) -> None:
-    """While workers run, first offsets cannot be committed: one line tells it, and nothing is changed."""
+    """While workers run, first offsets cannot be committed: apply says so in one line and changes nothing."""
     group.prepare()
     worker = group.worker(None)
     until(lambda: group.cluster.members(group.name), "the worker has joined")
@@ -95,14 +95,14 @@ def test_apply_needs_the_group_to_be_empty_for_first_offsets(group: Group) -> No
     assert group.cluster.partitions(group.ready) == 3
 
 
-def test_a_missing_output_is_told_of(group: Group) -> None:
-    """By plan, by a dry run and by apply, as a warning: none of them fails, or creates it."""
+def test_a_missing_output_is_a_warning(group: Group) -> None:
+    """Plan, dry run and apply warn about it; none of them fails or creates it."""
     output = f"{group.source}-totals"
     group.configure(outputs=[{"topic": output}])
     group.cluster.create(group.source, partitions=1)
     for command in (("plan",), ("apply", "--dry-run"), ("apply",)):
-        told = redelivery("topology", *command, file=group.file)
-        assert (told.code, told.err.splitlines()[0]) == (
+        done = redelivery("topology", *command, file=group.file)
+        assert (done.code, done.err.splitlines()[0]) == (
             exit_codes.OK,
             f"warn: {output}: the output topic does not exist",
         )
@@ -111,8 +111,8 @@ def test_a_missing_output_is_told_of(group: Group) -> None:
     assert output not in group.cluster.topics()
 
 
-def test_without_its_source_nothing_is_made(group: Group) -> None:
-    """A source is never created by us."""
+def test_a_missing_source_is_refused(group: Group) -> None:
+    """Plan and apply refuse a missing source and create no topic."""
     group.configure()
     for command in ("plan", "apply"):
         refused = redelivery("topology", command, file=group.file)

@@ -1,4 +1,4 @@
-"""A broker that is not there gives one clear line and an exit code, not a traceback, and soon."""
+"""Commands against an unavailable broker end soon, with one clear line and an exit code, without a traceback."""
 
 import json
 import socket
@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from cli import exit_codes
+from kafka_redelivery.topology import exit_codes
 from tests.scenarios.commands import redelivery
 
 SOON_S = 40
-"""Twice the time-out of ten seconds, and as much again for a busy machine."""
+"""Twice the time-out of ten seconds, doubled for a busy machine."""
 
 
 COMMANDS = (("topology", "plan"), ("topology", "apply"), ("topology", "check"), ("worker",), ("scheduler",))
 
 
 @pytest.mark.long
-def test_nobody_listens(tmp_path: Path) -> None:
-    """Each command ends in one line that names the servers that were tried."""
+def test_closed_port(tmp_path: Path) -> None:
+    """Each command ends in one line that names the bootstrap servers."""
     file = tmp_path / "redelivery.yaml"
     file.write_text(
         "group: g\nkafka: {bootstrap.servers: '127.0.0.1:1'}\nsources: [{topic: s}]\n"
@@ -34,15 +34,15 @@ def test_nobody_listens(tmp_path: Path) -> None:
     for command, done in zip(COMMANDS, all_done, strict=True):
         assert (done.code, done.out) == (exit_codes.BROKER_UNAVAILABLE, ""), command
         assert "Traceback" not in done.err
-        told = [line for line in done.err.splitlines() if line.startswith("error: ")]
-        assert len(told) == 1
-        assert told[0].startswith("error: no Kafka broker answers at 127.0.0.1:1 (")
+        errors = [line for line in done.err.splitlines() if line.startswith("error: ")]
+        assert len(errors) == 1
+        assert errors[0].startswith("error: no Kafka broker answers at 127.0.0.1:1 (")
         if command[0] == "topology":
-            assert done.err.splitlines() == told
+            assert done.err.splitlines() == errors
 
 
-def test_somebody_listens_who_is_no_broker(tmp_path: Path) -> None:
-    """A port that takes connections and says nothing ends as soon."""
+def test_port_of_another_service(tmp_path: Path) -> None:
+    """A port that accepts connections and never answers ends as soon."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         servers = f"127.0.0.1:{silent.getsockname()[1]}"
         file = tmp_path / "redelivery.yaml"

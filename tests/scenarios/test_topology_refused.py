@@ -1,20 +1,20 @@
-"""A topology that would lose records is refused, each fault named with its topic and mend; apply mends them."""
+"""A topology that would lose records is refused; each error names its topic and a fix, which apply carries out."""
 
 import json
 
-from cli import exit_codes
+from kafka_redelivery.topology import exit_codes
 from tests.scenarios.commands import redelivery
 from tests.scenarios.running import Group
 
 
 def break_it(group: Group) -> dict[str, str]:
-    """Break each topic in another way. Returns topic -> what a check must say of it."""
-    tier, fresh = group.tier("200ms"), group.tier("400ms")
+    """Break each topic in another way; return by topic the problem that a check must report."""
+    tier, created = group.tier("200ms"), group.tier("400ms")
     group.cluster.alter(tier, cleanup_policy="compact")
     group.cluster.alter(group.dead_letters, retention_ms="60000")
     group.cluster.alter(group.ready, message_timestamp_type="LogAppendTime")
-    # Made by hand, without first offsets and too narrow.
-    group.cluster.create(fresh, partitions=1, config={"retention.ms": "-1", "max.message.bytes": "1052684"})
+    # Created by hand, without first offsets and with too few partitions.
+    group.cluster.create(created, partitions=1, config={"retention.ms": "-1", "max.message.bytes": "1052684"})
     group.configure(
         policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 200, "redeliveryDelay": 400}}, journal=True
     )
@@ -22,13 +22,13 @@ def break_it(group: Group) -> dict[str, str]:
         tier: "is compacted (cleanup.policy=compact)",
         group.dead_letters: "has a limited retention (retention.ms=60000)",
         group.ready: "has message.timestamp.type=LogAppendTime",
-        fresh: "has 1 partitions, needs 2",
+        created: "has 1 partitions, needs 2",
         group.journal: "does not exist",
     }
 
 
-def test_each_fault_is_named_and_mended(group: Group) -> None:
-    """Check and a start name every fault; apply mends all of them."""
+def test_each_problem_is_reported_and_fixed(group: Group) -> None:
+    """Check and start report every problem; apply fixes all of them."""
     group.prepare()
     broken = break_it(group)
 
@@ -38,7 +38,7 @@ def test_each_fault_is_named_and_mended(group: Group) -> None:
         assert f"refuse: {topic}: {problem}" in checked.out
     no_offset = f"group {group.name}.scheduler has no committed offset in partition 0"
     assert f"refuse: {group.tier('400ms')}: {no_offset}" in checked.out
-    assert checked.out.count("mend: ") == len(broken) + 1
+    assert checked.out.count("fix: ") == len(broken) + 1
     as_json = json.loads(redelivery("topology", "check", "--json", file=group.file).out)
     assert (as_json["ok"], len(as_json["faults"])) == (False, len(broken) + 1)
 
@@ -57,8 +57,8 @@ def test_each_fault_is_named_and_mended(group: Group) -> None:
     group.stop()
 
 
-def test_what_apply_cannot_mend_is_refused_with_the_exact_command(group: Group) -> None:
-    """An offset beyond the log's end is nobody's to decide but the operator's."""
+def test_what_apply_cannot_fix_is_refused_with_the_exact_command(group: Group) -> None:
+    """Only an operator can decide about an offset beyond the log end."""
     group.prepare()
     group.cluster.commit(group.name, group.ready, 1, 1000)
     applied = redelivery("topology", "apply", file=group.file)

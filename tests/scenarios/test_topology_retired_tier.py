@@ -1,10 +1,10 @@
-"""A tier that no policy needs any more is reported until the last record has left it."""
+"""A tier that no policy needs any more is reported until its last record has left it."""
 
 import json
 
 from confluent_kafka import Producer
 
-from cli import exit_codes
+from kafka_redelivery.topology import exit_codes
 from tests.scenarios.commands import redelivery
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
@@ -13,14 +13,14 @@ OTHER_DELAY = {"redeliveryPolicy": {"initialRedeliveryDelay": 300, "redeliveryDe
 
 
 def reported(group: Group) -> list[tuple[str, str]]:
-    """Severity and topic of each fault that the check finds; none of them stops a start."""
+    """Return severity and topic of each problem that the check reports; none of them prevents a start."""
     done = redelivery("topology", "check", "--json", file=group.file)
     assert done.code == exit_codes.OK
     return [(fault["severity"], fault["topic"]) for fault in json.loads(done.out)["faults"]]
 
 
 def test_a_retired_tier_is_reported_until_it_is_empty(group: Group) -> None:
-    """Markers of transactions are not records: a tier that holds nothing else is empty."""
+    """A tier that holds only transaction markers is empty."""
     group.prepare()
     old = group.tier("200ms")
     producer = Producer({"bootstrap.servers": group.cluster.servers, "transactional.id": group.name, "log_level": 0})
@@ -39,11 +39,11 @@ def test_a_retired_tier_is_reported_until_it_is_empty(group: Group) -> None:
 
 
 def test_a_record_in_a_retired_tier_is_still_delivered(group: Group) -> None:
-    """A policy change strands nothing."""
+    """A changed policy strands no record."""
     group.prepare()
     group.send([["raise", "ok"]] * 5)
     worker = group.worker()
-    until(lambda: len(group.cluster.read(group.tier("200ms"))) == 5, "all wait")
+    until(lambda: len(group.cluster.read(group.tier("200ms"))) == 5, "all records wait")
     worker.stop()
     group.configure(policyEntry=OTHER_DELAY)
     group.apply()

@@ -1,23 +1,23 @@
-"""Internal topics keep what is pending and what is younger than the audit horizon; the rest is deleted."""
+"""Trimming keeps records that are pending or younger than the audit horizon, and deletes the rest of a topic."""
 
 import time
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from topology.changes import changes
-from topology.configuration import load_settings
-from topology.settings import Settings
-from transport.admin import ClusterAdmin
-from transport.embedded import EmbeddedKafka
-from transport.preflight import survey
-from transport.trim import trim
+from kafka_redelivery.topology.cluster.changes import changes
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.preflight import survey
+from kafka_redelivery.transport.admin.trimming import trim
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 
 HORIZON_MS = 3_600_000
 
 
 def test_trim_stops_at_the_commit_and_at_the_horizon(kafka: EmbeddedKafka, unique: str) -> None:
-    """Ten records in a tier, six of them committed, the last two of those young: four are deleted."""
+    """Of ten tier records six are committed and the last two of those are young, so four are deleted."""
     settings = _group(kafka, unique)
     now = time.time_ns() // 1_000_000
     tier = f"{unique}.retry.1s"
@@ -34,9 +34,11 @@ def test_trim_stops_at_the_commit_and_at_the_horizon(kafka: EmbeddedKafka, uniqu
 
     assert trimmed == {(tier, 0): 4}
     assert reader.get_watermark_offsets(TopicPartition(tier, 0)) == (4, 10)
-    assert reader.get_watermark_offsets(TopicPartition(f"{unique}.in", 0)) == (0, 10), "a source is never touched"
+    assert reader.get_watermark_offsets(TopicPartition(f"{unique}.in", 0)) == (0, 10), (
+        "records of a source were deleted"
+    )
     assert trim(settings, now) == {}
-    assert trim(settings, now + 2 * HORIZON_MS) == {(tier, 0): 6}, "never past the commit"
+    assert trim(settings, now + 2 * HORIZON_MS) == {(tier, 0): 6}, "uncommitted records were deleted"
     reader.close()
 
 

@@ -1,4 +1,4 @@
-"""A record nobody can decode reaches the dead letters byte for byte, and its partition goes on."""
+"""A record that cannot be decoded is dead-lettered byte for byte, and its partition continues."""
 
 import json
 
@@ -14,7 +14,7 @@ _BROKEN = [
 
 
 def test_undecodable_bytes_are_dead_lettered_unchanged(group: Group) -> None:
-    """Key, value and the user's headers are as they were; they never saw a handler; what stands behind them did."""
+    """Key, value and the user's headers are unchanged; no handler is called; the records behind it are handled."""
     group.prepare()
     good = [script(n, ["ok"], partition=n % 2) for n in range(20)]
     group.cluster.produce(group.source, [*good[:10], *_BROKEN, *good[10:]])
@@ -30,9 +30,9 @@ def test_undecodable_bytes_are_dead_lettered_unchanged(group: Group) -> None:
     letters = group.cluster.read(group.dead_letters)
     assert len(letters) == len(sources) == len(_BROKEN)
     for letter in letters:
-        place, _, offset = (letter.header("_AMQ_ORIG_MESSAGE_ID") or "").rpartition("@")
+        partition, _, offset = (letter.header("_AMQ_ORIG_MESSAGE_ID") or "").rpartition("@")
         origin = sources.pop((letter.partition, int(offset)))
-        assert place == f"{group.source}-{origin.partition}"
+        assert partition == f"{group.source}-{origin.partition}"
         assert (letter.key, letter.value) == (origin.key, origin.value)
         kept = [pair for pair in origin.headers if pair[0] != "JMSXDeliveryCount"]
         assert list(letter.headers[: len(kept)]) == kept
@@ -42,7 +42,7 @@ def test_undecodable_bytes_are_dead_lettered_unchanged(group: Group) -> None:
 
 
 def test_a_null_value_stays_null(group: Group) -> None:
-    """A tombstone that the handler refuses is a tombstone among the dead letters, too, not an empty value."""
+    """A rejected tombstone is a tombstone among the dead letters, not an empty value."""
     group.prepare(handler={"callable": "tests.scenarios.handlers:refuse_all"}, sources=[{"topic": group.source}])
     group.cluster.produce(group.source, [Sent(None, b"gone", [("mine", b"1")], 0), Sent(b"", b"empty", [], 0)])
     group.worker()

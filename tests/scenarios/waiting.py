@@ -1,4 +1,4 @@
-"""Waiting for something to become true, with a deadline; the only way a scenario lets time pass."""
+"""Waiting for a condition with a deadline; scenarios wait in no other way."""
 
 import time
 from collections.abc import Callable
@@ -8,14 +8,14 @@ _T = TypeVar("_T")
 
 LOOK_S = 0.05
 LONG_S = 45.0
-"""Far more than anything here takes on an idle machine; a shared one can be ten times as slow."""
+"""Far longer than any wait takes on an idle machine; a shared one can be ten times as slow."""
 
 
 def until(condition: Callable[[], _T], what: str, *, within_s: float = LONG_S) -> _T:
-    """The first true answer of ``condition``.
+    """Return the first true answer of ``condition``.
 
     Raises:
-        AssertionError: ``what`` did not come about in time.
+        AssertionError: ``what`` did not become true within ``within_s`` seconds.
     """
     deadline = time.monotonic() + within_s
     while True:

@@ -1,4 +1,4 @@
-"""Without a container engine, tests that need one fail with the mend, and are left out only where that is allowed."""
+"""Without a container engine, tests that need one fail with the fix, and are left out only where that is allowed."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def test_the_error_names_the_mend() -> None:
 @pytest.mark.usefixtures("_no_engine")
 def test_nothing_is_installed_where_that_cannot_be() -> None:
     """No apt-get: the error says so."""
-    with pytest.raises(EngineMissingError, match="by root on Debian only"):
+    with pytest.raises(EngineMissingError, match="on Debian by root only"):
         install()
 
 

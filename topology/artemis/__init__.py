@@ -1,1 +1,1 @@
-"""ActiveMQ Artemis's address settings: values, delays, wildcards, and how they are merged."""
+"""ActiveMQ Artemis: address settings, their delays and wildcards, and how matching settings are merged."""

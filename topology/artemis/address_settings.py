@@ -1,27 +1,43 @@
-"""What is configured for an address: Artemis's settings, every one under its own name.
+"""The settings of an Artemis address, each under its own name.
 
-Counting is as in :mod:`topology.policy`; ``max-delivery-attempts`` counts *deliveries*, where Classic
-counts redeliveries. Delays are whole milliseconds.
+:mod:`topology.policy.entry` defines how deliveries and redeliveries are counted. ``max-delivery-attempts`` counts
+*deliveries*, where Classic counts redeliveries. All delays are whole milliseconds.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from itertools import count
 from typing import Any
 
+from kafka_redelivery.topology.java.numbers import to_long
+
 NOT_SET = -1
-"""``expiry-delay``, ``min-expiry-delay`` and ``max-expiry-delay``: they change nothing."""
+"""The value of ``expiry-delay``, ``min-expiry-delay`` and ``max-expiry-delay`` that changes nothing."""
 
 _LONG_BITS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressSettings:
-    """The settings of one address, all layers merged. ``None`` for an address is: none.
+    """The settings of one address after all matching address settings are merged.
 
-    Values are taken as the broker takes them: it accepts negative delays and attempts.
+    A record is delivered at most ``max_delivery_attempts`` times; 0 or less means no limit. The delay before
+    redelivery ``k`` is, in ms::
 
-    Source: the getters and defaults of ``AddressSettings`` 2.40.0.
+        delay(k) = redelivery_delay * redelivery_delay_multiplier ** (k - 1)
+        delay(k) = delay(k) + delay(k) * redelivery_collision_avoidance_factor * draw
+        delay(k) = min(delay(k), max_redelivery_delay)
+
+    ``draw`` is uniform in (-1, 1). Each delay is computed from the first one and cut to a whole number once, unlike
+    Classic's, where each starts from the one before it. The maximum is applied last, so the random part can only
+    shorten a delay that is capped. A ``redelivery_delay`` of 0 or less means that every redelivery is immediate.
+
+    Like the broker, the class accepts negative delays and attempts. An address of ``None`` means that there is none.
+
+    Source: the getters and defaults of ``AddressSettings`` 2.40.0, and ``QueueImpl.calculateRedeliveryDelay``.
     """
 
     max_delivery_attempts: int = 10
@@ -45,7 +61,7 @@ class AddressSettings:
 
     @property
     def scheduled(self) -> bool:
-        """Whether redeliveries wait at all; if not, every one comes at once."""
+        """Whether redeliveries are delayed at all; if not, each one is immediate."""
         return self.redelivery_delay > 0
 
     @property
@@ -53,19 +69,82 @@ class AddressSettings:
         """Whether two records that fail alike can get different delays."""
         return self.scheduled and self.redelivery_collision_avoidance_factor > 0
 
-    def exceeded(self, deliveries: int) -> bool:
-        """Whether a record delivered ``deliveries`` times may not be delivered again.
+    @property
+    def max_deliveries(self) -> int | None:
+        """How often a record that always fails is delivered; ``None`` if there is no limit."""
+        return self.max_delivery_attempts if self.max_delivery_attempts > 0 else None
 
-        0 and every negative number of attempts mean no limit.
+    def exceeded(self, deliveries: int) -> bool:
+        """Whether a record that was delivered ``deliveries`` times may not be delivered again.
 
         Source: ``QueueImpl.checkRedelivery``.
         """
         return 0 < self.max_delivery_attempts <= deliveries
 
-    def expiration_ms(self, expiration_ms: int, now_ms: int) -> int:
-        """When a record expires (epoch ms, 0 = never) that itself says ``expiration_ms``.
+    def delay_ms(self, redelivery: int, jitter: Iterable[float]) -> int:
+        """Return the delay in ms (0 or more) before redelivery number ``redelivery``, counted from 1.
 
-        Source: ``PostOfficeImpl.applyExpiryDelay``; ``now_ms`` is when the record was sent.
+        Args:
+            redelivery: the number of the redelivery.
+            jitter: draws from [-1, 1); a randomised policy uses the first one.
+
+        Raises:
+            ValueError: ``redelivery`` is below 1, or a randomised policy has no draw.
+        """
+        if redelivery < 1:
+            raise ValueError(f"redeliveries count from 1, got {redelivery}")
+        if not self.scheduled:
+            return 0
+        draw = 0.0
+        if self.randomised:
+            first = next(iter(jitter), None)
+            if first is None:
+                raise ValueError("a randomised delay needs a draw")
+            draw = first
+        return max(0, self.calculated_delay_ms(redelivery, draw))
+
+    def calculated_delay_ms(self, deliveries: int, draw: float = 0.0) -> int:
+        """Return the delay in ms that the broker calculates after failed delivery number ``deliveries``.
+
+        The result can be negative, and it does not take into account whether redeliveries are delayed at all.
+
+        Args:
+            deliveries: deliveries made so far; below 1 counts as 1.
+            draw: a number from (-1, 1) for the random part.
+
+        Source: ``QueueImpl.calculateRedeliveryDelay``.
+        """
+        delay = to_long(self.redelivery_delay * _power(self.redelivery_delay_multiplier, max(deliveries, 1) - 1))
+        if self.redelivery_collision_avoidance_factor > 0:
+            delay = to_long(delay + delay * (self.redelivery_collision_avoidance_factor * draw))
+        return min(delay, self.max_redelivery_delay)
+
+    def delays_ms(self) -> Iterator[int]:
+        """Yield the delays in ms without their random part, without end; they may be negative."""
+        for redelivery in count(1):
+            yield self.calculated_delay_ms(redelivery) if self.scheduled else 0
+
+    def delay_range_ms(self, redelivery: int) -> tuple[int, int]:
+        """Return the shortest and the longest delay in ms that a redelivery can have; both may be negative."""
+        if not self.scheduled:
+            return 0, 0
+        ends = [self.calculated_delay_ms(redelivery, draw) for draw in (-1.0, 1.0)]
+        return min(ends), max(ends)
+
+    def longest_delay_ms(self, horizon: int) -> int:
+        """Return the longest delay in ms before the first ``horizon`` redeliveries, 0 if there is none."""
+        limit = self.max_deliveries
+        redeliveries = horizon if limit is None else min(limit - 1, horizon)
+        return max((self.delay_range_ms(redelivery)[1] for redelivery in range(1, redeliveries + 1)), default=0)
+
+    def expiration_ms(self, expiration_ms: int, now_ms: int) -> int:
+        """Return when a record expires (epoch ms, 0 = never).
+
+        Args:
+            expiration_ms: the record's own expiration (epoch ms, 0 = never).
+            now_ms: when the record was sent (epoch ms).
+
+        Source: ``PostOfficeImpl.applyExpiryDelay``.
         """
         if self.no_expiry:
             return 0
@@ -85,26 +164,35 @@ class AddressSettings:
 
 
 SETTING_NAMES = {field.name.replace("_", "-"): field.name for field in fields(AddressSettings)}
-"""The names of ``broker.xml`` -> the fields here."""
+"""The name of each setting in ``broker.xml``, and of the field here."""
 
 
 def merged(layers: list[dict[str, Any]]) -> AddressSettings:
-    """The settings that layers give together, the most specific one first: field by field.
-
-    Args:
-        layers: by the names of ``broker.xml``; what a layer does not set is absent there.
+    """Merge the address settings that match an address, field by field.
 
     The default of ``max-redelivery-delay`` follows the merged ``redelivery-delay``: ten times as much.
+
+    Args:
+        layers: the settings by their names in ``broker.xml``, the most specific match first. A setting that a layer
+            does not contain is taken from the next layer.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for layer in reversed(layers):
-        found |= layer
-    if "max-redelivery-delay" not in found:
-        found["max-redelivery-delay"] = _long(10 * int(found.get("redelivery-delay", 0)))
-    return AddressSettings(**{SETTING_NAMES[name]: value for name, value in found.items()})
+        values |= layer
+    if "max-redelivery-delay" not in values:
+        values["max-redelivery-delay"] = _long(10 * int(values.get("redelivery-delay", 0)))
+    return AddressSettings(**{SETTING_NAMES[name]: value for name, value in values.items()})
+
+
+def _power(base: float, exponent: int) -> float:
+    """``Math.pow``: a result that is too large is infinite."""
+    try:
+        return float(base) ** exponent  # a whole number would be raised to a whole number of any length
+    except OverflowError:
+        return -math.inf if base < 0 and exponent % 2 else math.inf
 
 
 def _long(value: int) -> int:
-    """Java's ``long``: what does not fit goes round."""
+    """Java's ``long``: a value that does not fit wraps around."""
     half = 1 << (_LONG_BITS - 1)
     return (value + half) % (2 * half) - half

@@ -1,20 +1,22 @@
-"""Which of two matches with wildcards is the more specific."""
+"""The order of matches with wildcards, from the most to the least specific."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from topology.artemis.match import DEFAULT_WILDCARDS, Wildcards
+from kafka_redelivery.topology.artemis.match import DEFAULT_WILDCARDS, Wildcards
 
-_LEAST_BUCKETS = 16
-_LOAD = 0.75
+_MIN_BUCKETS = 16
+_LOAD_FACTOR = 0.75
 
 
 def compare(one: str, other: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> int:
-    """The sign of the broker's comparison: negative if ``one`` is the more specific, 0 for a tie.
+    """Return the sign of the broker's comparison: negative if ``one`` is more specific, 0 for a tie.
 
-    Without any-words before with; both with: the longer first, by characters; both with single words
-    alone: the first word that is a wildcard in one only decides, then length.
+    A match without the any-words wildcard is more specific than one with it. Of two with it, the one with more
+    characters is more specific. Of two with single-word wildcards only, the first word that is a wildcard in just one
+    of them decides. If there is none, ``one`` is more specific if it has more words; otherwise, the match with fewer
+    characters is.
 
     Source: ``HierarchicalObjectRepository.MatchComparator``.
     """
@@ -27,21 +29,21 @@ def compare(one: str, other: str, wildcards: Wildcards = DEFAULT_WILDCARDS) -> i
         return 1 if single_word in one else -1
     if single_word in one:
         mine, theirs = _words(one, wildcards), _words(other, wildcards)
-        for place, word in enumerate(mine):
-            if place >= len(theirs):
+        for index, word in enumerate(mine):
+            if index >= len(theirs):
                 return -1
-            if (word == single_word) != (theirs[place] == single_word):
+            if (word == single_word) != (theirs[index] == single_word):
                 return 1 if word == single_word else -1
     return _sign(len(one) - len(other))
 
 
 def hash_order(names: Iterable[str]) -> list[str]:
-    """Names in the order in which Java's ``HashMap`` gives them back; among ties this order decides."""
-    known = list(names)
-    buckets = _LEAST_BUCKETS
-    while len(known) > buckets * _LOAD:
+    """Sort names in the iteration order of Java's ``HashMap``, which decides among ties."""
+    listed = list(names)
+    buckets = _MIN_BUCKETS
+    while len(listed) > buckets * _LOAD_FACTOR:
         buckets *= 2
-    return sorted(known, key=lambda name: _spread_hash(name) % buckets)
+    return sorted(listed, key=lambda name: _spread_hash(name) % buckets)
 
 
 def _spread_hash(name: str) -> int:
@@ -53,7 +55,7 @@ def _spread_hash(name: str) -> int:
 
 
 def _words(match: str, wildcards: Wildcards) -> Sequence[str]:
-    """Split as Java splits: empty words at the end do not count."""
+    """Split a match like Java, which drops empty words at the end."""
     words = match.split(wildcards.delimiter)
     while len(words) > 1 and not words[-1]:
         words.pop()

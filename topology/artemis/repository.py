@@ -1,4 +1,4 @@
-"""Address settings by match, and which of them apply to an address in which order."""
+"""Address settings by match, and the settings that apply to an address."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any
 
-from topology.artemis.address_settings import AddressSettings, merged
-from topology.artemis.match import DEFAULT_WILDCARDS, Wildcards, compiled, matches
-from topology.artemis.ranking import compare, hash_order
-from topology.errors import MatchError
+from kafka_redelivery.topology.artemis.address_settings import AddressSettings, merged
+from kafka_redelivery.topology.artemis.match import DEFAULT_WILDCARDS, Wildcards, compiled, matches
+from kafka_redelivery.topology.artemis.ranking import compare, hash_order
+from kafka_redelivery.topology.errors import MatchError
 
 Layer = dict[str, Any]
-"""What one address setting sets, by the names of ``broker.xml``."""
+"""The values of one address setting, by their names in ``broker.xml``."""
 
 _QUEUE = "::"
-"""Between address and queue in a fully qualified name."""
+"""Separates address and queue in a fully qualified queue name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The settings of one address, and the matches they come from, the most specific first.
+    """The settings of one address, and the matches that they come from, the most specific first.
 
-    ``tie`` is whether two of the matches rank alike, so that the broker orders them by their hash.
+    ``tie`` is whether two of the matches are equally specific, so the broker orders them by their hash.
     """
 
     settings: AddressSettings
@@ -34,14 +34,14 @@ class Resolved:
 
 @dataclass(slots=True)
 class SettingsRepository:
-    """Address settings, added one after the other; the same match again replaces the earlier one.
+    """A repository of address settings; a match that is added again replaces the earlier one.
 
     Source: ``HierarchicalObjectRepository``.
     """
 
     wildcards: Wildcards = DEFAULT_WILDCARDS
     literal_markers: str | None = None
-    """Two characters; a match between them is taken literally, wildcards included."""
+    """Two characters; a match enclosed in them is taken literally, wildcards included."""
 
     _exact: dict[str, Layer] = field(default_factory=dict)
     _literal: dict[str, Layer] = field(default_factory=dict)
@@ -61,19 +61,19 @@ class SettingsRepository:
             known[name] = dict(layer)
 
     def checked(self, match: str) -> tuple[str, bool]:
-        """A match as it is compared with addresses, and whether it is taken literally.
+        """Return a match as it is compared with addresses, and whether it is taken literally.
 
         Raises:
             MatchError: the match cannot be used.
         """
         name, literal = self._unmarked(match)
         name = address_of(name)
-        # The broker makes a pattern of every match, though it never uses that of a literal or exact one.
+        # The broker compiles every match, although it never uses the pattern of a literal or exact one.
         compiled(name, self.wildcards)
         return name, literal
 
     def resolve(self, address: str) -> Resolved:
-        """The settings of an address (or of the address of ``address::queue``)."""
+        """Return the settings of an address, or of the address of ``address::queue``."""
         name = address_of(address)
         ranked = self._ranked(name)
         tie = any(compare(one, other, self.wildcards) == 0 for one, other in pairwise(ranked))
@@ -93,13 +93,15 @@ class SettingsRepository:
         if not markers:
             return match, False
         if not match:
-            raise MatchError(match, "is empty; beside literal-match-markers the broker does not start with that")
+            raise MatchError(
+                match, "is empty; with literal-match-markers, the broker does not start with an empty match"
+            )
         if match[0] == markers[0] and match[-1] == markers[1]:
             return match[1:-1], True
         return match, False
 
 
 def address_of(name: str) -> str:
-    """The address of a fully qualified queue name."""
+    """Return the address of a fully qualified queue name, or the name itself if it is an address."""
     address, found, _ = name.partition(_QUEUE)
     return address if found else name

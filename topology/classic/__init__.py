@@ -1,4 +1,1 @@
-"""ActiveMQ Classic's configuration of destinations: names, wildcard maps, dead-letter strategies, plugins.
-
-The redelivery policy itself is in :mod:`topology.policy`, its delays in :mod:`topology.backoff`.
-"""
+"""ActiveMQ Classic: redelivery policies, destinations and their wildcards, dead-letter strategies and plugins."""

@@ -1,10 +1,10 @@
-"""The memory of a dead-letter strategy: a duplicate is not dead-lettered twice.
+"""The audit of a dead-letter strategy, which keeps a record from being dead-lettered twice.
 
-Keyed by producer and sequence number. On Kafka the producer is the group with the source partition and
-the sequence number is the origin's offset.
+It remembers messages by producer and sequence number. On Kafka, the producer is the consumer group with the source
+partition, and the sequence number is the source offset.
 
-Source: ``ActiveMQMessageAuditNoSync`` and ``BitArrayBin``. How far back it remembers is not literally
-``maxAuditDepth``: a window of whole blocks of 64 numbers moves on when a higher number comes.
+Source: ``ActiveMQMessageAuditNoSync`` and ``BitArrayBin``. They do not remember exactly ``maxAuditDepth`` numbers, but
+a window of whole blocks of 64, which moves on when a higher number comes.
 """
 
 from __future__ import annotations
@@ -13,44 +13,44 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 _BLOCK = 64
-_MOST_DESTINATIONS = 10_000
+_MAX_DESTINATIONS = 10_000
 
 
 @dataclass(slots=True)
 class _Window:
-    """The numbers of one producer that were seen, as bits from ``first`` on."""
+    """The sequence numbers of one producer that were seen, as bits from ``first`` on."""
 
     blocks: int
     first: int = -1
     bits: int = 0
 
     def put(self, number: int, *, seen: bool) -> bool:
-        """Note a number as seen or not; answers whether it was before. Too old ones are never known."""
+        """Set whether a number was seen; return whether it was before. Numbers below the window count as not seen."""
         if self.first < 0:
             self.first = number - number % _BLOCK
-        place = number - self.first
-        if place < 0:
+        index = number - self.first
+        if index < 0:
             return False
-        beyond = place // _BLOCK - self.blocks + 1
+        beyond = index // _BLOCK - self.blocks + 1
         if beyond > 0:
             self.first += beyond * _BLOCK
             self.bits >>= beyond * _BLOCK
-            place -= beyond * _BLOCK
-        before = bool(self.bits >> place & 1)
-        self.bits = self.bits | 1 << place if seen else self.bits & ~(1 << place)
+            index -= beyond * _BLOCK
+        before = bool(self.bits >> index & 1)
+        self.bits = self.bits | 1 << index if seen else self.bits & ~(1 << index)
         return before
 
 
 @dataclass(slots=True)
 class DuplicateAudit:
-    """What one audit remembers: the ``producers`` used last, for each a window of about ``depth`` numbers."""
+    """Remembers a window of about ``depth`` numbers for each of the ``producers`` that were used last."""
 
     depth: int = 2048
     producers: int = 64
     _windows: OrderedDict[str, _Window] = field(default_factory=OrderedDict)
 
     def is_duplicate(self, producer: str, number: int) -> bool:
-        """Note a message; whether it was noted before."""
+        """Remember a message; return whether it was remembered before."""
         window = self._windows.pop(producer, None)
         if window is None:
             window = _Window(max((self.depth + 1) // _BLOCK + 1, 1))
@@ -60,11 +60,11 @@ class DuplicateAudit:
         return window.put(number, seen=True)
 
     def drop(self, producer: str) -> None:
-        """Remember nothing of a producer."""
+        """Forget all messages of a producer."""
         self._windows.pop(producer, None)
 
     def forget(self, producer: str, number: int) -> None:
-        """Take a note back, after a dead letter could not be written."""
+        """Forget a message again, because its dead letter could not be written."""
         window = self._windows.get(producer)
         if window is not None:
             self._windows.move_to_end(producer)
@@ -73,7 +73,7 @@ class DuplicateAudit:
 
 @dataclass(slots=True)
 class StrategyAudit:
-    """The audit of a strategy: one for all destinations if it is shared, else one for each."""
+    """The audits of a strategy: one for all destinations if it is shared, else one for each."""
 
     shared: bool
     depth: int = 2048
@@ -81,12 +81,12 @@ class StrategyAudit:
     _audits: OrderedDict[str, DuplicateAudit] = field(default_factory=OrderedDict)
 
     def of(self, destination: str) -> DuplicateAudit:
-        """The audit that answers for a destination."""
+        """Return the audit of a destination."""
         key = "" if self.shared else destination
         audit = self._audits.pop(key, None)
         if audit is None:
             audit = DuplicateAudit(self.depth, self.producers)
         self._audits[key] = audit
-        while len(self._audits) > _MOST_DESTINATIONS:
+        while len(self._audits) > _MAX_DESTINATIONS:
             self._audits.popitem(last=False)
         return audit

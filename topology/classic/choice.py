@@ -1,9 +1,9 @@
-"""Which of several matching entries decides: one wins, nothing is inherited.
+"""Choice among several policy entries that match a destination: one wins, and nothing is inherited.
 
-Classic keeps the matching entries in a tree sorted by a comparison that is neither antisymmetric nor
-transitive, in an order that changes from run to run. Its answer is a fact only where one entry is
-before every other, whichever way they are compared. Elsewhere this module decides by one documented
-order (:func:`specificity`) and says that the broker would not always have done so.
+Classic sorts the matching entries in a tree, by a comparison that is neither antisymmetric nor transitive and in an
+order that changes from run to run. Its choice is only certain where one entry comes before every other, whichever way
+they are compared. Elsewhere, this module chooses by one documented order (:func:`specificity`) and marks the choice as
+not stable.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, Destination
-from topology.classic.destination_map import DestinationMap
-from topology.classic.filters import matches
+from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, Destination
+from kafka_redelivery.topology.classic.destination_map import DestinationMap
+from kafka_redelivery.topology.classic.filters import matches
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The entries (by their place in the list) that apply to a destination, the one that decides first.
+    """The entries that match a destination, as indexes into the list of entries; the winner is the first.
 
-    ``stable`` is whether the broker itself would always decide so.
+    ``stable`` is whether the broker itself would always choose this winner.
     """
 
     ranked: tuple[int, ...]
@@ -29,16 +29,16 @@ class Choice:
 
     @property
     def winner(self) -> int | None:
-        """The entry that decides."""
+        """The index of the entry that decides; ``None`` if none matches."""
         return self.ranked[0] if self.ranked else None
 
 
 NO_CHOICE = Choice(())
-"""No entry applies."""
+"""The choice if no entry matches."""
 
 
 def choose(patterns: Sequence[Destination], destination: Destination) -> Choice:
-    """Choose among entries that know their destination, as those of a configuration file do.
+    """Choose among entries that know their destination, as entries of a configuration file do.
 
     Source: ``DestinationMap.chooseValue``.
     """
@@ -51,9 +51,9 @@ def choose(patterns: Sequence[Destination], destination: Destination) -> Choice:
 
 
 def choose_put(patterns: Sequence[Destination], destination: Destination) -> Choice:
-    """Choose among entries put with ``map.put(destination, policy)``, whose policies do not know theirs.
+    """Choose among entries added with ``map.put(destination, policy)``, which do not know their destination.
 
-    There the broker's answer is a fact only if a single entry is found.
+    The broker's choice among them is only certain if there is a single candidate.
     """
     found = _map_of(tuple(patterns)).candidates(destination)
     ranked = _ranked(patterns, found, destination)
@@ -61,7 +61,7 @@ def choose_put(patterns: Sequence[Destination], destination: Destination) -> Cho
 
 
 def compare(one: Destination, other: Destination) -> int:
-    """The sign of the broker's comparison: negative if ``one`` is the more specific.
+    """Return the sign of the broker's comparison: negative if ``one`` is more specific than ``other``.
 
     Source: ``ActiveMQDestination.compare``.
     """
@@ -78,10 +78,10 @@ def compare(one: Destination, other: Destination) -> int:
 
 
 def specificity(pattern: Destination) -> tuple[bool, int, int, int, str]:
-    """The order that decides where the broker does not; smaller is more specific.
+    """Return the sort key that decides where the broker's choice is not certain; smaller is more specific.
 
-    A plain name before a pattern; then more words that are no wildcard; then fewer ``>``; then more words;
-    then the alphabet.
+    A plain name comes before a pattern; then more words that are not wildcards, fewer ``>``, more words, and
+    alphabetical order.
     """
     words = pattern.paths
     plain = sum(word not in {ANY_CHILD, ANY_DESCENDANT} for word in words)
@@ -90,12 +90,12 @@ def specificity(pattern: Destination) -> tuple[bool, int, int, int, str]:
 
 @lru_cache(maxsize=16)
 def _map_of(patterns: tuple[Destination, ...]) -> DestinationMap:
-    """One map serves all sources: a file may have thousands of entries, and as many sources."""
+    """Cached, because a file may have thousands of entries and of sources, which all need the same map."""
     return DestinationMap(patterns)
 
 
 def _ranked(patterns: Sequence[Destination], found: list[int], destination: Destination) -> Choice:
-    """Take the best again and again; stable is only said of the first."""
+    """Select the best entry repeatedly; ``stable`` is about the first one only."""
     rest = sorted(found, key=lambda index: (specificity(patterns[index]), index))
     ranked: list[int] = []
     stable = True
@@ -110,7 +110,7 @@ def _ranked(patterns: Sequence[Destination], found: list[int], destination: Dest
 
 
 def _before_all(patterns: Sequence[Destination], index: int, others: Sequence[int], destination: Destination) -> bool:
-    """Whether an entry comes first in a sorted tree in whatever order the others were added."""
+    """Whether an entry comes first in the sorted tree, whatever order the others were added in."""
 
     def signed(one: Destination, other: Destination) -> int:
         if one == destination:
@@ -122,5 +122,5 @@ def _before_all(patterns: Sequence[Destination], index: int, others: Sequence[in
 
 
 def _as_java_sorts(name: str) -> bytes:
-    """Java compares UTF-16 units, not characters."""
+    """The sort key of Java, which compares UTF-16 code units and not characters."""
     return name.encode("utf-16-be", errors="surrogatepass")

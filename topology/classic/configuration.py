@@ -1,27 +1,30 @@
-"""All that ActiveMQ Classic knows about redelivery and dead letters, by layer.
+"""ActiveMQ Classic's configuration of redelivery and dead letters, by layer.
 
-A failing message meets, in this order: the client's policy (its map for the destination, else that of the
-connection, which the connection URI may set), then the broker's plugins from the last listed to the first, then
-the dead-letter strategy of the destination's policy entry.
+A failed message passes through these layers, in this order:
+
+1. the client's redelivery policy: that of its map for the destination, else that of the connection, which the
+   connection URI may set;
+2. the broker's plugins, from the last one listed to the first;
+3. the dead-letter strategy of the destination's policy entry.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from topology.classic.choice import NO_CHOICE, Choice, choose
-from topology.classic.destination import Destination
-from topology.classic.plugins import DiscardingPlugin, Plugin, RedeliveryPlugin
-from topology.classic.policy import RedeliveryPolicy
-from topology.classic.strategies import DEFAULT_STRATEGY, Strategy
+from kafka_redelivery.topology.classic.choice import NO_CHOICE, Choice, choose
+from kafka_redelivery.topology.classic.destination import Destination
+from kafka_redelivery.topology.classic.plugins import DiscardingPlugin, Plugin, RedeliveryPlugin
+from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
+from kafka_redelivery.topology.classic.strategies import DEFAULT_STRATEGY, Strategy
 
 DEFAULT_ENTRY = "(default entry)"
-"""What stands for a pattern where a map's default entry decides."""
+"""The name of a map's default entry, in place of a pattern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLayer:
-    """What the client sets itself; ``policy`` is the connection's, ``entries`` its ``redeliveryPolicyMap``."""
+    """The client's policies: ``policy`` is the connection's, and ``entries`` its ``redeliveryPolicyMap``."""
 
     policy: RedeliveryPolicy | None = None
     entries: tuple[tuple[Destination, RedeliveryPolicy], ...] = ()
@@ -30,7 +33,7 @@ class ClientLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicConfiguration:
-    """One configuration. A policy entry without a strategy has ``None``: it inherits nothing."""
+    """A configuration of client and broker. A policy entry without a strategy has ``None`` and inherits nothing."""
 
     policy_entries: tuple[tuple[Destination, Strategy | None], ...] = ()
     default_entry: Strategy | None = None
@@ -41,7 +44,7 @@ class ClassicConfiguration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyChoice:
-    """The dead-letter strategy of a destination, and the policy entry it comes from (``None`` = there is none)."""
+    """The dead-letter strategy of a destination, and the policy entry that sets it (``None`` = no entry)."""
 
     entry: str | None
     strategy: Strategy
@@ -50,19 +53,20 @@ class StrategyChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLayer:
-    """What the plugins do with a destination's dead letters.
+    """What the broker's plugins do with the dead letters of a destination.
 
-    ``entry`` is the pattern of the redelivery policy; ``policy`` is that policy, asked or not;
-    ``effective`` whether it is asked at all. ``dropped_by`` is the property that drops poison, and
-    ``expired_dropped_by`` the one that drops expired messages, which no redelivery plugin holds up. The report
-    intervals are those of the discarding plugins that drop either; 0 = there is none.
+    ``present`` is whether there is a redelivery plugin; ``policy`` is its policy for the destination and ``entry`` the
+    pattern of that policy. ``effective`` is whether the policy is applied: a discarding plugin may drop the message
+    before. ``dropped_by`` is the property that drops messages that failed for good, and ``expired_dropped_by`` the one
+    that drops expired messages, which a redelivery plugin never delays. The report intervals are those of the
+    discarding plugins that drop them; 0 = none.
     """
 
     entry: str | None = None
     policy: RedeliveryPolicy | None = None
     choice: Choice = NO_CHOICE
     matched: tuple[Destination, ...] = ()
-    """The patterns of its redelivery policies that apply, the one that decides first."""
+    """The patterns of all redelivery policies that match; the one that decides is the first."""
 
     present: bool = False
     effective: bool = False
@@ -74,17 +78,17 @@ class BrokerLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientChoice:
-    """The client's policy for a destination, and where it comes from."""
+    """The client's policy for a destination, and the layer that sets it."""
 
     layer: str
     policy: RedeliveryPolicy
     choice: Choice = NO_CHOICE
     given: bool = True
-    """Whether the configuration says anything about the client at all."""
+    """Whether the configuration sets the policy, rather than Classic's default."""
 
 
 def strategy_for(configuration: ClassicConfiguration, destination: Destination) -> StrategyChoice:
-    """The dead-letter strategy of a destination."""
+    """Return the dead-letter strategy of a destination."""
     choice = choose([pattern for pattern, _ in configuration.policy_entries], destination)
     if choice.winner is not None:
         pattern, strategy = configuration.policy_entries[choice.winner]
@@ -94,7 +98,7 @@ def strategy_for(configuration: ClassicConfiguration, destination: Destination) 
 
 
 def client_for(configuration: ClassicConfiguration, destination: Destination) -> ClientChoice:
-    """The client's policy for a destination: from its map, else the connection's, else the default."""
+    """Return the client's policy for a destination: from its map, else the connection's, else the default."""
     client = configuration.client
     choice = choose([pattern for pattern, _ in client.entries], destination)
     if choice.winner is not None:
@@ -107,20 +111,20 @@ def client_for(configuration: ClassicConfiguration, destination: Destination) ->
 
 
 def broker_for(configuration: ClassicConfiguration, destination: Destination) -> BrokerLayer:
-    """What the plugins do with a destination's dead letters.
+    """Return what the broker's plugins do with the dead letters of a destination.
 
-    Source: ``BrokerService.addInterceptors`` wraps each plugin around those before it;
-    ``RedeliveryPlugin`` and ``DiscardingDLQBroker`` for what each does.
+    Source: ``BrokerService.addInterceptors`` wraps each plugin around those before it; ``RedeliveryPlugin`` and
+    ``DiscardingDLQBroker`` are the plugins.
 
     Raises:
-        MatchError: a pattern of ``dropOnly`` is no regular expression.
+        MatchError: a pattern of ``dropOnly`` is not a regular expression.
     """
     found = _Found()
     for plugin in reversed(configuration.plugins):
         if isinstance(plugin, DiscardingPlugin):
             found.discard(plugin.drops(destination), plugin.report_interval)
         else:
-            _redelivered(plugin, destination, found)
+            _apply_redelivery(plugin, destination, found)
     return BrokerLayer(
         entry=found.entry,
         policy=found.policy,
@@ -137,7 +141,7 @@ def broker_for(configuration: ClassicConfiguration, destination: Destination) ->
 
 @dataclass(slots=True)
 class _Found:
-    """What is known on the way from the outermost plugin inwards."""
+    """The result so far, on the way from the outermost plugin inwards."""
 
     entry: str | None = None
     policy: RedeliveryPolicy | None = None
@@ -151,16 +155,16 @@ class _Found:
     expired_interval: int = 0
 
     def discard(self, reason: str | None, interval: int) -> None:
-        """A discarding plugin drops what comes to it, as far as none before it has."""
+        """Apply a discarding plugin; it only drops messages that no plugin before it has dropped."""
         if self.expired is None and reason is not None:
             self.expired, self.expired_interval = reason, interval
         if self.poison is None and reason is not None:
             self.poison, self.poison_interval = reason, interval
 
 
-def _redelivered(plugin: RedeliveryPlugin, destination: Destination, found: _Found) -> None:
+def _apply_redelivery(plugin: RedeliveryPlugin, destination: Destination, found: _Found) -> None:
     if found.present:
-        return  # of several redelivery plugins the outermost one has redelivered already
+        return  # of several redelivery plugins, only the outermost one redelivers
     found.present = True
     found.choice = plugin.choice(destination)
     found.matched = tuple(plugin.entries[index][0] for index in found.choice.ranked)
@@ -170,7 +174,7 @@ def _redelivered(plugin: RedeliveryPlugin, destination: Destination, found: _Fou
     elif found.policy is not None:
         found.entry = DEFAULT_ENTRY
     if found.poison is not None:
-        return  # a discarding plugin listed after it has dropped the message before
+        return  # a discarding plugin listed after this one has dropped the message already
     found.effective = found.policy is not None
     if found.policy is None and not plugin.fallback_to_dead_letter:
         found.poison = "fallbackToDeadLetter"

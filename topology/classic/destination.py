@@ -1,7 +1,7 @@
-"""Names of ActiveMQ Classic's destinations, and how they are taken apart.
+"""Names of ActiveMQ Classic's destinations, and their parser.
 
-Written ``queue:NAME``, ``topic:NAME``, ``temp-queue:NAME`` or ``temp-topic:NAME``; a name without a
-kind is a queue's.
+A destination is written ``queue:NAME``, ``topic:NAME``, ``temp-queue:NAME`` or ``temp-topic:NAME``. A name without a
+kind is the name of a queue.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from topology.errors import DestinationError
-from topology.percent import decoded_query
+from kafka_redelivery.topology.errors import DestinationError
+from kafka_redelivery.topology.java.text import decoded_query
 
 SEPARATOR = "."
 COMPOSITE = ","
@@ -21,11 +21,11 @@ ANY_DESCENDANT = ">"
 
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _BLANKS = "".join(map(chr, range(0x21)))
-"""What Java's ``trim`` takes away."""
+"""The characters that Java's ``trim`` removes."""
 
 
 class Kind(StrEnum):
-    """What a destination is for the broker. On Kafka everything is a topic."""
+    """The kind of a destination on the broker. On Kafka, all of them are topics."""
 
     QUEUE = "queue"
     TOPIC = "topic"
@@ -34,12 +34,12 @@ class Kind(StrEnum):
 
     @property
     def is_queue(self) -> bool:
-        """Whether it behaves as a queue."""
+        """Whether it is a queue, temporary or not."""
         return self in {Kind.QUEUE, Kind.TEMP_QUEUE}
 
     @property
     def is_temporary(self) -> bool:
-        """Whether it lives only as long as its connection."""
+        """Whether it exists only as long as its connection."""
         return self in {Kind.TEMP_QUEUE, Kind.TEMP_TOPIC}
 
 
@@ -47,8 +47,9 @@ class Kind(StrEnum):
 class Destination:
     """A destination or a pattern of destinations.
 
-    ``name`` is the physical name, without options. ``parts`` are those of a composite (``A,B``), sorted
-    and without repetition; empty for a single one, and for one of commas alone. ``options`` is what stood behind ``?``.
+    ``name`` is the physical name, without options. ``parts`` are the destinations of a composite (``A,B``), sorted and
+    without duplicates; empty for a single destination, and for a name of commas only. ``options`` are those after
+    ``?``.
     """
 
     kind: Kind
@@ -58,17 +59,17 @@ class Destination:
 
     @property
     def composite(self) -> bool:
-        """Whether it stands for several, or with nothing but commas for none."""
+        """Whether it stands for several destinations, or, with a name of commas only, for none."""
         return COMPOSITE in self.name
 
     @property
     def paths(self) -> list[str]:
-        """The name's words."""
+        """The words of the name."""
         return self.name.split(SEPARATOR)
 
     @property
     def pattern(self) -> bool:
-        """Whether the broker takes it for a pattern: a wildcard character anywhere, but no composite."""
+        """Whether the broker treats it as a pattern: it has a wildcard character and is not a composite."""
         return not self.composite and (ANY_CHILD in self.name or ANY_DESCENDANT in self.name)
 
     def __str__(self) -> str:
@@ -76,7 +77,7 @@ class Destination:
 
 
 def parse_destination(text: str) -> Destination:
-    """A destination as people write it, with or without its kind in front.
+    """Parse a destination, written with or without its kind.
 
     Raises:
         DestinationError: the name is empty.
@@ -88,20 +89,20 @@ def parse_destination(text: str) -> Destination:
 
 
 def without_kind(text: str) -> str:
-    """A destination as people write it, without its kind."""
+    """Return a written destination without its kind."""
     return with_kind(text).partition(":")[2]
 
 
 def with_kind(text: str) -> str:
-    """A destination as people write it, with its kind."""
+    """Return a written destination with its kind."""
     return text if any(text.startswith(f"{kind}:") for kind in Kind) else f"{Kind.QUEUE}:{text}"
 
 
 def named(kind: Kind, text: str) -> Destination:
-    """A destination of a kind from its name, which may be composite and have options.
+    """Parse the name of a destination, which may be a composite and have options.
 
     Raises:
-        DestinationError: the name is empty, or an option is broken.
+        DestinationError: the name is empty, or an option is malformed.
 
     Source: ``ActiveMQDestination.setPhysicalName``.
     """
@@ -113,12 +114,12 @@ def named(kind: Kind, text: str) -> Destination:
         found = {_part(kind, part.strip(_BLANKS)) for part in name.split(COMPOSITE) if part.strip(_BLANKS)}
         parts = tuple(sorted(found, key=str))
     if any("=" in option and _BROKEN_ESCAPE.search(option) for option in options.split("&")):
-        raise DestinationError(text, "has an option with % before what are no two hexadecimal digits")
+        raise DestinationError(text, "has an option in which % is not followed by two hexadecimal digits")
     return Destination(kind, name, parts, decoded_query(options) if question else {})
 
 
 def _part(default: Kind, text: str) -> Destination:
-    """One part of a composite; ``topic://X`` in it chooses another kind."""
+    """Parse one part of a composite; ``topic://X`` selects another kind."""
     for kind in Kind:
         if text.startswith(f"{kind}://"):
             return named(kind, text[len(kind) + 3 :])

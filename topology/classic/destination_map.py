@@ -1,29 +1,29 @@
-"""A map from patterns of destinations to values, and which of its entries a destination reaches."""
+"""A map of destination patterns, and the entries that the broker's map returns for a destination."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, Destination, Kind
+from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, Destination, Kind
 
 
 @dataclass(slots=True)
 class _Node:
-    """One word of the patterns: the entries that end here, and the words that follow."""
+    """One word of the patterns: the entries whose pattern ends here, and the words that follow."""
 
     entries: list[int] = field(default_factory=list)
     children: dict[str, _Node] = field(default_factory=dict)
 
     def below(self) -> Iterator[int]:
-        """The entries of all nodes under this one."""
+        """Yield the entries of all nodes below this one."""
         for child in self.children.values():
             yield from child.entries
             yield from child.below()
 
 
 class DestinationMap:
-    """Patterns by their place in a list; composite ones stand under each of their parts."""
+    """Patterns by their index in a list; a composite is stored under each of its parts."""
 
     def __init__(self, patterns: Iterable[Destination]) -> None:
         self._roots = {kind: _Node() for kind in Kind}
@@ -31,9 +31,9 @@ class DestinationMap:
             self._add(pattern, index)
 
     def candidates(self, destination: Destination) -> list[int]:
-        """The places of all entries that the broker's map answers with, in the order of the list.
+        """Return the indexes of all entries that the broker's map returns, in the order of the list.
 
-        More than those that match: a destination with wildcards of its own also reaches what is below it.
+        These can be more than those that match: a destination with wildcards of its own also returns the entries below.
 
         Source: ``DestinationMap.get`` and ``DestinationMapNode.appendMatchingValues``.
         """
@@ -51,21 +51,21 @@ class DestinationMap:
 
 
 def _collect(nodes: list[_Node], words: Sequence[str], found: set[int]) -> None:
-    """Walk all nodes that the words lead to, taking what wildcards on the way match."""
-    for place, word in enumerate(words):
+    """Follow the words from the nodes, and collect the entries on the way whose wildcards match."""
+    for index, word in enumerate(words):
         if word == ANY_DESCENDANT:
             for node in nodes:
                 found.update(node.below(), node.entries)
             return
         for node in nodes:
-            _collect_wildcards(node, words[place + 1 :], found)
+            _collect_wildcards(node, words[index + 1 :], found)
         if word == ANY_CHILD:
             nodes = [child for node in nodes for child in node.children.values()]
         else:
             nodes = [node.children[word] for node in nodes if word in node.children]
     for node in nodes:
         found.update(node.entries)
-        # A.> is about A, too.
+        # A.> also matches A.
         if ANY_DESCENDANT in node.children:
             found.update(node.children[ANY_DESCENDANT].entries)
 

@@ -1,6 +1,8 @@
-"""Which destinations a pattern means: ``*`` is one word, ``>`` any number of words at the end.
+"""Matching of destinations with patterns: ``*`` matches one word, ``>`` any number of words at the end.
 
-Source: ``DestinationFilter`` and its subclasses. A wildcard character inside a word means nothing.
+A wildcard character inside a word has no special meaning.
+
+Source: ``DestinationFilter`` and its subclasses.
 """
 
 from __future__ import annotations
@@ -8,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, Destination
+from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, Destination
 
 
 class FilterKind(StrEnum):
-    """How a pattern is compared with names."""
+    """The class of filter that the broker uses for a pattern."""
 
     COMPOSITE = "CompositeDestinationFilter"
     PREFIX = "PrefixDestinationFilter"
@@ -21,7 +23,7 @@ class FilterKind(StrEnum):
 
 
 def filter_kind(pattern: Destination) -> FilterKind:
-    """What the broker makes of a pattern."""
+    """Return the kind of filter that the broker creates for a pattern."""
     if pattern.composite:
         return FilterKind.COMPOSITE
     if pattern.paths[-1] == ANY_DESCENDANT:
@@ -30,7 +32,7 @@ def filter_kind(pattern: Destination) -> FilterKind:
 
 
 def matches(pattern: Destination, destination: Destination) -> bool:
-    """Whether the pattern means the destination; the kinds must be the same."""
+    """Whether the pattern matches the destination; both must be of the same kind."""
     kind = filter_kind(pattern)
     if kind is FilterKind.COMPOSITE:
         return any(matches(part, destination) for part in pattern.parts)
@@ -47,7 +49,7 @@ def matches(pattern: Destination, destination: Destination) -> bool:
 
 
 def _without_repetition(words: Sequence[str]) -> list[str]:
-    """``A.>.>`` is ``A.>``."""
+    """``A.>.>`` is treated as ``A.>``."""
     end = len(words)
     while end and words[end - 1] == ANY_DESCENDANT:
         end -= 1
@@ -55,7 +57,7 @@ def _without_repetition(words: Sequence[str]) -> list[str]:
 
 
 def _matches_prefix(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """``A.>`` also means ``A``. A ``*`` in the destination itself stands for any word, too."""
+    """``A.>`` also matches ``A``. A ``*`` in the destination itself matches any word, too."""
     if len(words) < len(wanted) - 1:
         return False
     return all(ANY_CHILD in {want, word} or want == word for want, word in zip(wanted[:-1], words, strict=False))

@@ -1,6 +1,6 @@
-"""The broker plugins that act on dead letters.
+"""The broker plugins that handle dead letters.
 
-Each wraps those listed before it, so the last in the list sees a dead letter first.
+Each plugin wraps those listed before it, so the last one listed gets a dead letter first.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from topology.classic.choice import Choice, choose
-from topology.classic.destination import Destination
-from topology.classic.java_regex import java_pattern
-from topology.classic.policy import RedeliveryPolicy
-from topology.errors import MatchError
-from topology.foreign_pattern import LONGEST, ForeignPattern
+from kafka_redelivery.topology.classic.choice import Choice, choose
+from kafka_redelivery.topology.classic.destination import Destination
+from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
+from kafka_redelivery.topology.errors import MatchError
+from kafka_redelivery.topology.java.bounded_pattern import MAX_PATTERN_CHARACTERS, UntrustedPattern
+from kafka_redelivery.topology.java.regex import java_pattern
 
 SHORTEST_BROKER_DELAY_MS = 1000
-"""Below it the broker refuses to start."""
+"""The shortest delay of a redelivery plugin in ms; the broker does not start with a shorter one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedeliveryPlugin:
-    """``redeliveryPlugin``: redelivers what a client gave up, before it becomes a dead letter.
+    """``redeliveryPlugin``: redelivers messages that a client has given up, before they become dead letters.
 
-    ``fallback_to_dead_letter`` says what happens to a destination without a policy here,
-    ``send_to_dlq_if_max_retries_exceeded`` to a message after its last redelivery; false drops it.
+    Two switches drop messages if they are false: ``fallback_to_dead_letter`` those of destinations without a policy
+    here, and ``send_to_dlq_if_max_retries_exceeded`` those that have had their last redelivery.
     """
 
     entries: tuple[tuple[Destination, RedeliveryPolicy], ...] = ()
@@ -34,20 +34,20 @@ class RedeliveryPlugin:
     send_to_dlq_if_max_retries_exceeded: bool = True
 
     def choice(self, destination: Destination) -> Choice:
-        """Which of its entries apply."""
+        """Choose among its entries for a destination."""
         return choose([pattern for pattern, _ in self.entries], destination)
 
     def policy(self, choice: Choice) -> RedeliveryPolicy | None:
-        """The policy that a choice leads to."""
+        """Return the policy of a choice; the default entry if none matches."""
         return self.default_entry if choice.winner is None else self.entries[choice.winner][1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardingPlugin:
-    """``discardingDLQBrokerPlugin``: drops dead letters by the name they were sent to.
+    """``discardingDLQBrokerPlugin``: drops the dead letters of some destinations.
 
-    ``drop_only`` holds regular expressions, parted by blanks, for the whole name. ``report_interval`` is
-    after how many dropped ones the broker writes a line; 0 = never.
+    ``drop_only`` contains regular expressions, separated by blanks, that match the whole name of a destination. The
+    broker logs a line after every ``report_interval`` dropped messages; 0 = never.
     """
 
     drop_all: bool = True
@@ -57,10 +57,10 @@ class DiscardingPlugin:
     report_interval: int = 1000
 
     def drops(self, destination: Destination) -> str | None:
-        """The property that drops a destination's dead letters, ``None`` if they are kept.
+        """Return the property that drops the dead letters of a destination; ``None`` if they are kept.
 
         Raises:
-            MatchError: a pattern of ``drop_only`` is no regular expression, or takes too long.
+            MatchError: a pattern of ``drop_only`` is not a regular expression, or matching takes too long.
         """
         patterns = self.patterns()
         if self.drop_all:
@@ -72,27 +72,27 @@ class DiscardingPlugin:
                 return "dropTemporaryQueues"
         return "dropOnly" if any(pattern.matches(destination.name) for pattern in patterns) else None
 
-    def patterns(self) -> tuple[ForeignPattern, ...]:
-        """The patterns of ``drop_only``.
+    def patterns(self) -> tuple[UntrustedPattern, ...]:
+        """Return the patterns of ``drop_only``.
 
         Raises:
-            MatchError: one of them is no regular expression.
+            MatchError: one of them is not a regular expression.
         """
         return _patterns(self.drop_only or "")
 
 
 @lru_cache(maxsize=16)
-def _patterns(texts: str) -> tuple[ForeignPattern, ...]:
-    """Kept, since every source asks for them."""
-    if len(texts) > LONGEST:
-        raise MatchError(f"{texts[:60]}...", "is longer than can be meant")
+def _patterns(texts: str) -> tuple[UntrustedPattern, ...]:
+    """Cached, because every source needs them."""
+    if len(texts) > MAX_PATTERN_CHARACTERS:
+        raise MatchError(f"{texts[:60]}...", "is too long")
     found = []
     for text in texts.split(" "):
         if text.strip():
             try:
                 found.append(java_pattern(text))
             except re.error as error:
-                raise MatchError(text, f"is no regular expression: {error}") from None
+                raise MatchError(text, f"is not a regular expression: {error}") from None
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""Classic's dead-letter strategies as configured: what they accept and where it goes.
+"""Classic's dead-letter strategies: which messages they accept, and to which destination these go.
 
 Source: ``AbstractDeadLetterStrategy`` and its subclasses.
 """
@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topology.classic.destination import Destination, Kind, named
+from kafka_redelivery.topology.classic.destination import Destination, Kind, named
 
 SHARED_QUEUE = Destination(Kind.QUEUE, "ActiveMQ.DLQ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedStrategy:
-    """One dead-letter queue for many destinations; what a destination without any strategy has.
+    """One dead-letter queue for many destinations; the default of a destination without a strategy.
 
-    ``expiration`` is how long a dead letter lives in ms; 0 or less = for ever. ``max_audit_depth`` and
-    ``max_producers_to_audit`` bound the memory for duplicates (:mod:`topology.classic.audit`).
+    A dead letter expires after ``expiration`` ms; 0 or less means never. ``max_audit_depth`` and
+    ``max_producers_to_audit`` limit how many messages the audit for duplicates remembers
+    (:mod:`topology.classic.audit`).
     """
 
     process_expired: bool = True
@@ -29,31 +30,31 @@ class SharedStrategy:
     dead_letter_queue: Destination = SHARED_QUEUE
 
     def accepts(self, *, persistent: bool, expired: bool) -> bool:
-        """Whether such a message becomes a dead letter, apart from the check for duplicates."""
+        """Whether a message of this kind becomes a dead letter, unless it is a duplicate."""
         return (persistent or self.process_non_persistent) and (not expired or self.process_expired)
 
     def destination_for(self, destination: Destination, subscriber: str | None = None) -> Destination:
-        """Where the dead letters of a destination go."""
+        """Return the destination of the dead letters, the same for all destinations."""
         del destination, subscriber
         return self.dead_letter_queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardingStrategy(SharedStrategy):
-    """Nothing becomes a dead letter."""
+    """Discards every message instead of dead-lettering it."""
 
     def accepts(self, *, persistent: bool, expired: bool) -> bool:
-        """Never."""
+        """False for every message."""
         del persistent, expired
         return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndividualStrategy:
-    """A dead-letter queue (or topic) for each destination, named with prefix and suffix.
+    """One dead-letter queue or topic per destination: its name with a prefix and a suffix.
 
-    ``destination_per_durable_subscriber`` puts the subscriber between a topic's name and the suffix.
-    The others as in :class:`SharedStrategy`.
+    ``destination_per_durable_subscriber`` adds the subscriber between the name of a topic and the suffix. The other
+    properties are those of :class:`SharedStrategy`.
     """
 
     process_expired: bool = True
@@ -71,15 +72,15 @@ class IndividualStrategy:
     destination_per_durable_subscriber: bool = False
 
     def accepts(self, *, persistent: bool, expired: bool) -> bool:
-        """Whether such a message becomes a dead letter, apart from the check for duplicates."""
+        """Whether a message of this kind becomes a dead letter, unless it is a duplicate."""
         return (persistent or self.process_non_persistent) and (not expired or self.process_expired)
 
     def destination_for(self, destination: Destination, subscriber: str | None = None) -> Destination:
-        """Where the dead letters of a destination go.
+        """Return the destination of the dead letters of a destination.
 
         Args:
-            destination: of the failed message.
-            subscriber: of a topic, its durable subscriber; on Kafka the consumer group.
+            destination: the destination of the failed message.
+            subscriber: the durable subscriber, if it is a topic; on Kafka the consumer group.
         """
         if destination.kind.is_queue:
             prefix, suffix, use_queue = self.queue_prefix, self.queue_suffix, self.use_queue_for_queue_messages

@@ -1,1 +1,1 @@
-"""Reads a broker's own configuration and writes ours: ``activemq.xml``, ``broker.xml``, connection URIs."""
+"""Imports a broker's configuration (``activemq.xml``, ``broker.xml``) or a connection URI as our YAML."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, SEPARATOR, Kind, named
-from topology.errors import DestinationError
-from topology.migration.classic_beans import Beans
-from topology.migration.classic_schema import ELEMENTS, NAMESPACE, SHAPES
-from topology.migration.result import Imported, MigrationError, place
-from topology.migration.start_check import drop_only_that_compiles, note_start_errors
-from topology.migration.values import Values
-from topology.migration.xml_tree import Element
+from kafka_redelivery.topology.classic.destination import ANY_CHILD, ANY_DESCENDANT, SEPARATOR, Kind, named
+from kafka_redelivery.topology.errors import DestinationError
+from kafka_redelivery.topology.migration.classic_beans import Beans
+from kafka_redelivery.topology.migration.classic_schema import ELEMENTS, NAMESPACE, SHAPES
+from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
+from kafka_redelivery.topology.migration.result import Imported, MigrationError
+from kafka_redelivery.topology.migration.start_check import drop_only_that_compiles, note_start_errors
+from kafka_redelivery.topology.migration.xml_tree import Element
 
 ROOTS = ("beans", "broker")
 _TARGETS = ("queue", "tempQueue", "tempTopic", "topic")
-"""In the order in which Spring sets them: the last one counts."""
+"""In the order in which Spring sets them: the last one has an effect."""
 
 _KINDS = ("queue", "topic", "tempQueue", "tempTopic")
 _WILDCARDS = {ANY_CHILD, ANY_DESCENDANT}
@@ -27,22 +27,23 @@ _STRATEGIES = {
 }
 _READ_FROM_ROOT = frozenset(("broker", *SHAPES, "queue", "topic"))
 _READ_BY_BROKER = {"destinationPolicy", "plugins", "destinations"}
-_TUNING = "it tunes the broker's own memory, dispatch or advisories; Kafka has its own ways"
+_TUNING = "it tunes the broker's memory, dispatch or advisories, which Kafka does in its own way"
+_BROKER = "it is a setting of the broker itself"
 _REASONS = {
-    "expireMessagesPeriod": "an expired record is found when it is read, there is no scan",
-    "maxExpirePageSize": "an expired record is found when it is read, there is no scan",
-    "sendDuplicateFromStoreToDLQ": "Kafka's store has no such duplicates",
+    "expireMessagesPeriod": "records expire when they are read, without a scan",
+    "maxExpirePageSize": "records expire when they are read, without a scan",
+    "sendDuplicateFromStoreToDLQ": "Kafka's log has no such duplicates",
     "timeStampingBrokerPlugin": "set JMSExpiration in the producer",
 }
 
 
-def read_activemq_xml(root: Element, name: str, values: Values) -> Imported:
+def read_activemq_xml(root: Element, name: str, values: PlaceholderValues) -> Imported:
     """Read a parsed ``activemq.xml``.
 
     Args:
-        root: the document.
-        name: of the file.
-        values: for ``${...}``, beside those that the file itself holds.
+        root: the root element.
+        name: the name of the file, for messages.
+        values: the values of placeholders; the file may define more.
 
     Raises:
         MigrationError: the broker itself refuses the file.
@@ -51,19 +52,17 @@ def read_activemq_xml(root: Element, name: str, values: Values) -> Imported:
     beans = Beans(root, imported, values)
     brokers = [each for each in ([root] if root.name == "broker" else root.all("broker")) if _is_core(each)]
     if not brokers:
-        raise MigrationError(
-            place(name, root.line), f"has no <broker xmlns={NAMESPACE!r}> in it; the broker refuses the file"
-        )
+        raise MigrationError(name, f"contains no <broker xmlns={NAMESPACE!r}>; the broker refuses the file", root.line)
     for child in root.children if root is not brokers[0] else ():
         if child.name == "import":
             resource = child.attributes.get("resource", "")
-            imported.note(
-                child.line, f"<import resource={resource!r}> is not followed: what it sets is not carried over"
-            )
+            imported.note(child.line, f"<import resource={resource!r}> is not read: its settings are not carried over")
         elif _is_core(child) and child.name not in _READ_FROM_ROOT:
-            imported.note(child.line, f"<{child.name}> is not carried over: it is no part of the broker")
+            imported.note(child.line, f"<{child.name}> is not carried over: it is not part of the broker")
     for other in brokers[1:]:
-        imported.note(other.line, "a second <broker> is not carried over: a configuration here is one broker's")
+        imported.note(
+            other.line, "a second <broker> is not carried over: our configuration has the settings of one broker"
+        )
     _ActiveMqXml(brokers[0], beans, imported).read()
     return imported
 
@@ -83,10 +82,10 @@ class _ActiveMqXml:
         attributes = self._beans.attributes(broker)
         for attribute, text in attributes.items():
             if attribute not in {"brokerName", "id", "schedulerSupport", "destinationPolicy"}:
-                self._left(broker, f"{attribute}={text}", "it is about the broker itself")
+                self._not_carried_over(broker, f"{attribute}={text}", _BROKER)
         for child in broker.children:
             if child.name not in _READ_BY_BROKER:
-                self._left(child, f"<{child.name}>", "it is about the broker itself")
+                self._not_carried_over(child, f"<{child.name}>", _BROKER)
         reference = attributes.get("destinationPolicy")
         maps = list(self._beans.referred(broker, "destinationPolicy", reference, ("policyMap",)))
         for policy in list(broker.all("destinationPolicy"))[-1:]:
@@ -99,7 +98,9 @@ class _ActiveMqXml:
         note_start_errors(section, str(attributes.get("schedulerSupport", "false")), broker.line, self._imported)
         for container in broker.all("destinations"):
             for destination in container.children:
-                self._imported.names([f"{kind}:{text}" for kind, text in [self._destination(destination)] if text])
+                self._imported.add_destinations(
+                    [f"{kind}:{text}" for kind, text in [self._destination(destination)] if text]
+                )
 
     def _policy_map(self, policy_map: Element, section: dict[str, Any]) -> None:
         entries: list[dict[str, Any]] = []
@@ -107,13 +108,13 @@ class _ActiveMqXml:
             found = self._policy_entry(entry)
             if container == "defaultEntry":
                 section["defaultEntry"] = {key: text for key, text in found.items() if key not in _TARGETS}
-            elif not self._about_nobody(found, entry):
-                entries.append(self._about_something(found, entry))
+            elif not self._matches_nothing(found, entry):
+                entries.append(self._with_target(found, entry))
         if entries:
             section["policyEntries"] = entries
 
     def _entries(self, of: Element, name: str, plural: str) -> Iterator[tuple[str, Element]]:
-        """The entries of a map with what they stand in; anything else in it is refused, as by the broker."""
+        """Yield the entries of a map, each with the name of the element around it. Refuse other elements."""
         default = self._beans.attributes(of).get("defaultEntry")
         for entry in self._beans.referred(of, "defaultEntry", default, (name,)):
             yield "defaultEntry", entry
@@ -122,13 +123,15 @@ class _ActiveMqXml:
             if container.name not in {"defaultEntry", plural}:
                 self._beans.refuse(container, f"<{container.name}> cannot be set in <{of.name}>")
             if container is not last[container.name]:
-                self._left(container, f"<{container.name}>", "it is here again further down, and the last one counts")
+                self._not_carried_over(
+                    container, f"<{container.name}>", "the element is repeated below, and the last one has an effect"
+                )
                 continue
             for entry in self._beans.inside(container, name):
                 yield container.name, entry
             for other in container.children:
                 if _is_core(other) and other.name != name:
-                    self._beans.refuse(other, f"<{other.name}> is no <{name}>")
+                    self._beans.refuse(other, f"<{other.name}> is not a <{name}>")
 
     def _policy_entry(self, entry: Element) -> dict[str, Any]:
         found = self._entry(entry)
@@ -138,13 +141,13 @@ class _ActiveMqXml:
             self._persist_counts(entry)
         for attribute, text in attributes.items():
             if attribute not in {*_TARGETS, "id", "destination"}:
-                self._left(entry, f"{attribute}={text}", _REASONS.get(attribute, _TUNING))
+                self._not_carried_over(entry, f"{attribute}={text}", _REASONS.get(attribute, _TUNING))
         candidates = []
         for child in entry.children:
             if child.name == "deadLetterStrategy":
-                candidates += self._one_strategy(child)
+                candidates += self._strategy_elements(child)
             elif child.name != "destination":
-                self._left(child, f"<{child.name}>", _REASONS.get(child.name, _TUNING))
+                self._not_carried_over(child, f"<{child.name}>", _REASONS.get(child.name, _TUNING))
         for candidate in candidates[-1:] or self._beans.referred(entry, "deadLetterStrategy", strategy):
             found["deadLetterStrategy"] = {candidate.name: self._strategy(candidate)}
         return found
@@ -153,13 +156,13 @@ class _ActiveMqXml:
         self._imported.handler["persistDeliveryCountBeforeDelivery"] = True
         self._imported.note(
             entry.line,
-            "persistJMSRedelivered=true becomes handler.persistDeliveryCountBeforeDelivery, which is about all sources "
-            "of the worker",
+            "persistJMSRedelivered=true becomes handler.persistDeliveryCountBeforeDelivery, which applies to "
+            "all sources of the worker",
         )
 
-    def _one_strategy(self, element: Element) -> list[Element]:
+    def _strategy_elements(self, element: Element) -> list[Element]:
         if len(element.children) != 1:
-            self._beans.refuse(element, f"<{element.name}> holds {len(element.children)} strategies and not one")
+            self._beans.refuse(element, f"<{element.name}> contains {len(element.children)} strategies instead of one")
         return list(self._beans.inside(element, *_STRATEGIES))
 
     def _strategy(self, strategy: Element) -> dict[str, Any]:
@@ -170,12 +173,17 @@ class _ActiveMqXml:
         for child in targets[-1:] or self._beans.referred(strategy, "deadLetterQueue", text, _KINDS):
             kind, name = self._destination(child)
             if "physicalName" not in child.attributes:
-                self._left(child, f"<{child.name}>", "it has no physicalName, so dead letters would be lost")
+                self._not_carried_over(
+                    child, f"<{child.name}>", "it has no physicalName, so dead letters would be lost"
+                )
                 continue
             if not name.strip():
                 self._beans.refuse(child, f"<{child.name}> has an empty physicalName")
             if kind in {Kind.TEMP_QUEUE, Kind.TEMP_TOPIC}:
-                self._imported.note(child.line, f"the dead letters of {kind} {name} go to a queue: a topic is for good")
+                self._imported.note(
+                    child.line,
+                    f"the dead letters of {kind} {name} go to a queue, because Kafka has no temporary topics",
+                )
                 kind = str(Kind.QUEUE)
             found["deadLetterQueue"] = _target(kind, name)
         return found
@@ -193,7 +201,7 @@ class _ActiveMqXml:
                 continue
             if _is_core(plugin) and plugin.name not in ELEMENTS:
                 self._beans.refuse(plugin, f"<{plugin.name}> is not known")
-            self._left(plugin, f"<{plugin.name}>", _REASONS.get(plugin.name, "it is about the broker itself"))
+            self._not_carried_over(plugin, f"<{plugin.name}>", _REASONS.get(plugin.name, _BROKER))
 
     def _redelivery_plugin(self, plugin: Element) -> dict[str, Any]:
         attributes = self._beans.attributes(plugin)
@@ -219,8 +227,8 @@ class _ActiveMqXml:
             }
             if container == "defaultEntry":
                 found["defaultEntry"] = {key: text for key, text in policy.items() if key not in _TARGETS}
-            elif not self._about_nobody(policy, entry):
-                entries.append(self._about_something(policy, entry))
+            elif not self._matches_nothing(policy, entry):
+                entries.append(self._with_target(policy, entry))
         if entries:
             found["redeliveryPolicyEntries"] = entries
         return found
@@ -231,44 +239,46 @@ class _ActiveMqXml:
         return drop_only_that_compiles(found, plugin.line, self._imported)
 
     def _entry(self, entry: Element) -> dict[str, Any]:
-        """What an entry is about: its attributes, of which the broker counts the one set last, or a child."""
+        """Return the target of an entry: the attribute that the broker sets last, or a child element."""
         attributes = self._beans.attributes(entry)
         found: dict[str, Any] = {}
         for name in _TARGETS:
             if name not in attributes:
                 continue
             if found:
-                self._imported.note(entry.line, f"<{entry.name}> says more than once what it is about; {name} counts")
-            # The setters of the temporary ones do not look at their value.
+                self._imported.note(entry.line, f"<{entry.name}> has more than one target; the broker uses {name}")
+            # The setters of tempQueue and tempTopic ignore their argument.
             found = {name: True if name.startswith("temp") else attributes[name]}
         if found and "destination" in attributes:
-            return found  # Spring sets a property where its attribute stands, and this one stands first
+            return found  # Spring sets properties in the order of the attributes, and this one is the first
         given = [inner for child in entry.all("destination") for inner in self._beans.inside(child, *_KINDS)]
         text = attributes.get("destination")
         for destination in given[-1:] or self._beans.referred(entry, "destination", text, _KINDS):
             found = _target(*self._destination(destination))
         return found
 
-    def _about_something(self, found: dict[str, Any], entry: Element) -> dict[str, Any]:
-        """The entry, which must say what it is about."""
+    def _with_target(self, found: dict[str, Any], entry: Element) -> dict[str, Any]:
+        """Return the entry. Refuse it if it has no target."""
         texts = [found[name] for name in _TARGETS if name in found]
         if not texts or not str(texts[-1]).strip():
-            self._beans.refuse(entry, f"<{entry.name}> is about no destination")
+            self._beans.refuse(entry, f"<{entry.name}> has no destination")
         return found
 
-    def _about_nobody(self, found: dict[str, Any], entry: Element) -> bool:
-        """Whether the entry is about a temporary destination by its name, which the broker alone chooses."""
+    def _matches_nothing(self, found: dict[str, Any], entry: Element) -> bool:
+        """Whether the entry names a temporary destination. The broker generates such names, so that none matches."""
         if not any(found.get(name) is False for name in ("tempQueue", "tempTopic")):
             return False
-        self._left(entry, f"<{entry.name}>", "it names a temporary destination, but the broker makes up their names")
+        self._not_carried_over(
+            entry, f"<{entry.name}>", "it names a temporary destination, but the broker generates those names"
+        )
         return True
 
     def _destination(self, element: Element) -> tuple[str, str]:
         attributes = self._beans.attributes(element)
-        name = str(attributes.get("physicalName", ""))  # there is a name, too, which is not the destination's
+        name = str(attributes.get("physicalName", ""))  # the attribute "name" is not the name of the destination
         return {"tempQueue": "temp-queue", "tempTopic": "temp-topic"}.get(element.name, element.name), name
 
-    def _left(self, element: Element, what: str, reason: str) -> None:
+    def _not_carried_over(self, element: Element, what: str, reason: str) -> None:
         self._imported.note(element.line, f"{what} is not carried over: {reason}")
 
 

@@ -1,10 +1,10 @@
-"""The names and types of ``broker.xml``: facts from the schema of Artemis 2.40."""
+"""The names and types in ``broker.xml``, from the XML schema of Artemis 2.40."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from topology.migration.schema import words
+from kafka_redelivery.topology.migration.schema import words
 
 ADDRESS_SETTING = dict.fromkeys(
     words(
@@ -67,7 +67,7 @@ ADDRESS_SETTING |= dict.fromkeys(
 ADDRESS_SETTING |= dict.fromkeys(("redelivery-delay-multiplier", "redelivery-collision-avoidance-factor"), "double")
 
 NO_DEFAULT = frozenset(("send-to-dla-on-no-route", "enabled", "routing-enabled"))
-"""Booleans that may not be empty."""
+"""Booleans that must not be empty."""
 
 CHOICES = {
     "address-full-policy": frozenset(("DROP", "FAIL", "PAGE", "BLOCK")),
@@ -84,7 +84,7 @@ CHOICES = {
     "default-queue-routing-type": frozenset(("ANYCAST", "MULTICAST")),
     "default-address-routing-type": frozenset(("ANYCAST", "MULTICAST")),
 }
-"""Texts of which there are only some."""
+"""Elements whose text is one of a few values."""
 
 _INT_MAX = 2**31 - 1
 
@@ -106,7 +106,7 @@ LIMITS: dict[str, Callable[[float], bool]] = {
     "slow-consumer-check-period": lambda found: found > 0,
     "slow-consumer-threshold": lambda found: found == -1 or found > 0,
 }
-"""Numbers that the broker restricts.
+"""Numbers for which the broker accepts only some values.
 
 Source: ``FileConfigurationParser.parseAddressSettings``.
 """
@@ -157,7 +157,7 @@ CORE |= dict.fromkeys(
     ),
     "long",
 )
-"""The types of the simple children of ``<core>``; those not named are texts."""
+"""The types of the simple children of ``<core>``; those that are not listed are text."""
 
 WILDCARDS = {
     "enabled": "boolean",

@@ -1,46 +1,53 @@
-"""Reads the address settings of an Artemis ``broker.xml``."""
+"""Reads address settings and wildcards of an Artemis ``broker.xml``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from topology.artemis.address_settings import SETTING_NAMES
-from topology.artemis.match import Wildcards
-from topology.artemis.ranking import hash_order
-from topology.artemis.repository import SettingsRepository
-from topology.document import MOST_VALUES
-from topology.errors import MatchError
-from topology.foreign_pattern import LONGEST
-from topology.migration.artemis_schema import ADDRESS_SETTING, CHOICES, CORE, CORE_NAMES, LIMITS, NO_DEFAULT, WILDCARDS
-from topology.migration.placeholders import UnresolvedError, artemis_text
-from topology.migration.result import Imported, MigrationError, place
-from topology.migration.schema import valid, value
-from topology.migration.values import Values
-from topology.migration.xml_tree import Element, decoded
+from kafka_redelivery.topology.artemis.address_settings import SETTING_NAMES
+from kafka_redelivery.topology.artemis.match import Wildcards
+from kafka_redelivery.topology.artemis.ranking import hash_order
+from kafka_redelivery.topology.artemis.repository import SettingsRepository
+from kafka_redelivery.topology.config.document import MAX_VALUES
+from kafka_redelivery.topology.errors import MatchError
+from kafka_redelivery.topology.java.bounded_pattern import MAX_PATTERN_CHARACTERS
+from kafka_redelivery.topology.migration.artemis_schema import (
+    ADDRESS_SETTING,
+    CHOICES,
+    CORE,
+    CORE_NAMES,
+    LIMITS,
+    NO_DEFAULT,
+    WILDCARDS,
+)
+from kafka_redelivery.topology.migration.placeholders import PlaceholderValues, UnresolvedError, artemis_text
+from kafka_redelivery.topology.migration.result import Imported, MigrationError
+from kafka_redelivery.topology.migration.schema import valid, value
+from kafka_redelivery.topology.migration.xml_tree import Element, decoded
 
 ROOT = "configuration"
 _NAMESPACE = "urn:activemq:core"
 _INCLUDE = "http://www.w3.org/2001/XInclude"
-_ELSEWHERE = {
-    "max-redelivery-records": "a redelivery is one record here, nothing is updated in place",
-    "message-expiry-scan-period": "an expired record is found when it is read, there is no scan",
+_REASONS = {
+    "max-redelivery-records": "each redelivery is a new record; records are not updated",
+    "message-expiry-scan-period": "records expire when they are read, without a scan",
 }
 _PERSIST = "persist-delivery-count-before-delivery"
 _MARKERS = 2
-_MOST_CHARACTERS, _MOST_WORDS = 500_000, 20_000
-"""Characters and single-word wildcards of all matches together: each becomes a pattern, and large ones take minutes."""
+_MAX_CHARACTERS, _MAX_WORDS = 500_000, 20_000
+"""Limits for all matches together: each becomes a regular expression, and large ones take minutes to compile."""
 
-_NOT_OURS = "it is about the broker's own memory, paging, consumers or resources; Kafka has its own ways"
+_TUNING = "it is about the broker's memory, paging, consumers or resources, which Kafka handles in its own way"
 
 
-def read_broker_xml(root: Element, name: str, values: Values) -> Imported:
+def read_broker_xml(root: Element, name: str, values: PlaceholderValues) -> Imported:
     """Read a parsed ``broker.xml``.
 
     Args:
-        root: the document.
-        name: of the file.
-        values: for ``${...}``.
+        root: the root element.
+        name: the name of the file, for messages.
+        values: the values of placeholders.
 
     Raises:
         MigrationError: the broker itself refuses the file.
@@ -48,11 +55,11 @@ def read_broker_xml(root: Element, name: str, values: Values) -> Imported:
     return _BrokerXml(root, name, values.for_artemis()).read()
 
 
-def replaced(content: bytes, name: str, values: Values) -> str:
-    """The text of a ``broker.xml`` with its placeholders replaced.
+def replaced(content: bytes, name: str, values: PlaceholderValues) -> str:
+    """Return the text of a ``broker.xml`` with its placeholders replaced.
 
     Raises:
-        MigrationError: one has no name or no end, or the text is in an encoding that is not known.
+        MigrationError: a placeholder has no name or nests without end, or the encoding is unknown.
     """
     text = decoded(content, name)
     try:
@@ -72,12 +79,16 @@ class _BrokerXml:
         core = self._root.find("core")
         for element in self._root.walk():
             if element.namespace == _INCLUDE:
-                self._imported.note(element.line, "<include> is not followed; give the file with everything in it")
+                self._imported.note(
+                    element.line, "<include> is not read; import a file that contains the included settings"
+                )
         if core is None:
-            self._imported.note(self._root.line, "there is no <core>, so there are no address settings")
+            self._imported.note(self._root.line, "the file has no <core>, so it has no address settings")
             return self._imported
         if core.namespace != _NAMESPACE:
-            raise MigrationError(place(self._name, core.line), f"<core> is not in {_NAMESPACE}; the broker refuses it")
+            raise MigrationError(
+                self._name, f"<core> is not in the namespace {_NAMESPACE}; the broker refuses it", core.line
+            )
         self._holds_elements(core)
         section = self._imported.section
         wildcards = self._wildcards(core)
@@ -87,7 +98,7 @@ class _BrokerXml:
         if markers is not None:
             section["literal-match-markers"] = text = self._text(markers)
             if len(text) != _MARKERS:
-                self._refuse(markers, f"<{markers.name}> is {text!r}, which is not {_MARKERS} characters")
+                self._refuse(markers, f"<{markers.name}> is {text!r}, but must have {_MARKERS} characters")
         repository = SettingsRepository(wildcards, section.get("literal-match-markers"))
         section["address-settings"] = list(self._settings(core, repository))
         self._addresses(core, section["address-settings"])
@@ -103,8 +114,8 @@ class _BrokerXml:
             self._imported.handler["persistDeliveryCountBeforeDelivery"] = True
         if child.name in CHOICES:
             self._chosen(child)
-        if child.name in _ELSEWHERE:
-            self._imported.note(child.line, f"{child.name} is not carried over: {_ELSEWHERE[child.name]}")
+        if child.name in _REASONS:
+            self._imported.note(child.line, f"{child.name} is not carried over: {_REASONS[child.name]}")
 
     def _wildcards(self, core: Element) -> Wildcards:
         given = core.find("wildcard-addresses")
@@ -136,27 +147,28 @@ class _BrokerXml:
             match = artemis_text(match, self._properties)
             characters += len(match)
             words += match.count(repository.wildcards.single_word)
-            if len(match) > LONGEST or characters > _MOST_CHARACTERS or words > _MOST_WORDS:
-                raise MigrationError(place(self._name, element.line), "the match is longer than can be meant")
+            if len(match) > MAX_PATTERN_CHARACTERS or characters > _MAX_CHARACTERS or words > _MAX_WORDS:
+                raise MigrationError(self._name, "the match is too long", element.line)
             try:
                 repository.checked(match)
             except MatchError as error:
                 self._imported.note(
-                    element.line, f"match {match!r} {error.problem}: left out, and the broker does not start with it"
+                    element.line,
+                    f"match {match!r} is left out: it {error.problem}, and the broker does not start with it",
                 )
                 continue
             if not match:
-                self._imported.note(element.line, "match '' is about no address: left out")
+                self._imported.note(element.line, "match '' is left out: it matches no address")
             elif match in found:
                 self._imported.note(
-                    element.line, f"match {match!r} is here again: left out, the broker takes the first"
+                    element.line, f"match {match!r} is left out: it is repeated, and the broker uses the first"
                 )
             else:
                 found[match] = {"match": match, **setting}
-                if 2 * len(found) > MOST_VALUES:
-                    problem = f"more address settings than our file may hold ({MOST_VALUES} values)"
-                    raise MigrationError(place(self._name, element.line), problem)
-        # a::q is about the address a. The broker adds all in the order of their hashes, so the last of those counts.
+                if 2 * len(found) > MAX_VALUES:
+                    problem = f"has more address settings than our file may have ({MAX_VALUES} values)"
+                    raise MigrationError(self._name, problem, element.line)
+        # a::q matches the address a. The broker adds matches in the order of their hashes; the last one has an effect.
         counting = {repository.checked(match): match for match in hash_order(found)}
         counted = set(counting.values())
         for match, setting in found.items():
@@ -165,7 +177,7 @@ class _BrokerXml:
             else:
                 other = counting[repository.checked(match)]
                 self._imported.note(
-                    self._root.line, f"match {match!r} is left out: the broker takes {other!r} for the same address"
+                    self._root.line, f"match {match!r} is left out: the broker uses {other!r} for the same address"
                 )
 
     def _setting_elements(self, core: Element) -> Iterator[Element]:
@@ -196,20 +208,20 @@ class _BrokerXml:
             if child.name in SETTING_NAMES:
                 setting[child.name] = found
             else:
-                self._imported.note(child.line, f"{child.name}={self._text(child)} is not carried over: {_NOT_OURS}")
+                self._imported.note(child.line, f"{child.name}={self._text(child)} is not carried over: {_TUNING}")
         return setting
 
     def _addresses(self, core: Element, settings: list[dict[str, Any]]) -> None:
-        """The addresses of the file that are no dead-letter or expiry addresses themselves."""
+        """Add the addresses of the file, except dead-letter and expiry addresses."""
         aside = {each.get(key) for each in settings for key in ("dead-letter-address", "expiry-address")}
         container = core.find("addresses")
         for address in () if container is None else container.all("address"):
             name = artemis_text(address.attributes.get("name", ""), self._properties)
             if name and name not in aside:
-                self._imported.names([name])
+                self._imported.add_destinations([name])
 
     def _chosen(self, element: Element) -> None:
-        """Check a text of which there are only some; blanks around it count."""
+        """Check that the text is one of the allowed values; surrounding whitespace is significant."""
         text = artemis_text("".join(element.pieces), self._properties)
         allowed = CHOICES[element.name]
         if text not in allowed:
@@ -217,15 +229,15 @@ class _BrokerXml:
 
     def _checked(self, element: Element, kind: str) -> bool | int | float | str:
         if element.children or element.attributes:
-            self._refuse(element, f"<{element.name}> holds more than a text")
+            self._refuse(element, f"<{element.name}> contains more than text")
         text = self._text(element)
         if kind == "boolean" and not any(element.pieces) and element.name not in NO_DEFAULT:
-            # To the schema an empty element has its default, to the broker it is not the word true.
+            # The schema gives an empty element its default, but the broker takes every text but true as false.
             return False
         if not valid(text, kind):
-            self._refuse(element, f"{element.name} is {text!r}, which is no {kind}")
+            self._refuse(element, f"{element.name} is {text!r}, which is not of the type {kind}")
         if kind == "boolean" and text == "1":
-            self._imported.note(element.line, f"{element.name}=1 is false: to Artemis only the word true is true")
+            self._imported.note(element.line, f"{element.name}=1 is false: Artemis takes only the word true as true")
             return False
         return value(text, kind)
 
@@ -233,9 +245,11 @@ class _BrokerXml:
         return artemis_text(element.text, self._properties).strip()
 
     def _holds_elements(self, element: Element, *attributes: str, once: bool = True) -> None:
-        """Check that there are only elements of Artemis's in it, and only these attributes."""
+        """Check that an element contains only Artemis's elements and has only these attributes."""
         if element.text:
-            self._refuse(element, f"<{element.name}> holds the text {element.text[:40]!r} where only elements may be")
+            self._refuse(
+                element, f"<{element.name}> contains the text {element.text[:40]!r}, but may only contain elements"
+            )
         for attribute in element.attributes:
             if attribute not in attributes:
                 self._refuse(element, f"<{element.name}> has no attribute {attribute}")
@@ -244,10 +258,10 @@ class _BrokerXml:
             if child.namespace == _INCLUDE:
                 continue
             if child.namespace != _NAMESPACE:
-                self._refuse(child, f"<{child.name}> is not in {_NAMESPACE}")
+                self._refuse(child, f"<{child.name}> is not in the namespace {_NAMESPACE}")
             if once and child.name in seen:
-                self._refuse(child, f"<{child.name}> is in <{element.name}> a second time")
+                self._refuse(child, f"<{child.name}> is repeated in <{element.name}>")
             seen.add(child.name)
 
     def _refuse(self, element: Element, problem: str) -> None:
-        raise MigrationError(place(self._name, element.line), f"{problem}; the broker refuses the file")
+        raise MigrationError(self._name, f"{problem}; the broker refuses the file", element.line)

@@ -1,16 +1,21 @@
-"""Spring's part in an ``activemq.xml``: placeholders, references, attributes with their types."""
+"""Resolves what Spring defines in an ``activemq.xml``: beans, references, placeholders and typed attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from topology.migration.classic_check import check_structure
-from topology.migration.classic_schema import NAMESPACE, SHAPES
-from topology.migration.placeholders import CircularError, UnresolvedError, read_properties, spring_text
-from topology.migration.result import Imported, MigrationError, place
-from topology.migration.schema import CONVERTED, check_shape, spring_value, valid, value
-from topology.migration.values import Values
-from topology.migration.xml_tree import Element
+from kafka_redelivery.topology.migration.classic_check import check_structure
+from kafka_redelivery.topology.migration.classic_schema import NAMESPACE, SHAPES
+from kafka_redelivery.topology.migration.placeholders import (
+    CircularError,
+    PlaceholderValues,
+    UnresolvedError,
+    read_properties,
+    spring_text,
+)
+from kafka_redelivery.topology.migration.result import Imported, MigrationError
+from kafka_redelivery.topology.migration.schema import CONVERTED, check_shape, spring_value, valid, value
+from kafka_redelivery.topology.migration.xml_tree import Element
 
 Value = bool | int | float | str
 
@@ -28,10 +33,10 @@ _CLASSES = {
     "ActiveMQQueue": "queue",
     "ActiveMQTopic": "topic",
 }
-"""Classes that have an element of their own, too."""
+"""Classes of beans for which there are elements, too."""
 
 _OF_OTHERS = frozenset(("redeliveryPolicyMap", "redeliveryPolicy"))
-"""Properties, too, of beans whose schema is not checked."""
+"""Elements that are also properties of beans whose schema is not checked."""
 
 _PROPERTY_ELEMENTS = _OF_OTHERS | frozenset(("deadLetterStrategy", "destination", "deadLetterQueue"))
 
@@ -39,14 +44,14 @@ _PROPERTY_ELEMENTS = _OF_OTHERS | frozenset(("deadLetterStrategy", "destination"
 SPRING = "http://www.springframework.org/schema/beans"
 _NEVER_REPLACED = frozenset(("id", "name"))
 
-_OF_THE_SCRIPT = {"activemq.home": ".", "activemq.base": ".", "activemq.conf": "conf", "activemq.data": "data"}
-"""What ``bin/activemq`` sets, and where that is seen from the broker's own folder."""
+_SET_BY_SCRIPT = {"activemq.home": ".", "activemq.base": ".", "activemq.conf": "conf", "activemq.data": "data"}
+"""Properties that ``bin/activemq`` sets, relative to the broker's folder."""
 
 
 class Beans:
-    """The document's beans and properties."""
+    """The beans and properties of a document."""
 
-    def __init__(self, root: Element, imported: Imported, values: Values) -> None:
+    def __init__(self, root: Element, imported: Imported, values: PlaceholderValues) -> None:
         self._imported = imported
         self._by_id = {
             element.attributes[key]: element
@@ -61,17 +66,17 @@ class Beans:
         self._configured = self._lenient = self._elsewhere = False
         own = self._configurers(root)
         properties = values.for_spring(own)
-        self._assumed = {name: text for name, text in _OF_THE_SCRIPT.items() if name not in properties}
+        self._assumed = {name: text for name, text in _SET_BY_SCRIPT.items() if name not in properties}
         self._properties = self._assumed | properties
         self._check(root)
         if self._configured and not self._elsewhere:
             self._check_placeholders(root)
 
     def attributes(self, element: Element) -> dict[str, Value]:
-        """The attributes of an element with their types, placeholders replaced.
+        """Return the typed attributes of an element, with placeholders replaced.
 
         Raises:
-            MigrationError: the broker refuses one of them.
+            MigrationError: the broker refuses an attribute.
         """
         shape = SHAPES.get(element.name)
         found: dict[str, Value] = {}
@@ -79,17 +84,17 @@ class Beans:
             resolved = self._resolved(element, text)
             kind = "string" if shape is None else shape.attributes.get(name, "string")
             if not valid(resolved, kind):
-                self.refuse(element, f"{name}={resolved!r} is no {kind}")
+                self.refuse(element, f"{name}={resolved!r} is not of the type {kind}")
             if resolved != text and kind not in CONVERTED:
                 self._imported.note(
                     element.line,
-                    f"{name} holds a placeholder, which a broker refuses unless started with validate=false",
+                    f"{name} contains a placeholder, which the broker refuses unless it is started with validate=false",
                 )
             found[name] = value(resolved, kind)
         return found
 
     def inside(self, container: Element, *names: str) -> Iterator[Element]:
-        """The children of these names, those referred to included; others are noted."""
+        """Yield the children with one of these names, references included. Add a note for each other child."""
         for child in container.children:
             known = self._as_element(child)
             if known is not None and known.name in names:
@@ -97,21 +102,21 @@ class Beans:
             elif child.name == "ref":
                 yield from self.referred(container, container.name, _reference(child), names)
             elif child.namespace.startswith(NAMESPACE):
-                self._imported.note(child.line, f"<{child.name}> is not carried over: there is no such thing here")
+                self._imported.note(child.line, f"<{child.name}> is not carried over: there is no equivalent")
             else:
                 self._imported.note(
                     child.line,
-                    f"<{child.name}> is not carried over: it is a bean of Spring, only the broker can make it",
+                    f"<{child.name}> is not carried over: it is a Spring bean, which only the broker can create",
                 )
 
     def resolved(self, container: Element, child: Element) -> Element:
-        """A child, or the bean that it refers to; a plain bean as the element that it stands for."""
+        """Return the child, the bean that it refers to, or the element that is equivalent to its ``<bean>``."""
         if child.name == "ref":
             return next(self.referred(container, container.name, _reference(child)), child)
         return self._as_element(child) or child
 
     def _as_element(self, child: Element) -> Element | None:
-        """The child itself, or the element that a plain ``<bean class=...>`` with properties stands for."""
+        """Return the child itself, or the element that is equivalent to a ``<bean class=...>``."""
         if child.namespace.startswith(NAMESPACE):
             return child
         name = _CLASSES.get(child.attributes.get("class", "").rpartition(".")[2])
@@ -135,51 +140,51 @@ class Beans:
     def referred(
         self, element: Element, name: str, reference: Value | None, names: tuple[str, ...] = ()
     ) -> Iterator[Element]:
-        """The bean that an attribute refers to as ``#id``."""
+        """Yield the bean that an attribute refers to as ``#id``."""
         if reference is None:
             return
         text = str(reference)
         if text[:1] != "#":
-            self.refuse(element, f"{name}={text!r} is no reference, and nothing that could be converted")
+            self.refuse(element, f"{name}={text!r} is not a reference and cannot be converted")
         found = self._by_id.get(text.removeprefix("#"))
         bean = None if found is None else self._as_element(found)
         if found is None:
-            self.refuse(element, f"{name} refers to {reference!r}, which is not in this file")
+            self.refuse(element, f"{name} refers to {reference!r}, which this file does not define")
         elif bean is None:
             self._imported.note(
-                found.line, f"<{found.name}> is not carried over: it is a bean of Spring, only the broker can make it"
+                found.line, f"<{found.name}> is not carried over: it is a Spring bean, which only the broker can create"
             )
         elif names and bean.name not in names:
-            self._imported.note(bean.line, f"<{bean.name}> is not carried over: there is no such thing here")
+            self._imported.note(bean.line, f"<{bean.name}> is not carried over: there is no equivalent")
         else:
             yield bean
 
     def refuse(self, element: Element, problem: str) -> None:
-        """The broker does not load the file.
+        """Report that the broker refuses the file.
 
         Raises:
             MigrationError: always.
         """
-        raise MigrationError(place(self._imported.name, element.line), f"{problem}; the broker refuses the file")
+        raise MigrationError(self._imported.name, f"{problem}; the broker refuses the file", element.line)
 
     def _check(self, root: Element) -> None:
-        """Check everything against the schema, as the broker does before it looks at anything."""
+        """Check the whole file against the schema, as the broker does before it reads any element."""
         check_structure(root, self._imported.name)
         for element in root.walk():
             shape = SHAPES.get(element.name)
             if shape is None or not element.namespace.startswith(NAMESPACE):
                 continue
             if element.name in _PROPERTY_ELEMENTS and not element.attributes:
-                # The name of a property as well as of a bean; a property holds beans.
+                # A property with the name of a bean; it contains beans.
                 if element.name not in _OF_OTHERS:
                     check_shape(element, shape, self._imported.name, lenient=self._configured)
                 continue
             check_shape(element, shape, self._imported.name, lenient=self._configured)
 
     def _check_placeholders(self, root: Element) -> None:
-        """Replace them in what is not carried over, too: Spring needs a value for each.
+        """Check that every placeholder has a value, also outside of what is carried over, as Spring does.
 
-        Where other files hold properties nobody here knows them, and only what is carried over needs one.
+        Not used if other files define properties: only what is carried over needs values then.
         """
         waiting = [root]
         while waiting:
@@ -200,26 +205,24 @@ class Beans:
         for name in [name for name in self._assumed if f"${{{name}" in text]:
             self._imported.note(
                 element.line,
-                f"{name} is what the broker's start script sets, taken as {self._assumed.pop(name)!r}: give another "
-                f"one with --property {name}=VALUE",
+                f"{name}, which the broker's start script sets, is taken to be {self._assumed.pop(name)!r}: set "
+                f"another value with --property {name}=VALUE",
             )
         try:
             return spring_text(text, self._properties)
         except CircularError as error:
-            raise MigrationError(
-                place(self._imported.name, element.line),
-                f"the property {error.name} holds itself; the broker refuses the file",
-            ) from None
+            problem = (
+                f"the value of the property {error.name} contains the property itself; the broker refuses the file"
+            )
+            raise MigrationError(self._imported.name, problem, element.line) from None
         except UnresolvedError as missing:
             if self._lenient:
                 return text
-            raise MigrationError(
-                place(self._imported.name, element.line),
-                f"needs a value for {missing.name}: give it with --property {missing.name}=VALUE",
-            ) from None
+            problem = f"needs a value for {missing.name}: set it with --property {missing.name}=VALUE"
+            raise MigrationError(self._imported.name, problem, element.line) from None
 
     def _configurers(self, root: Element) -> dict[str, str]:
-        """The properties that the file holds itself; notes whether placeholders are replaced at all, and how."""
+        """Return the properties that the file defines, and find out whether and how Spring replaces placeholders."""
         found: dict[str, str] = {}
         for bean in filter(_is_configurer, root.children):
             self._configured = True
@@ -230,15 +233,18 @@ class Beans:
                 elif name in {"location", "locations"}:
                     self._elsewhere = True
                     self._imported.note(
-                        setting.line, "properties of other files are not read: give them with --property"
+                        setting.line, "properties of other files are not read: set them with --property"
                     )
                 elif name in {"placeholderPrefix", "placeholderSuffix", "valueSeparator"}:
-                    self._imported.note(setting.line, f"{name} is not carried over: only ${{name:default}} is replaced")
+                    self._imported.note(
+                        setting.line,
+                        f"{name} is not carried over: only placeholders like ${{name:default}} are replaced",
+                    )
                 elif name == "ignoreUnresolvablePlaceholders":
                     self._lenient = (setting.attributes.get("value") or "").strip() == "true"
         for element in root.all("property-placeholder"):
             self._configured = self._elsewhere = True
-            self._imported.note(element.line, "properties of other files are not read: give them with --property")
+            self._imported.note(element.line, "properties of other files are not read: set them with --property")
         return found
 
 

@@ -1,8 +1,8 @@
-"""The names and types of ``activemq.xml``: facts from the schema of ActiveMQ Classic 5.18."""
+"""The names and types in ``activemq.xml``, from the XML schema of ActiveMQ Classic 5.18."""
 
 from __future__ import annotations
 
-from topology.migration.schema import Shape, words
+from kafka_redelivery.topology.migration.schema import Shape, words
 
 NAMESPACE = "http://activemq.apache.org/schema/core"
 
@@ -10,7 +10,7 @@ _DESTINATIONS = frozenset(("queue", "tempQueue", "tempTopic", "topic"))
 
 
 def _types(**names: str) -> dict[str, str]:
-    """Attributes by name, from lists of names by type."""
+    """Return the type of each attribute, from lists of names by type."""
     return {name: kind for kind, listed in names.items() for name in listed.split()}
 
 
@@ -174,7 +174,7 @@ SHAPES = {
     "deadLetterQueue": Shape({}, _DESTINATIONS),
     "destination": Shape({}, _DESTINATIONS),
 }
-"""Of the elements that are read; those of the others are not checked."""
+"""The shapes of the elements that are imported; other elements are not checked."""
 
 ELEMENTS = words(
     """
@@ -218,7 +218,7 @@ ELEMENTS = words(
             vmQueueCursor xaConnectionFactory
             """
 )
-"""All elements that may stand where any may: among plugins and entries."""
+"""All elements that may be among plugins and entries."""
 
 PLUGINS = words(
     """
@@ -231,10 +231,10 @@ PLUGINS = words(
             virtualSelectorCacheBrokerPlugin
             """
 )
-"""What may stand in ``<plugins>``."""
+"""Elements that may be in ``<plugins>``."""
 
 HOLDS_ONE = frozenset(("defaultEntry", "deadLetterQueue", "destination", "destinationPolicy"))
-"""Properties that hold one element."""
+"""Properties that contain exactly one element."""
 
 HOLDS_ELEMENTS = frozenset(SHAPES) | frozenset(
     (
@@ -251,9 +251,9 @@ HOLDS_ELEMENTS = frozenset(SHAPES) | frozenset(
         "topic",
     )
 )
-"""Elements that hold no text."""
+"""Elements that contain no text."""
 
 NEVER_A_REFERENCE = words(
     "brokerName dropOnly name physicalName queue queuePrefix queueSuffix topic topicPrefix topicSuffix"
 )
-"""Attributes whose text is meant, so that a broker fails on one that begins with ``#``."""
+"""Attributes that are always text: the broker fails on a value that starts with ``#``."""

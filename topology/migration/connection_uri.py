@@ -1,8 +1,9 @@
-"""The redelivery policy that a connection URI sets.
+"""Reads the redelivery policy that a connection URI sets.
 
-Source: ``ActiveMQConnectionFactory.setBrokerURL``, ``URISupport``, ``IntrospectionSupport``. What cannot be
-converted there raises nothing: it stays in the URI, and the connection is refused later. If something else
-could be set, the factory itself refuses.
+An option that the connection factory cannot set stays in the URI, and the client fails when it connects. If other
+options of the URI could be set, the factory itself refuses the URI.
+
+Source: ``ActiveMQConnectionFactory.setBrokerURL``, ``URISupport``, ``IntrospectionSupport``.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from topology.migration.acknowledgement import CARRIED, carry_acknowledgement
-from topology.migration.java_text import java_boolean, java_double, java_integer
-from topology.migration.result import Imported, MigrationError
-from topology.migration.schema import words
-from topology.percent import decoded, decoded_query
+from kafka_redelivery.topology.java.text import decoded_query, java_boolean, java_double, java_integer, percent_decoded
+from kafka_redelivery.topology.migration.acknowledgement import CARRIED, carry_acknowledgement
+from kafka_redelivery.topology.migration.result import Imported, MigrationError
+from kafka_redelivery.topology.migration.schema import words
 
 _JMS = "jms."
 _NON_BLOCKING = "nonBlockingRedelivery"
@@ -29,7 +29,7 @@ _TRANSPORTS = words(
     vm ws wss
     """
 )
-"""Those of the JMS client, in this case of letters."""
+"""Transports of the JMS client; their names are case-sensitive."""
 
 _INT, _LONG, _SHORT = (2**31), (2**63), (2**15)
 _SIZES = {
@@ -41,7 +41,7 @@ _SIZES = {
 }
 _FLAGS = ("useExponentialBackOff", "useCollisionAvoidance", "preDispatchCheck")
 _TARGETS = ("queue", "topic", "tempQueue", "tempTopic", "destination")
-"""The policy has setters for them, but a connection's policy is for all destinations."""
+"""Properties that the policy has, although a connection's policy is for all destinations."""
 
 _FACTORY_FLAGS = words(
     """
@@ -80,16 +80,16 @@ _PREFETCH_NUMBERS = frozenset(
 _SECRETS = frozenset(("password", "userName"))
 
 _REASONS = {
-    "brokerConfig": "give the broker's file itself to the import",
-    "optimizedAckScheduledAckInterval": "acknowledgement.optimizeAcknowledgeTimeOut is kept on time without it",
-    "checkForDuplicates": "Kafka's transactions see to that",
-    "consumerExpiryCheckEnabled": "an expired record is always found when it is read",
-    "transactedIndividualAck": "each record of a batch is acknowledged or redelivered by itself anyway",
+    "brokerConfig": "import the broker's file instead",
+    "optimizedAckScheduledAckInterval": "acknowledgement.optimizeAcknowledgeTimeOut does not need it",
+    "checkForDuplicates": "Kafka's transactions prevent duplicates",
+    "consumerExpiryCheckEnabled": "expiration is always checked when a record is read",
+    "transactedIndividualAck": "each record of a batch is always acknowledged or redelivered by itself",
 }
 
 
 def is_connection_uri(source: str) -> bool:
-    """Whether a source looks like a URI and not like a path."""
+    """Whether a source is a URI and not a path."""
     return not source or _SCHEME.match(source) is not None
 
 
@@ -99,16 +99,16 @@ def read_connection_uri(uri: str) -> Imported:
     Raises:
         MigrationError: the connection factory itself refuses it.
     """
-    name = "connection URI"  # and never the URI itself: it may hold a password
+    name = "connection URI"  # not the URI, which may contain a password
     if _ILLEGAL.search(uri):
-        raise MigrationError(name, "is no URI: it holds a blank or another character that must be escaped")
+        raise MigrationError(name, "is not a URI: it contains a space or another character that must be escaped")
     if _NO_ADDRESS.fullmatch(uri):
-        raise MigrationError(name, "is no URI: nothing follows its scheme")
+        raise MigrationError(name, "is not a URI: nothing follows its scheme")
     imported = Imported(name, "activemq", {"redeliveryPolicy": {}})
     scheme = uri.partition(":")[0]
     if scheme not in _TRANSPORTS:
-        what = f"{scheme}:" if scheme else "an empty text"
-        imported.note(None, f"{what} is no transport of the JMS client; a real one cannot connect with this URI")
+        what = f"{scheme}:" if scheme else "an empty scheme"
+        imported.note(None, f"{what} is not a transport of the JMS client, which cannot connect with this URI")
     options = _options(uri, imported)
     given = {key.removeprefix(_JMS): value for key, value in options.items() if key.startswith(_JMS)}
     rest = {key: value for key, value in options.items() if not key.startswith(_JMS)}
@@ -119,54 +119,54 @@ def read_connection_uri(uri: str) -> Imported:
         raise MigrationError(name, f"has jms options that cannot be set: {', '.join(sorted(unknown))}")
     if taken and None in rest.values():
         empty = next(key for key, value in rest.items() if value is None)
-        raise MigrationError(name, f"has an option without a value ({empty!r}); the connection factory fails on it")
+        raise MigrationError(name, f"has an option without a value ({empty!r}); the connection factory refuses it")
     for key, value in unknown.items():
-        imported.note(None, f"{_JMS}{key}={value} cannot be set; a real client ignores it and then cannot connect")
+        imported.note(None, f"{_JMS}{key}={value} cannot be set; the JMS client ignores it and then fails to connect")
     if _NON_BLOCKING not in imported.handler:
         imported.note(
             None,
-            f"{_JMS}{_NON_BLOCKING} is not set, so a client waits for a failed record before it goes on; here later "
-            f"records overtake it: set handler.{_NON_BLOCKING} to false for the client's way",
+            f"{_JMS}{_NON_BLOCKING} is not set, so the JMS client waits for a failed record; here later records "
+            f"overtake it: set handler.{_NON_BLOCKING} to false to wait as the client does",
         )
     for key in rest:
-        reason = _REASONS.get(key, "it is about the connection to the broker")
+        reason = _REASONS.get(key, "it is an option of the connection to the broker")
         imported.note(None, f"{key} is not carried over: {reason}")
     return imported
 
 
 def _options(uri: str, imported: Imported) -> Mapping[str, str | None]:
-    """The options that the factory looks at: those of the whole, not those inside ``failover:(...)``."""
+    """Return the options that the factory reads, which excludes those inside of ``failover:(...)``."""
     specific = uri.partition("#")[0].partition(":")[2]
     if specific.startswith("/") or not _SCHEME.match(uri):
         _, question, query = uri.partition("#")[0].partition("?")
         if question:
-            # Java decodes the query, and then each name and value again.
+            # Java decodes the query, then each name and value once more.
             return decoded_query(_unescaped(query))
     inner, options = _composite(specific.removeprefix("//").strip())
     if _JMS in inner:
-        imported.note(None, f"options starting with {_JMS} inside {inner[:60]!r} do not reach the client's policy")
+        imported.note(None, f"options starting with {_JMS} inside {inner[:60]!r} have no effect on the client's policy")
     return options
 
 
 def _unescaped(query: str) -> str:
-    return decoded(query.replace("+", "%2B"))
+    return percent_decoded(query.replace("+", "%2B"))
 
 
 def _composite(specific: str) -> tuple[str, Mapping[str, str | None]]:
-    """What stands in brackets, and the options behind them."""
+    """Return the part in parentheses and the options after it."""
     if specific.count("(") != specific.count(")") or not specific.startswith("("):
         return specific, {}
     depth = 0
-    for place, character in enumerate(specific):
+    for position, character in enumerate(specific):
         depth += (character == "(") - (character == ")")
         if depth == 0:
-            _, question, query = specific[place + 1 :].partition("?")
-            return specific[: place + 1], decoded_query(query) if question else {}
+            _, question, query = specific[position + 1 :].partition("?")
+            return specific[: position + 1], decoded_query(query) if question else {}
     return specific, {}
 
 
 def _take(key: str, value: str | None, imported: Imported) -> bool:
-    """Set one option; whether a setter takes it."""
+    """Import one option. Return whether the connection factory has a setter that accepts it."""
     if key.startswith(_POLICY):
         return _take_policy(_setter(key.removeprefix(_POLICY)), value, imported)
     if key.startswith("prefetchPolicy."):
@@ -187,7 +187,7 @@ def _take(key: str, value: str | None, imported: Imported) -> bool:
         )
     if taken and known not in CARRIED:
         shown = "..." if key in _SECRETS else value
-        reason = _REASONS.get(key, "it is about the client, not about redelivery")
+        reason = _REASONS.get(key, "it is an option of the client that does not concern redelivery")
         imported.note(None, f"{_JMS}{key}={shown} is not carried over: {reason}")
     return taken
 
@@ -195,7 +195,9 @@ def _take(key: str, value: str | None, imported: Imported) -> bool:
 def _take_policy(name: str, value: str | None, imported: Imported) -> bool:
     policy: dict[str, Any] = imported.section["redeliveryPolicy"]
     if name in _TARGETS:
-        imported.note(None, f"{_JMS}{_POLICY}{name} is not carried over: a connection's policy is for all destinations")
+        imported.note(
+            None, f"{_JMS}{_POLICY}{name} is not carried over: the policy of a connection is for all destinations"
+        )
         return bool(value and value.strip()) or (value is not None and name.startswith("temp"))
     if value is None:
         return False
@@ -213,15 +215,15 @@ def _take_policy(name: str, value: str | None, imported: Imported) -> bool:
 
 def _flag(name: str, value: str, imported: Imported) -> bool:
     if value.lower() not in {"true", "false"}:
-        imported.note(None, f"{_JMS}{name}={value} means false: only true is true")
+        imported.note(None, f"{_JMS}{name}={value} means false: only the word true is true")
     return java_boolean(value)
 
 
 def _path(key: str) -> str:
-    """The property that an option means, and those that lead to it."""
+    """Return the dotted property that an option sets."""
     return ".".join(map(_setter, key.split(".")))
 
 
 def _setter(name: str) -> str:
-    """The property that a name means: Java does not mind the case of its first letter."""
+    """Return the property that a name sets; Java ignores the case of its first letter."""
     return name[:1].lower() + name[1:]

@@ -1,19 +1,36 @@
-"""``${name}`` in a broker's configuration."""
+"""Replaces ``${name}`` in a broker's configuration, as Spring and Artemis do."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
-_MOST_ROUNDS = 20
-_MOST_NESTED = 1000
-_MOST_CHARACTERS = 1_000_000
+_MAX_ROUNDS = 20
+_MAX_NESTED = 1000
+_MAX_CHARACTERS = 1_000_000
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
+@dataclass(frozen=True, slots=True)
+class PlaceholderValues:
+    """The values of placeholders: ``given`` by the user, and the process's ``environment``."""
+
+    given: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def for_spring(self, own: Mapping[str, str]) -> dict[str, str]:
+        """Return the values, with the file's own properties in precedence over the environment."""
+        return {**self.environment, **own, **self.given}
+
+    def for_artemis(self) -> dict[str, str]:
+        """Return the values; given ones, which stand for system properties, take precedence over the environment."""
+        return {**self.environment, **self.given}
+
+
 class UnresolvedError(Exception):
-    """A placeholder has no value that could be used; ``name`` is what it asks for."""
+    """The placeholder ``name`` has no value, or no name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -21,7 +38,7 @@ class UnresolvedError(Exception):
 
 
 class CircularError(Exception):
-    """The value of a placeholder holds the placeholder itself; ``name`` is what it asks for."""
+    """The value of the placeholder ``name`` contains the placeholder itself."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -29,11 +46,11 @@ class CircularError(Exception):
 
 
 def spring_text(text: str, properties: Mapping[str, str]) -> str:
-    """A text with Spring's placeholders replaced, defaults behind a colon included.
+    """Replace placeholders as Spring does: ``${name}`` and ``${name:default}``.
 
     Raises:
-        UnresolvedError: one has neither a value nor a default.
-        CircularError: one holds itself.
+        UnresolvedError: a placeholder has neither a value nor a default.
+        CircularError: the value of a placeholder contains the placeholder.
 
     Source: ``PropertyPlaceholderConfigurer``.
     """
@@ -57,46 +74,45 @@ def spring_text(text: str, properties: Mapping[str, str]) -> str:
 
 
 def artemis_text(text: str, properties: Mapping[str, str]) -> str:
-    """A text with Artemis's placeholders replaced; one without a value becomes empty.
+    """Replace placeholders as Artemis does; one without a value becomes empty.
 
-    A placeholder goes from ``${`` to the next ``}``, whatever is between. What a value brings along is
-    replaced, too.
+    A placeholder ends at the first ``}`` after its ``${``. Placeholders in values are replaced, too.
 
     Raises:
-        UnresolvedError: one has no name, or they never come to an end.
+        UnresolvedError: a placeholder has no name, or the values nest without end.
 
     Source: ``XMLUtil.replaceSystemPropsInString``.
     """
     done: list[str] = []
-    place = nested = 0
-    while (start := text.find("${", place)) >= 0 and (end := text.find("}", start)) >= 0:
+    position = nested = 0
+    while (start := text.find("${", position)) >= 0 and (end := text.find("}", start)) >= 0:
         name, _, default = text[start + 2 : end].strip().partition(":")
         name = name.strip()
         found = properties.get(name, default.strip())
         nested += "${" in found
-        if not name or nested > _MOST_NESTED:
+        if not name or nested > _MAX_NESTED:
             raise UnresolvedError(name)
-        done.append(text[place:start])
+        done.append(text[position:start])
         if "${" in found:
-            text, place = found + text[end + 1 :], 0
+            text, position = found + text[end + 1 :], 0
         else:
             done.append(found)
-            place = end + 1
-    return "".join(done) + text[place:]
+            position = end + 1
+    return "".join(done) + text[position:]
 
 
 def _replaced(text: str, replacement: object) -> str:
-    """Values may hold placeholders themselves; one that holds itself is left alone in the end."""
-    for _ in range(_MOST_ROUNDS):
+    """Replace placeholders in values, too, up to a limit of rounds; circular ones remain."""
+    for _ in range(_MAX_ROUNDS):
         following = _PLACEHOLDER.sub(replacement, text)  # type: ignore[call-overload]
-        if following == text or len(following) > _MOST_CHARACTERS:
+        if following == text or len(following) > _MAX_CHARACTERS:
             break
         text = following
     return str(text)
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """Java's ``.properties`` format, as it stands in a configurer's value."""
+    """Parse Java's ``.properties`` format."""
     found: dict[str, str] = {}
     lines = iter(text.splitlines())
     for line in lines:

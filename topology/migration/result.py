@@ -1,4 +1,4 @@
-"""What an import came to."""
+"""The result of an import: our configuration as plain data, with notes."""
 
 from __future__ import annotations
 
@@ -6,72 +6,79 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from topology.errors import TopologyError
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.errors import TopologyError
 
-_MOST_TOLD = 500
-"""Characters of a message; what a hostile file repeats in it may have millions."""
+_MAX_CHARACTERS = 500
+"""The length of the longest message; text that an untrusted file repeats in it may have millions of characters."""
 
 
 class MigrationError(TopologyError):
-    """The broker's configuration cannot be imported: it is no such file, or the broker itself refuses it.
+    """A broker's configuration cannot be imported.
 
-    Raised by the importers; ``place`` tells where (``file:line``), ``problem`` what.
+    Raised by the importers if the source is not a broker's configuration, or if the broker itself refuses it.
+    ``location`` is ``file`` or ``file:line``.
     """
 
-    def __init__(self, place: str, problem: str) -> None:
-        self.place = shortened(place)
+    exit_code = exit_codes.CONFIGURATION
+
+    def __init__(self, name: str, problem: str, line: int | None = None) -> None:
+        self.location = shortened(_location(name, line))
         self.problem = shortened(problem)
-        super().__init__(f"{self.place}: {self.problem}")
+        super().__init__(f"{self.location}: {self.problem}")
 
 
 def shortened(text: str) -> str:
-    """A text on one line of bounded length, whatever the source holds."""
-    line = " ".join(text[: 2 * _MOST_TOLD].split())
-    return line if len(line) <= _MOST_TOLD else f"{line[:_MOST_TOLD]}..."
+    """Return the text on one line, cut after a number of characters."""
+    line = " ".join(text[: 2 * _MAX_CHARACTERS].split())
+    return line if len(line) <= _MAX_CHARACTERS else f"{line[:_MAX_CHARACTERS]}..."
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that the importer did not carry over, or that the broker would not have done so."""
+    """A note about something that is not carried over, or that the broker would not accept or do."""
 
-    place: str
+    location: str
     text: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.text}"
+        return f"{self.location}: {self.text}"
 
 
 @dataclass(slots=True)
 class Imported:
-    """Our configuration as plain data, and what else is to be said.
+    """Our configuration as plain data, and notes about what differs.
 
-    ``dialect`` is ``activemq`` or ``artemis``; ``section`` is what stands below that name, ``handler`` what stands
-    below ``handler``: all but the function itself, which no broker knows. ``whole`` holds settings that stand beside
-    these, at the top of the file.
-    ``destinations`` are those the file itself names, as people write them.
+    Attributes:
+        name: the name of the source, for messages.
+        dialect: ``activemq`` or ``artemis``.
+        section: the settings of the section with the dialect's name.
+        handler: the settings of ``handler``; ``callable`` is missing, because no broker knows the function.
+        top_level: other settings, by their names at the top level of the file.
+        destinations: the destinations that the source itself lists.
+        notes: what the user should know, in the order of the source.
     """
 
     name: str
     dialect: str
     section: dict[str, Any] = field(default_factory=dict)
     handler: dict[str, Any] = field(default_factory=dict)
-    whole: dict[str, Any] = field(default_factory=dict)
+    top_level: dict[str, Any] = field(default_factory=dict)
     destinations: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
 
     def note(self, line: int | None, text: str) -> None:
         """Add a note about a line of the source."""
-        self.notes.append(Note(place(self.name, line), shortened(text)))
+        self.notes.append(Note(_location(self.name, line), shortened(text)))
 
-    def names(self, destinations: Iterable[str]) -> None:
-        """Add destinations, each once."""
+    def add_destinations(self, destinations: Iterable[str]) -> None:
+        """Add destinations, each of them once."""
         for destination in destinations:
             if destination not in self._known:
                 self._known.add(destination)
                 self.destinations.append(destination)
 
 
-def place(name: str, line: int | None) -> str:
-    """Where something stands."""
+def _location(name: str, line: int | None) -> str:
     return name if line is None else f"{name}:{line}"

@@ -1,4 +1,4 @@
-"""What the brokers' XML schemas allow, as far as redelivery and dead letters are concerned."""
+"""Checks elements and texts against the types of the brokers' XML schemas."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topology.migration.result import MigrationError, place
-from topology.migration.xml_tree import Element
+from kafka_redelivery.topology.migration.result import MigrationError
+from kafka_redelivery.topology.migration.xml_tree import Element
 
 _BLANKS = " \t\r\n"
 _HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
-_MOST_HEXADECIMAL = 20
+_MAX_HEXADECIMAL = 20
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _DOUBLE = re.compile(r"NaN|[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _BYTES = re.compile(r"([+-]?[0-9]{1,19})|([0-9]{1,12})[ \t\r\n]*([kmg]?)(?:(?<=[kmg])i)?b?", re.IGNORECASE)
 _MEMORY = re.compile(r"\s*[0-9]+\s*([kmg]?b|[kmg])?\s*", re.IGNORECASE)
 CONVERTED = frozenset(("string", "editor", "memory"))
-"""Texts to the schema; ``editor`` and ``memory`` are converted by the broker later, in ways of its own."""
+"""Types that are text to the schema. The broker itself converts ``editor`` and ``memory`` later."""
 
 _RANGES = {"short": 15, "int": 31, "integer": 31, "long": 63}
-"""Bits of the numbers; what the schema calls an integer is an ``int`` of Java's."""
+"""Bits of each type, without the sign; an ``integer`` of the schema is an ``int`` of Java."""
 
 
 def words(text: str) -> frozenset[str]:
-    """The names in a text, parted by blanks."""
+    """Return the names in a text, which are separated by whitespace."""
     return frozenset(text.split())
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One element: the types of its attributes and the names of its children; ``None`` = any child."""
+    """The types of an element's attributes and the names of its children; ``None``: any children."""
 
     attributes: Mapping[str, str]
     children: frozenset[str] | None = frozenset()
 
 
 def valid(text: str, kind: str) -> bool:
-    """Whether a text is of a type of XML Schema, and can be converted by Java, too."""
+    """Whether a text is valid for a type of the schema and Java can convert it."""
     if kind == "editor":
         return text.lower() in {"true", "false"}
     if kind == "memory":
@@ -56,7 +56,7 @@ def valid(text: str, kind: str) -> bool:
 
 
 def value(text: str, kind: str) -> bool | int | float | str:
-    """A text of a type as a value. Only for what is :func:`valid`."""
+    """Return the value of a text that is :func:`valid` for the type."""
     stripped = text.strip(_BLANKS)
     if kind == "boolean":
         return stripped in {"true", "1"}
@@ -74,7 +74,7 @@ def _bytes(text: str) -> int:
 
 
 def spring_value(text: str, kind: str) -> str:
-    """The text of a property of a plain bean, which Spring converts more freely, as the schema would have it."""
+    """Return the text of a bean's property in the form of the schema; Spring accepts more forms."""
     stripped = text.strip()
     if kind == "boolean":
         words_of = {"on": "true", "yes": "true", "off": "false", "no": "false"}
@@ -82,7 +82,7 @@ def spring_value(text: str, kind: str) -> str:
     if kind in _RANGES:
         bare = stripped.lstrip("+-")
         hexadecimal = next((bare[len(mark) :] for mark in ("0x", "0X", "#") if bare.startswith(mark)), None)
-        if hexadecimal and len(hexadecimal) <= _MOST_HEXADECIMAL and not set(hexadecimal) - _HEXADECIMAL:
+        if hexadecimal and len(hexadecimal) <= _MAX_HEXADECIMAL and not set(hexadecimal) - _HEXADECIMAL:
             return f"{'-' if stripped[0] == '-' else ''}{int(hexadecimal, 16)}"
     return text
 
@@ -91,25 +91,24 @@ def check_shape(element: Element, shape: Shape, name: str, *, lenient: bool = Fa
     """Check one element against the schema.
 
     Args:
-        element: as it stands in the file, placeholders included.
-        shape: what is allowed there.
-        name: of the file.
-        lenient: placeholders may stand for values.
+        element: the element, with its placeholders.
+        shape: the attributes and children that are allowed.
+        name: the name of the file, for messages.
+        lenient: accept placeholders in place of values.
 
     Raises:
         MigrationError: the broker refuses the file because of this element.
     """
-    where = place(name, element.line)
     for attribute, text in element.attributes.items():
         kind = shape.attributes.get(attribute)
         if kind is None:
-            raise MigrationError(where, f"<{element.name}> has no attribute {attribute}; the broker refuses the file")
+            problem = f"<{element.name}> has no attribute {attribute}; the broker refuses the file"
+            raise MigrationError(name, problem, element.line)
         if not valid(text, kind) and not (lenient and "${" in text):
-            raise MigrationError(where, f"{attribute}={text!r} is no {kind}; the broker refuses the file")
+            problem = f"{attribute}={text!r} is not of the type {kind}; the broker refuses the file"
+            raise MigrationError(name, problem, element.line)
     if shape.children is not None:
         for child in element.children:
             if child.namespace == element.namespace and child.name not in shape.children:
-                raise MigrationError(
-                    place(name, child.line),
-                    f"<{child.name}> is not allowed in <{element.name}>; the broker refuses the file",
-                )
+                problem = f"<{child.name}> is not allowed in <{element.name}>; the broker refuses the file"
+                raise MigrationError(name, problem, child.line)

@@ -1,20 +1,20 @@
-"""What a broker would refuse when it starts, though it can read its file."""
+"""Finds settings that a broker reads but does not start with."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from topology.classic.java_regex import java_pattern
-from topology.classic.plugins import SHORTEST_BROKER_DELAY_MS
-from topology.foreign_pattern import LONGEST
-from topology.migration.result import Imported, MigrationError, place
+from kafka_redelivery.topology.classic.plugins import SHORTEST_BROKER_DELAY_MS
+from kafka_redelivery.topology.java.bounded_pattern import MAX_PATTERN_CHARACTERS
+from kafka_redelivery.topology.java.regex import java_pattern
+from kafka_redelivery.topology.migration.result import Imported, MigrationError
 
 _DELAYS = ("initialRedeliveryDelay", "redeliveryDelay")
 
 
 def note_start_errors(section: dict[str, Any], scheduler: str, line: int, imported: Imported) -> None:
-    """Note what of the redelivery plugin keeps the broker from starting.
+    """Add a note for each setting of a redelivery plugin that the broker does not start with.
 
     Source: ``RedeliveryPlugin.installPlugin``.
     """
@@ -31,19 +31,19 @@ def note_start_errors(section: dict[str, Any], scheduler: str, line: int, import
                 if policy.get(name, SHORTEST_BROKER_DELAY_MS) < SHORTEST_BROKER_DELAY_MS:
                     imported.note(
                         line,
-                        f"{name}={policy[name]} is below {SHORTEST_BROKER_DELAY_MS}: a broker does not start with it; "
-                        "it is carried over as it is",
+                        f"{name}={policy[name]} is below {SHORTEST_BROKER_DELAY_MS}: it is carried over, but the "
+                        "broker does not start with it",
                     )
 
 
 def drop_only_that_compiles(plugin: dict[str, Any], line: int, imported: Imported) -> dict[str, Any]:
-    """A discarding plugin without the patterns that are no regular expressions.
+    """Return a discarding plugin without the patterns that are not regular expressions.
 
     Raises:
-        MigrationError: there are more than can be meant.
+        MigrationError: the patterns are too long.
     """
-    if len(str(plugin.get("dropOnly") or "")) > LONGEST:
-        raise MigrationError(place(imported.name, line), "dropOnly is longer than can be meant")
+    if len(str(plugin.get("dropOnly") or "")) > MAX_PATTERN_CHARACTERS:
+        raise MigrationError(imported.name, "dropOnly is too long", line)
     texts = [text for text in str(plugin.get("dropOnly") or "").split(" ") if text.strip()]
     kept = []
     for text in texts:
@@ -52,8 +52,8 @@ def drop_only_that_compiles(plugin: dict[str, Any], line: int, imported: Importe
         except re.error as error:
             imported.note(
                 line,
-                f"dropOnly {text!r} is no regular expression ({error}): left out; a broker does not start with it, "
-                "unless it is one of the few that only Java knows",
+                f"dropOnly {text!r} is left out: it is not a regular expression ({error}), and the broker does not "
+                "start with it, unless it is one of the few that only Java accepts",
             )
         else:
             kept.append(text)
@@ -63,5 +63,7 @@ def drop_only_that_compiles(plugin: dict[str, Any], line: int, imported: Importe
         if found["dropOnly"] is None:
             del found["dropOnly"]
     if kept and plugin.get("dropAll", True):
-        imported.note(line, "dropOnly has no effect beside dropAll, which is on by default: everything is dropped")
+        imported.note(
+            line, "dropOnly has no effect together with dropAll, which is on by default: all dead letters are dropped"
+        )
     return found

@@ -1,4 +1,4 @@
-"""XML from strangers: parsed with everything dangerous refused, in bounded time and memory."""
+"""Parses untrusted XML in bounded time and memory. Document types and entities are refused."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from xml.etree.ElementTree import ParseError
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
-from topology.migration.result import MigrationError, place
+from kafka_redelivery.topology.migration.result import MigrationError
 
-MOST_BYTES = 10 * 2**20
-"""Largest file that is read. A real one has some kilobytes."""
+MAX_BYTES = 10 * 2**20
+"""The size of the largest file that is parsed; usual files have a few kilobytes."""
 
-_PYTHONS_OWN = re.compile(
+_PYTHON_ENCODING = re.compile(
     rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["'](?:raw[_-])?(?:unicode[_-]escape|charmap|undefined|rot)""", re.IGNORECASE
 )
-"""Encodings that no other parser knows."""
+"""Encodings that only Python knows."""
 
-MOST_ELEMENTS = 100_000
-MOST_LEVELS = 100
-MOST_ATTRIBUTES = 1000
+MAX_ELEMENTS = 100_000
+MAX_LEVELS = 100
+MAX_ATTRIBUTES = 1000
 
 
 @dataclass(slots=True)
 class Element:
-    """An element: its namespace and local name, attributes by local name, children and text.
+    """An element: its namespace, local name, attributes, line, children and pieces of text.
 
-    Attributes of another namespace are left out: the brokers do not look at them either.
+    Attributes with a namespace are left out because the brokers ignore them.
     """
 
     namespace: str
@@ -41,19 +41,19 @@ class Element:
 
     @property
     def text(self) -> str:
-        """All text directly in it, without blanks around it."""
+        """The text directly in the element, without surrounding whitespace."""
         return "".join(self.pieces).strip()
 
     def find(self, name: str) -> Element | None:
-        """The first child of that name."""
+        """Return the first child with this name."""
         return next(self.all(name), None)
 
     def all(self, name: str) -> Iterator[Element]:
-        """All children of that name, whatever their namespace."""
+        """Return the children with this name in any namespace."""
         return (child for child in self.children if child.name == name)
 
     def walk(self) -> Iterator[Element]:
-        """This element and all below it, in the order of the file."""
+        """Yield this element and all elements below it in the order of the file."""
         waiting = [self]
         while waiting:
             element = waiting.pop()
@@ -65,10 +65,10 @@ _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]
 
 
 def decoded(content: bytes, name: str) -> str:
-    """The text of a document, by its byte order mark or its declaration.
+    """Decode a document by its byte order mark or its XML declaration.
 
     Raises:
-        MigrationError: its encoding is not known, or it is in another one.
+        MigrationError: the encoding is unknown, or the content is not in this encoding.
     """
     declared = _DECLARED.match(content)
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -82,16 +82,16 @@ def decoded(content: bytes, name: str) -> str:
 
 
 def read_xml(content: bytes | str, name: str) -> Element:
-    """Parse a document; of a text, the encoding that it declares means nothing.
+    """Parse a document. The encoding that a ``str`` declares is ignored.
 
     Raises:
-        MigrationError: it is too large or too deep, no well-formed XML, has a document type (so no entity is
-            ever expanded and nothing else is opened), or is in an encoding that is not known.
+        MigrationError: the document is too large or too deep, is not well-formed, has an unknown encoding, or has a
+            document type. So no entity is expanded and no other file is opened.
     """
-    if len(content) > MOST_BYTES:
-        raise MigrationError(name, f"is larger than {MOST_BYTES // 2**20} MiB, which no broker's configuration is")
-    if isinstance(content, bytes) and _PYTHONS_OWN.match(content):
-        raise MigrationError(name, "is in an encoding that cannot be read: it is none of XML's")
+    if len(content) > MAX_BYTES:
+        raise MigrationError(name, f"is larger than {MAX_BYTES // 2**20} MiB")
+    if isinstance(content, bytes) and _PYTHON_ENCODING.match(content):
+        raise MigrationError(name, "is in an encoding that cannot be read: XML does not have it")
     builder = _Builder(name)
     parser = DefusedXMLParser(target=builder, forbid_dtd=True)
     builder.line_of = lambda: parser.parser.CurrentLineNumber
@@ -99,22 +99,22 @@ def read_xml(content: bytes | str, name: str) -> Element:
         parser.feed(content)
         root = parser.close()
     except DefusedXmlException:
-        raise MigrationError(name, "has a document type or entities, which are not read from strangers") from None
+        raise MigrationError(name, "has a document type or entities, which are refused for safety") from None
     except ParseError as error:
-        raise MigrationError(place(name, error.position[0]), f"is no well-formed XML: {error.msg}") from None
+        raise MigrationError(name, f"is not well-formed XML: {error.msg}", error.position[0]) from None
     except (LookupError, UnicodeError, ValueError) as error:
         raise MigrationError(name, f"is in an encoding that cannot be read: {error}") from None
     if not isinstance(root, Element):
-        raise MigrationError(name, "holds no element")
+        raise MigrationError(name, "contains no element")
     return root
 
 
 class _Builder:
-    """Takes what the parser finds."""
+    """Builds the tree from the parser's events."""
 
     def __init__(self, name: str) -> None:
         self.line_of: Callable[[], int] = lambda: 0
-        """The line that the parser is in; set once there is a parser."""
+        """Returns the parser's current line; set after the parser is created."""
 
         self._name = name
         self._open: list[Element] = []
@@ -122,11 +122,11 @@ class _Builder:
         self._count = 0
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
         self._count += 1
         line = self.line_of()
-        if self._count > MOST_ELEMENTS or len(self._open) >= MOST_LEVELS or len(attributes) > MOST_ATTRIBUTES:
-            raise MigrationError(place(self._name, line), "has more elements, levels or attributes than can be meant")
+        if self._count > MAX_ELEMENTS or len(self._open) >= MAX_LEVELS or len(attributes) > MAX_ATTRIBUTES:
+            raise MigrationError(self._name, "has too many elements, levels or attributes", line)
         namespace, _, local = tag.removeprefix("{").rpartition("}")
         own = {key: value for key, value in attributes.items() if not key.startswith("{")}
         element = Element(namespace, local, own, line)
@@ -137,14 +137,14 @@ class _Builder:
         self._open.append(element)
 
     def end(self, _tag: str) -> None:
-        """An element ends."""
+        """Handle the end of an element."""
         self._open.pop()
 
     def data(self, text: str) -> None:
-        """Text within an element."""
+        """Handle text."""
         if self._open:
             self._open[-1].pieces.append(text)
 
     def close(self) -> Element | None:
-        """The document ends."""
+        """Return the root element."""
         return self._root

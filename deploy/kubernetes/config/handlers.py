@@ -1,10 +1,10 @@
-"""Put your own here. A handler with packages of its own is layered into an image instead (docs/deploy.md)."""
+"""Put your handler here. If it needs packages, build an image with them instead (docs/deploy.md)."""
 
 from kafka_redelivery import Context, Record, Reject
 
 
 def charge(record: Record, context: Context) -> None:
-    """Acknowledge every order with a receipt."""
+    """Send a receipt for each order."""
     order = record.value
     if order["amount"] < 0:
         raise Reject("a negative amount")

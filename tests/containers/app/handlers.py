@@ -1,4 +1,4 @@
-"""The handler that is mounted into worker containers: what it does with a record stands in the record.
+"""The handler mounted into worker containers; each record carries a script that says what its handler does.
 
 A value is ``{"n": 7, "do": ["raise", "ok"]}``: raise at the first attempt, succeed at the second and all later ones.
 Steps: ``ok``, ``sleep SECONDS`` and then succeed, ``raise``, ``reject``. Each emits ``n`` first.
@@ -11,7 +11,7 @@ from kafka_redelivery import Context, Record, Reject
 
 
 def scripted(record: Record, context: Context) -> None:
-    """The script."""
+    """Do the step of this attempt."""
     n, script = record.value["n"], record.value["do"]
     verb, _, argument = script[min(context.attempt, len(script)) - 1].partition(" ")
     context.send(os.environ["OUTPUT"], b"%d" % n, key=record.raw_key)

@@ -9,23 +9,22 @@ import typer
 from rich.table import Table
 from typer.testing import CliRunner
 
-from cli import exit_codes
-from cli.errors import ReportingGroup, exit_code
-from cli.output import print_table, stdout
-from consumers.errors import EndpointError, HaltedError, HandlerLoadError
-from pipeline.audit_range import EdgeError
-from serdes.errors import SchemaError
-from topology.errors import HeaderError
-from topology.faults import ConfigurationError, Fault
-from topology.topology_fault import Severity, TopologyFault
-from transport.admin_errors import (
+from kafka_redelivery.cli.errors import ReportingGroup, exit_code
+from kafka_redelivery.cli.output import print_table, stdout
+from kafka_redelivery.consumers.errors import EndpointError, HaltedError, HandlerLoadError
+from kafka_redelivery.pipeline.audit.range import RangeError
+from kafka_redelivery.serdes.errors import SchemaError
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.errors import HeaderError
+from kafka_redelivery.topology.faults import ConfigurationError, Fault, Severity, TopologyFault
+from kafka_redelivery.transport.admin.errors import (
     AdminError,
     ClientSettingsError,
     GroupActiveError,
     NotAuthorisedError,
     TopologyRefusedError,
 )
-from transport.errors import BrokerUnavailableError, MissingOffsetError, WriterFencedError
+from kafka_redelivery.transport.errors import BrokerUnavailableError, MissingOffsetError, WriterFencedError
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ from transport.errors import BrokerUnavailableError, MissingOffsetError, WriterF
         (SchemaError("a.avsc", "x"), 3),
         (BrokerUnavailableError("x:1"), 4),
         (TopologyRefusedError(()), 5),
-        (EdgeError("x"), 2),
+        (RangeError("x"), 2),
         (HaltedError("x"), 6),
         (MissingOffsetError("x"), 6),
         (WriterFencedError("x"), 6),
@@ -49,18 +48,18 @@ from transport.errors import BrokerUnavailableError, MissingOffsetError, WriterF
         (ZeroDivisionError(), 70),
     ],
 )
-def test_exit_codes(error: Exception, code: int) -> None:
-    """Each class of error has its code; these numbers are an interface."""
+def test_exit_code_of_each_error(error: Exception, code: int) -> None:
+    """These numbers are an interface."""
     assert exit_code(error) == code
 
 
 def app_that_raises(error: Exception) -> typer.Typer:
-    """A command line whose one command ends in an error."""
+    """Return a command line whose only command raises the error."""
     app = typer.Typer(cls=ReportingGroup, pretty_exceptions_enable=False)
 
     @app.callback()
     def options(debug: bool = False) -> None:  # noqa: FBT001, FBT002
-        """As in ours."""
+        """Declare ``--debug`` as ``redelivery`` does."""
 
     @app.command()
     def fail(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:  # noqa: ARG001, FBT002
@@ -69,8 +68,8 @@ def app_that_raises(error: Exception) -> typer.Typer:
     return app
 
 
-def test_an_error_is_one_line() -> None:
-    """However narrow the terminal is: whoever searches a log for it finds it."""
+def test_error_is_one_line() -> None:
+    """Even on a narrow terminal, so that it can be found in a log."""
     error = BrokerUnavailableError("broker-with-a-rather-long-name.example:9092", "connection refused " * 10)
     result = CliRunner(env={"COLUMNS": "40"}).invoke(app_that_raises(error), ["fail"])
     assert result.exit_code == exit_codes.BROKER_UNAVAILABLE
@@ -79,20 +78,20 @@ def test_an_error_is_one_line() -> None:
 
 
 def test_markup_in_a_message_is_text() -> None:
-    """A name with brackets is not eaten by the colours."""
+    """Brackets in a name are printed."""
     result = CliRunner().invoke(app_that_raises(AdminError("make", "[red]x[/red] [/]")), ["fail"])
     assert result.stderr == "error: make: [red]x[/red] [/]\n"
 
 
 @pytest.mark.parametrize("text", ["handlers:bank: is not callable", "a :warning: of [bold]b[/bold]"])
-def test_a_message_is_printed_as_it_is(text: str) -> None:
-    """What looks like the name of an emoji stays text."""
+def test_emoji_names_in_a_message_are_text(text: str) -> None:
+    """A text like the name of an emoji stays text."""
     result = CliRunner().invoke(app_that_raises(AdminError("load", text)), ["fail"])
     assert result.stderr == f"error: load: {text}\n"
 
 
 def test_markup_in_a_table_is_text() -> None:
-    """So it is in the cells of a table, and no line ends in blanks where there is no terminal."""
+    """Without a terminal no line has trailing blanks."""
     app = typer.Typer()
 
     @app.command()
@@ -111,7 +110,7 @@ def test_markup_in_a_table_is_text() -> None:
     ("error", "name", "message", "faults"),
     [
         (BrokerUnavailableError("x:1"), "broker_unavailable", str(BrokerUnavailableError("x:1")), []),
-        (KeyError("lost"), "internal", "internal error: KeyError: 'lost' (--debug shows where)", []),
+        (KeyError("lost"), "internal", "internal error: KeyError: 'lost'; redelivery --debug prints the traceback", []),
         (
             ConfigurationError((Fault("a", "b", "c"),)),
             "configuration",
@@ -126,18 +125,16 @@ def test_markup_in_a_table_is_text() -> None:
         ),
     ],
 )
-def test_errors_are_json_where_json_is_asked_for(
-    error: Exception, name: str, message: str, faults: list[dict[str, str]]
-) -> None:
-    """One object on standard output, nothing on standard error, the exit code as ever."""
+def test_error_as_json(error: Exception, name: str, message: str, faults: list[dict[str, str]]) -> None:
+    """One object on standard output, nothing on standard error, the same exit code."""
     result = CliRunner().invoke(app_that_raises(error), ["fail", "--json"])
     assert result.exit_code == exit_code(error)
     assert result.stderr == ""
     assert json.loads(result.stdout) == {"ok": False, "error": name, "message": message, "faults": faults}
 
 
-def test_wrong_usage_is_json_too() -> None:
-    """An option that does not exist is told as an object, beside the usage that people read."""
+def test_usage_error_as_json() -> None:
+    """An unknown option is an object on standard output, and usage text on standard error."""
     result = CliRunner().invoke(app_that_raises(AdminError("make", "no")), ["fail", "--json", "--typo"])
     assert result.exit_code == exit_codes.USAGE
     found = json.loads(result.stdout)
@@ -146,21 +143,21 @@ def test_wrong_usage_is_json_too() -> None:
 
 
 def test_every_code_has_a_name_and_a_meaning() -> None:
-    """What the help lists and what JSON says are complete."""
+    """The help and the JSON output cover all codes."""
     codes = {value for value in vars(exit_codes).values() if isinstance(value, int)}
     assert set(exit_codes.MEANINGS) == codes
     assert set(exit_codes.NAMES) == codes - {exit_codes.OK}
 
 
-def test_a_fault_of_ours_says_so() -> None:
-    """What is nobody's mistake but ours is an internal error, with a hint how to see more."""
+def test_unexpected_exception_is_an_internal_error() -> None:
+    """Its message says how to print the traceback."""
     result = CliRunner().invoke(app_that_raises(KeyError("lost")), ["fail"])
     assert result.exit_code == exit_codes.INTERNAL
-    assert result.stderr == "error: internal error: KeyError: 'lost' (--debug shows where)\n"
+    assert result.stderr == "error: internal error: KeyError: 'lost'; redelivery --debug prints the traceback\n"
 
 
-def test_debug_shows_where() -> None:
-    """With ``--debug`` the traceback follows the message."""
+def test_debug_prints_the_traceback() -> None:
+    """The traceback follows the message."""
     result = CliRunner().invoke(app_that_raises(AdminError("make", "no")), ["--debug", "fail"])
     assert result.exit_code == exit_codes.FAILED
     assert result.stderr.startswith("error: make: no\nTraceback")

@@ -1,4 +1,4 @@
-"""The command as a whole."""
+"""The `redelivery` command as a whole."""
 
 import os
 import subprocess
@@ -8,12 +8,12 @@ from importlib.metadata import version
 import pytest
 from typer.testing import CliRunner
 
-from cli import exit_codes
-from cli.main import app
+from kafka_redelivery.cli.main import app
+from kafka_redelivery.topology import exit_codes
 
 
 def test_version() -> None:
-    """Name and version on standard output."""
+    """It prints name and version on standard output."""
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.stdout) == (0, f"redelivery {version('kafka-redelivery')}\n")
 
@@ -23,24 +23,26 @@ def test_version() -> None:
     [[], ["worker"], ["scheduler"], ["broker"], ["topology"], ["config"], ["topology", "plan"], ["topology", "apply"],
      ["topology", "check"], ["config", "check"], ["config", "schema"], ["config", "show"]],
 )  # fmt: skip
-def test_every_command_explains_itself(command: list[str]) -> None:
-    """``--help`` works everywhere."""
+def test_every_command_has_help(command: list[str]) -> None:
+    """``--help`` prints the usage and ends with 0."""
     result = CliRunner().invoke(app, [*command, "--help"])
     assert result.exit_code == exit_codes.OK
     assert "Usage: " in result.stdout
 
 
-def test_unknown_commands_are_wrong_usage() -> None:
+def test_unknown_command_is_a_usage_error() -> None:
     """Exit code 2, nothing on standard output."""
     result = CliRunner().invoke(app, ["topologie"])
     assert (result.exit_code, result.stdout) == (exit_codes.USAGE, "")
 
 
-def test_help_loads_no_client() -> None:
-    """The Kafka client and the consumers are loaded by the commands that need them, so that help is quick."""
+def test_help_imports_no_client() -> None:
+    """Commands import the Kafka client and the consumers when they run, so that help is quick."""
     script = (
-        "import sys\nfrom cli.main import app\ntry: app(['topology', '--help'])\nexcept SystemExit: pass\n"
-        "heavy = ('confluent_kafka', 'consumers', 'defusedxml', 'topology.migration', 'transport')\n"
+        "import sys\nfrom kafka_redelivery.cli.main import app\n"
+        "try: app(['topology', '--help'])\nexcept SystemExit: pass\n"
+        "ours = ['kafka_redelivery.' + name for name in ('consumers', 'topology.migration', 'transport')]\n"
+        "heavy = ('confluent_kafka', 'defusedxml', *ours)\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -49,14 +51,14 @@ def test_help_loads_no_client() -> None:
 
 @pytest.mark.parametrize("command", ["worker", "scheduler", "sweep"])
 def test_processes_refuse_a_bad_configuration(command: str) -> None:
-    """Before anything is opened."""
+    """Before they open a connection."""
     result = CliRunner().invoke(app, [command, "--config", "/nowhere/redelivery.yaml"])
     assert result.exit_code == exit_codes.CONFIGURATION
     assert "there is no such file" in result.stderr
 
 
-def test_the_help_lists_the_exit_codes() -> None:
-    """Each code on a line of its own."""
+def test_help_lists_the_exit_codes() -> None:
+    """One code per line."""
     lines = [line.strip() for line in CliRunner().invoke(app, ["--help"]).stdout.splitlines()]
     listed = lines[lines.index("Exit codes") + 1 :]
     assert listed[: len(exit_codes.MEANINGS)] == [f"{code} {text}" for code, text in exit_codes.MEANINGS.items()]
@@ -72,10 +74,10 @@ def test_the_help_lists_the_exit_codes() -> None:
         (["--log-level", "ERROR"], "debug", "ERROR"),
     ],
 )
-def test_the_log_level(command: str, flags: list[str], variable: str | None, level: str) -> None:
-    """INFO unless a variable says otherwise, or a flag above that; the variable is no fault of the configuration."""
+def test_log_level(command: str, flags: list[str], variable: str | None, level: str) -> None:
+    """INFO by default; the variable overrides it, and the flag both. The variable is no configuration fault."""
     script = (
-        "import logging\nfrom cli.main import app\n"
+        "import logging\nfrom kafka_redelivery.cli.main import app\n"
         f"try: app({[command, '--config', '/nowhere/redelivery.yaml', *flags]!r})\nexcept SystemExit: pass\n"
         "print(logging.getLevelName(logging.getLogger().level))"
     )
@@ -86,6 +88,6 @@ def test_the_log_level(command: str, flags: list[str], variable: str | None, lev
     assert done.stdout.splitlines()[-1] == level
 
 
-def test_an_unknown_log_level_is_wrong_usage() -> None:
-    """It is not taken for another."""
+def test_unknown_log_level_is_a_usage_error() -> None:
+    """It is not replaced by another level."""
     assert CliRunner().invoke(app, ["worker", "--log-level", "loud"]).exit_code == exit_codes.USAGE

@@ -3,15 +3,15 @@ import socket
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cli.probe import main
-from consumers.endpoint import serve
-from consumers.health import Health
-from topology.settings import MetricsSection
+from kafka_redelivery.cli.probe import main
+from kafka_redelivery.consumers.telemetry.endpoint import serve
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.topology.config.settings import MetricsSection
 
 
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> int:
-    """The port that the environment names; nobody listens there yet."""
+    """The port named by the environment; it is closed."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         found: int = free.getsockname()[1]
@@ -19,8 +19,8 @@ def port(monkeypatch: pytest.MonkeyPatch) -> int:
     return found
 
 
-def test_the_exit_code_is_the_answer(port: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """0 for 200, 1 for 503, and the reason is printed."""
+def test_exit_code_follows_the_answer(port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """0 for status 200, 1 for 503; the reason is printed."""
     health = Health()
     with serve(MetricsSection(port=port, host="127.0.0.1"), CollectorRegistry(), health):
         assert main() == 0
@@ -31,7 +31,7 @@ def test_the_exit_code_is_the_answer(port: int, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.usefixtures("port")
-def test_no_answer_is_no_health(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody listens: 1."""
+def test_closed_port_is_unhealthy(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1."""
     assert main() == 1
     assert capsys.readouterr().out.startswith("no answer: ")

@@ -1,19 +1,20 @@
-"""Units as they come back from a slot, and what their batches have in common; none of it is under test."""
+"""Work items as they come back from a slot, and the dependencies of their batches. Not under test here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 
-from consumers.batch import Batch, Shared
-from consumers.routes import Waiting
-from consumers.unit import Assigned, Unit
-from tests.unit.consumers.records import NOW, unit
-from topology.decision import Failure, FailureKind
-from topology.headers import read_lineage
-from topology.naming import Naming
-from topology.tiers import TierSet
-from transport.protocols import Copy, Message
+from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.work_item import WorkItem
+from kafka_redelivery.consumers.routes import RetryTopics
+from kafka_redelivery.consumers.writes.batch import Batch, BatchDependencies
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from kafka_redelivery.topology.topics.naming import Naming
+from kafka_redelivery.topology.topics.tiers import TierSet
+from kafka_redelivery.topology.wire.headers import read_lineage
+from kafka_redelivery.transport.protocols import Message, ProducerRecord
+from tests.unit.consumers.records import NOW, item
 
 TIER = "billing.retry.1s"
 READY = "billing.ready.orders"
@@ -28,7 +29,7 @@ COUNTS = {
     DEAD: 3,
     JOURNAL: 4,
 }
-"""How many partitions each topic has: all different from the source's."""
+"""Number of partitions of each topic; all differ from that of the source."""
 
 RAISED = Failure(FailureKind.RAISED, "ValueError", "no")
 REJECTED = Failure(FailureKind.REJECTED, "Reject", "never")
@@ -37,31 +38,33 @@ EXPIRED = Failure(FailureKind.EXPIRED, "Expired", "")
 OUT_OF_MEMORY = Failure(FailureKind.CRITICAL, "MemoryError", "all of it")
 
 
-def shared(*, journal: bool = False, tiers: Sequence[int] = (250, 1000, 2000), mixed: bool = False) -> Shared:
-    """The group ``billing``, whose clock stands still and whose dice always fall on 0.5."""
-    return Shared(
+def shared(
+    *, journal: bool = False, tiers: Sequence[int] = (250, 1000, 2000), mixed: bool = False
+) -> BatchDependencies:
+    """Dependencies of the group ``billing``, whose clock stands still and whose jitter is always 0.5."""
+    return BatchDependencies(
         group="billing",
-        waiting=Waiting(Naming(group="billing"), TierSet(tuple(tiers), mixed=mixed), COUNTS),
+        retry_topics=RetryTopics(Naming(group="billing"), TierSet(tuple(tiers), mixed=mixed), COUNTS),
         clock=lambda: NOW,
         jitter=lambda: repeat(0.5),
-        verdicts={},
+        write_failures={},
         journal=JOURNAL if journal else None,
     )
 
 
 def handled(
-    assigned: Assigned,
+    assigned: AssignedPartition,
     *messages: Message,
     failures: Mapping[int, Failure] | None = None,
-    outputs: Mapping[int, Sequence[Copy]] | None = None,
+    outputs: Mapping[int, Sequence[ProducerRecord]] | None = None,
     late: Mapping[int, int] | None = None,
     position: int | None = None,
-) -> Unit:
-    """A unit back from its slot: by index what failed, what was emitted, and how late it was."""
-    given = unit(assigned, messages)
+) -> WorkItem:
+    """A work item back from its slot. By index: its failures, its outputs, and the lateness in milliseconds."""
+    given = item(assigned, messages)
     given.position = len(messages) if position is None else position
     given.failures = sorted((failures or {}).items())
-    given.outputs = [(index, list(copies)) for index, copies in sorted((outputs or {}).items())]
+    given.outputs = [(index, list(records)) for index, records in sorted((outputs or {}).items())]
     given.lateness = sorted((late or {}).items())
     given.seconds = [0.25] * given.position
     if assigned.redelivered:
@@ -69,15 +72,15 @@ def handled(
     return given
 
 
-def output(value: bytes) -> Copy:
-    """Something a handler emitted."""
-    return Copy("totals", None, None, value, [])
+def output(value: bytes) -> ProducerRecord:
+    """A record that a handler emitted."""
+    return ProducerRecord("totals", None, None, value, [])
 
 
-def batch_of(*units: Unit, common: Shared | None = None) -> Batch:
-    """A batch of these, closed."""
+def batch_of(*items: WorkItem, common: BatchDependencies | None = None) -> Batch:
+    """A closed batch of these work items."""
     batch = Batch(shared() if common is None else common)
-    for done in units:
+    for done in items:
         batch.add(done)
-    batch.close()
+    batch.add_journal_records()
     return batch

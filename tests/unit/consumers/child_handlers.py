@@ -1,4 +1,4 @@
-"""Handlers for child processes; what they do stands in the record's value."""
+"""Handlers for child processes. The value of the record says what they do."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import signal
 import time
 
-from consumers.record import Context, Record, Reject
+from kafka_redelivery.consumers.handlers.record import Context, Record, Reject
 
 
 def act(record: Record, context: Context) -> None:
-    """Emit the own process id, then do as the record says."""
+    """Emit the process id, then do what the value of the record says."""
     context.send("totals", b"%d" % os.getpid())
     match record.value:
         case "kill":
@@ -35,29 +35,34 @@ def act(record: Record, context: Context) -> None:
             context.send("totals", Unreadable())
 
 
+def emit_text(_: Record, context: Context) -> None:
+    """Emit a record that needs a codec."""
+    context.send("totals", "text")
+
+
 async def act_async(record: Record, context: Context) -> None:
-    """The same, awaited."""
+    """The same as a coroutine function."""
     await asyncio.sleep(0)
     act(record, context)
 
 
 class Unreadable:
-    """Can be sent, and not received."""
+    """An object that can be pickled but not unpickled."""
 
     def __reduce__(self) -> tuple[type[Unreadable], tuple[int]]:
-        """With an argument that its class does not take."""
+        """Pickle with an argument that the class does not take."""
         return Unreadable, (1,)
 
 
 class Unwilling:
-    """Cannot be started."""
+    """A handler that cannot be constructed."""
 
     def __init__(self) -> None:
         raise RuntimeError("not today")
 
 
 def die_at_import() -> None:
-    """Never called."""
+    """Never called: the process dies when it imports this module."""
 
 
 if os.environ.get("CHILD_HANDLERS_DIE"):

@@ -1,13 +1,13 @@
-"""Worker's waits for real time, cut short where the time of a test is its own."""
+"""Shortens the waits of the worker in tests that simulate the time."""
 
 import pytest
 
-import consumers.committer
-import consumers.worker
+from kafka_redelivery.consumers.worker import worker
+from kafka_redelivery.consumers.writes import committer
 
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that hardly waits for its slots, and not at all for more outcomes to come."""
-    monkeypatch.setattr(consumers.worker, "_BUSY_S", 0.00001)
-    monkeypatch.setattr(consumers.committer, "LINGER_S", 0.0)
+    """A worker that hardly waits for its slots, and does not wait for more outcomes before it writes."""
+    monkeypatch.setattr(worker, "_MAX_COLLECT_WAIT_S", 0.00001)
+    monkeypatch.setattr(committer, "LINGER_S", 0.0)

@@ -1,45 +1,61 @@
-"""What stands on the other side of transport's protocols: told beforehand what to do, and noting what was asked."""
+"""Doubles for the protocols of transport: scripted results, recorded calls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from consumers.observer import Committed, Silent
-from topology.progress import Checkpoint
-from transport.protocols import Copy, Due, Listener, Message, Partition, Written
+from kafka_redelivery.consumers.telemetry.observers import (
+    Committed,
+    DeadLetterCounts,
+    Released,
+    TierBacklog,
+    WorkerState,
+)
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.protocols import (
+    Message,
+    Partition,
+    ProducerRecord,
+    RebalanceListener,
+    ReleaseTime,
+    WriteResult,
+)
 
 
 @dataclass
 class ScriptedWriter:
-    """A writer to whom these things happen, one after the other; after them every write is confirmed at once."""
+    """A writer that raises the errors of its script, one per write, and then confirms every write."""
 
     script: list[Exception] = field(default_factory=list)
-    tried: list[tuple[list[Copy], dict[Partition, Checkpoint]]] = field(default_factory=list)
-    confirmed: list[tuple[list[Copy], dict[Partition, Checkpoint]]] = field(default_factory=list)
-    dues: list[Due | None] = field(default_factory=list)
-    """Of each write tried."""
+    tried: list[tuple[list[ProducerRecord], dict[Partition, Checkpoint]]] = field(default_factory=list)
+    confirmed: list[tuple[list[ProducerRecord], dict[Partition, Checkpoint]]] = field(default_factory=list)
+    dues: list[ReleaseTime | None] = field(default_factory=list)
+    """The due time of each write."""
 
     seconds: float = 0.0
-    """How long each write takes."""
+    """Duration of each write."""
 
     slow: bool = False
-    """While it is true, no write ends."""
+    """Whether writes do not end, unless the caller waits without limit."""
 
     closed: bool = False
     busy: bool = False
 
     def begin(
-        self, copies: Sequence[Copy], checkpoints: Mapping[Partition, Checkpoint], due: Due | None = None
+        self,
+        records: Sequence[ProducerRecord],
+        checkpoints: Mapping[Partition, Checkpoint],
+        release_time: ReleaseTime | None = None,
     ) -> None:
-        """See :class:`transport.protocols.BackgroundWriter`."""
+        """See :class:`BackgroundWriter`."""
         assert not self.busy
         self.busy = True
-        self.tried.append((list(copies), dict(checkpoints)))
-        self.dues.append(due)
+        self.tried.append((list(records), dict(checkpoints)))
+        self.dues.append(release_time)
 
-    def ended(self, within_s: float | None = 0.0) -> Written | None:
-        """See :class:`transport.protocols.BackgroundWriter`."""
+    def result(self, within_s: float | None = 0.0) -> WriteResult | None:
+        """See :class:`BackgroundWriter`."""
         assert self.busy
         if self.slow and within_s is not None:
             return None
@@ -47,42 +63,57 @@ class ScriptedWriter:
         if self.script:
             raise self.script.pop(0)
         self.confirmed.append(self.tried[-1])
-        return Written(self.seconds)
+        return WriteResult(self.seconds)
 
     def close(self) -> None:
-        """See :class:`transport.protocols.BackgroundWriter`."""
+        """See :class:`BackgroundWriter`."""
         self.closed = True
 
 
-class Noting(Silent):
-    """An observer that keeps what it is told."""
+class NoOpObserver:
+    """Observer of a worker, a scheduler or a dead-letter monitor that does nothing."""
+
+    def committed(self, details: Committed) -> None: ...
+    def worker_state(self, details: WorkerState) -> None: ...
+    def released(self, details: Released) -> None: ...
+    def backlog(self, details: Sequence[TierBacklog]) -> None: ...
+    def dead_letter_counts(self, details: DeadLetterCounts) -> None: ...
+    def unowned_partitions(self, numbers: Mapping[str, int]) -> None: ...
+    def rebalanced(self, event: str) -> None: ...
+    def write_aborted(self, cause: str) -> None: ...
+    def fenced(self) -> None: ...
+    def halted(self, cause: str) -> None: ...
+
+
+class RecordingObserver(NoOpObserver):
+    """An observer that records what it receives."""
 
     def __init__(self) -> None:
         self.commits: list[Committed] = []
-        self.causes_undone: list[str] = []
-        self.causes_halted: list[str] = []
+        self.abort_causes: list[str] = []
+        self.halt_causes: list[str] = []
         self.rebalances: list[str] = []
 
     def committed(self, details: Committed) -> None:
-        """Keep it."""
+        """Record it."""
         self.commits.append(details)
 
-    def undone(self, cause: str) -> None:
-        """Keep it."""
-        self.causes_undone.append(cause)
+    def write_aborted(self, cause: str) -> None:
+        """Record it."""
+        self.abort_causes.append(cause)
 
     def halted(self, cause: str) -> None:
-        """Keep it."""
-        self.causes_halted.append(cause)
+        """Record it."""
+        self.halt_causes.append(cause)
 
     def rebalanced(self, event: str) -> None:
-        """Keep it."""
+        """Record it."""
         self.rebalances.append(event)
 
 
 @dataclass
 class StoredOffsets:
-    """A reader of partitions with these committed offsets and bounds, and these records to be fetched."""
+    """A reader of partitions with given committed offsets, bounds and records to fetch."""
 
     commits: dict[Partition, Checkpoint] = field(default_factory=dict)
     ends: dict[Partition, tuple[int, int]] = field(default_factory=dict)
@@ -92,7 +123,7 @@ class StoredOffsets:
     counts: dict[str, int] = field(default_factory=dict)
 
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
-        """See :class:`transport.protocols.Source`."""
+        """See :class:`Reader`."""
         del timeout_s
         if not self.fetches:
             return []
@@ -101,50 +132,50 @@ class StoredOffsets:
         return records
 
     def pause(self, partitions: Iterable[Partition]) -> None:
-        """See :class:`transport.protocols.Source`."""
+        """See :class:`Reader`."""
         self.paused |= set(partitions)
 
     def resume(self, partitions: Iterable[Partition]) -> None:
-        """See :class:`transport.protocols.Source`."""
+        """See :class:`Reader`."""
         self.paused -= set(partitions)
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """See :class:`transport.protocols.Source`."""
+        """See :class:`Reader`."""
         self.sought.append((partition, offset))
 
     def committed(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
-        """See :class:`transport.protocols.Source`."""
-        return {place: self.commits.get(place) for place in partitions}
+        """See :class:`Reader`."""
+        return {partition: self.commits.get(partition) for partition in partitions}
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
-        """See :class:`transport.protocols.Source`."""
+        """See :class:`Reader`."""
         return self.ends[partition]
 
-    def ahead(self, partition: Partition, next_offset: int) -> int:
-        """See :class:`transport.protocols.Source`."""
+    def lag(self, partition: Partition, next_offset: int) -> int:
+        """See :class:`Reader`."""
         return self.ends.get(partition, (0, next_offset))[1] - next_offset
 
     def partition_counts(self) -> Mapping[str, int]:
-        """See :class:`transport.protocols.Source`."""
+        """See :class:`Reader`."""
         return self.counts
 
-    def subscribe(self, topics: Sequence[str], listener: Listener) -> None:
-        """See :class:`transport.protocols.Source`."""
+    def subscribe(self, topics: Sequence[str], listener: RebalanceListener) -> None:
+        """See :class:`Reader`."""
 
     def close(self) -> None:
-        """See :class:`transport.protocols.Source`."""
+        """See :class:`Reader`."""
 
 
 @dataclass
 class Clock:
-    """Monotonic seconds that pass when they are told to."""
+    """A monotonic clock that a test advances."""
 
     now_s: float = 1000.0
 
     def __call__(self) -> float:
-        """Answer the time."""
+        """Return the time in seconds."""
         return self.now_s
 
     def advance(self, seconds: float) -> None:
-        """Let it pass."""
+        """Advance the time."""
         self.now_s += seconds

@@ -1,33 +1,35 @@
-"""Records as Kafka hands them over, and the partitions they come from; none of it is under test."""
+"""Fetched records and their partitions. Not under test here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from consumers.lane import Lane
-from consumers.routes import Route
-from consumers.unit import Assigned, Unit
-from serdes.codec import Codec, RawCodec
-from topology.decision import Retry
-from topology.headers import HeaderList, Headers, ready_headers, retry_headers
-from topology.lineage import Lineage
-from topology.policy import DeadLetterStrategy, PolicyEntry, RedeliveryPolicy
-from topology.progress import Progress
-from transport.protocols import Message, Partition
+from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.lane import Lane
+from kafka_redelivery.consumers.flow.work_item import WorkItem
+from kafka_redelivery.consumers.routes import Route
+from kafka_redelivery.serdes.codec import Codec, RawCodec
+from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
+from kafka_redelivery.topology.policy.decision import Retry
+from kafka_redelivery.topology.policy.entry import DeadLetterStrategy, PolicyEntry
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.headers import HeaderList, Headers, ready_headers, retry_headers
+from kafka_redelivery.topology.wire.progress import Progress
+from kafka_redelivery.transport.protocols import Message, Partition
 
 NOW = 1_780_000_000_000
-"""The time at which tests happen, epoch ms."""
+"""The current time of the tests (epoch ms)."""
 
 BORN = NOW - 60_000
-"""When their source records were written."""
+"""When the source records were written (epoch ms)."""
 
 RAW = RawCodec()
 
 
 @dataclass(slots=True)
 class Fetched:
-    """A fetched record; its attributes are calls, as the client has them."""
+    """A fetched record. Its attributes are methods, as in the client."""
 
     source: str
     number: int
@@ -74,24 +76,24 @@ def record(
     topic: str = "orders",
     partition: int = 0,
 ) -> Fetched:
-    """A record of a source."""
+    """A record of a source topic."""
     return Fetched(topic, partition, offset, key, value, None if headers is None else list(headers))
 
 
 def lineage(offset: int = 7, *, partition: int = 5, deliveries: int = 1) -> Lineage:
-    """A record of ``orders`` that was delivered before."""
+    """The lineage of a record of ``orders`` that was delivered before."""
     return Lineage("orders", partition, offset, BORN, deliveries)
 
 
 def waiting_headers(origin: Lineage, *, delay_ms: int = 1000, due_ms: int = NOW, own: Headers = ()) -> HeaderList:
-    """What its copy says while it waits."""
+    """The headers of its retry record in a tier."""
     return retry_headers(origin, "billing", own, Retry(delay_ms, due_ms))
 
 
 def redelivery(
     offset: int, origin: Lineage, value: bytes | None = b"value", *, due_ms: int = NOW, own: Headers = ()
 ) -> Fetched:
-    """Its copy in the ready topic."""
+    """Its record in the ready topic."""
     headers = ready_headers(waiting_headers(origin, due_ms=due_ms, own=own))
     return Fetched("billing.ready.orders", origin.partition, offset, None, value, headers, NOW)
 
@@ -102,7 +104,7 @@ def entry(
     *,
     longest_own_delay_ms: int | None = None,
 ) -> PolicyEntry:
-    """A policy entry, by default the default one."""
+    """A policy entry, by default with the default policy and strategy."""
     return PolicyEntry(
         redelivery_policy=RedeliveryPolicy() if policy is None else policy,
         dead_letter_strategy=DeadLetterStrategy() if strategy is None else strategy,
@@ -115,21 +117,21 @@ def route(policy: PolicyEntry | None = None, *, key: Codec = RAW, value: Codec =
     return Route("orders", "billing.ready.orders", "DLQ.orders", entry() if policy is None else policy, key, value)
 
 
-def source(way: Route | None = None, partition: int = 0, next_offset: int = 0) -> Assigned:
+def source(way: Route | None = None, partition: int = 0, next_offset: int = 0) -> AssignedPartition:
     """A partition of the source."""
     way = route() if way is None else way
-    return Assigned(Partition(way.source, partition), way, redelivered=False, progress=Progress(next_offset))
+    return AssignedPartition(Partition(way.source, partition), way, redelivered=False, progress=Progress(next_offset))
 
 
-def ready(way: Route | None = None, partition: int = 0, next_offset: int = 0) -> Assigned:
+def ready(way: Route | None = None, partition: int = 0, next_offset: int = 0) -> AssignedPartition:
     """A partition of the ready topic."""
     way = route() if way is None else way
-    return Assigned(Partition(way.ready, partition), way, redelivered=True, progress=Progress(next_offset))
+    return AssignedPartition(Partition(way.ready, partition), way, redelivered=True, progress=Progress(next_offset))
 
 
-def unit(assigned: Assigned, messages: Iterable[Message]) -> Unit:
-    """Those records on their way through a slot, seen by the partition's progress as a worker would."""
+def item(assigned: AssignedPartition, messages: Iterable[Message]) -> WorkItem:
+    """A work item with these records, which the progress of their partition tracks."""
     found: Sequence[Message] = list(messages)
     for message in found:
-        assert assigned.progress.see(message.offset())
-    return Unit(Lane(assigned, exclusive=True), list(found))
+        assert assigned.progress.track(message.offset())
+    return WorkItem(Lane(assigned, exclusive=True), list(found))

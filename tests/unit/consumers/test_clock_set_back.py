@@ -1,9 +1,9 @@
 """The scheduler's own clock is set back while records wait."""
 
-from consumers.tier import Tier
+from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
+from kafka_redelivery.topology.wire.headers import SCHEDULED_DELIVERY
+from kafka_redelivery.topology.wire.progress import Progress
 from tests.unit.consumers.records import Fetched
-from topology.headers import SCHEDULED_DELIVERY
-from topology.progress import Progress
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -18,7 +18,7 @@ def waiting(offset: int, due_ms: int) -> Fetched:
 def test_nobody_waits_for_a_clock_to_catch_up() -> None:
     """An hour back: what would leave in an hour and a second leaves after the tier's delay, and is counted."""
     for ordered in (True, False):
-        tier = Tier("g.retry.1s", DELAY, Progress(0), ordered=ordered)
+        tier = TierPartition("g.retry.1s", DELAY, Progress(0), ordered=ordered)
         tier.add(waiting(0, NOW + 400), NOW)
         tier.add(waiting(1, NOW + 900), NOW)
 
@@ -32,7 +32,7 @@ def test_nobody_waits_for_a_clock_to_catch_up() -> None:
 
 def test_a_clock_that_did_not_jump_changes_nothing() -> None:
     """What leaves within the tier's delay anyway keeps its time."""
-    tier = Tier("g.retry.1s", DELAY, Progress(0), ordered=True)
+    tier = TierPartition("g.retry.1s", DELAY, Progress(0), ordered=True)
     tier.add(waiting(0, NOW + 400), NOW)
 
     tier.clock_set_back(NOW)

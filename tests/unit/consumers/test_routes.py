@@ -1,12 +1,12 @@
-"""Where the failures of a source go, by the policy that its configuration has for it."""
+"""The topics for failed records of a source, by its policy."""
 
 import pytest
 
-from consumers.routes import Route
-from serdes.codec import RawCodec
-from topology.configuration import load_settings
-from topology.decision import DeadLetter, Failure, FailureKind, Reason
-from topology.lineage import Lineage
+from kafka_redelivery.consumers.routes import Route
+from kafka_redelivery.serdes.codec import RawCodec
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
+from kafka_redelivery.topology.policy.lineage import Lineage
 
 RAW = RawCodec()
 BORN = 1_780_000_000_000
@@ -21,12 +21,12 @@ sources: [{topic: orders.eu}, {topic: quotes}]
 
 
 def route(dialect: str, topic: str = "orders.eu") -> Route:
-    """The route of a source, with this section of the file."""
+    """The route of a source, with this dialect section in the configuration."""
     return Route.of(load_settings(YAML + dialect), topic, RAW, RAW)
 
 
 def topics(found: Route) -> tuple[str, str]:
-    """Where what failed goes, and where what expired goes."""
+    """The topics of failed and of expired records."""
     failed, expired = (
         found.dead_letter_of(DeadLetter(reason, Failure(FailureKind.RAISED)))
         for reason in (Reason.REDELIVERIES_EXCEEDED, Reason.EXPIRED)
@@ -52,13 +52,13 @@ def topics(found: Route) -> tuple[str, str]:
         ),
     ],
 )
-def test_each_dialect_names_the_topics_of_its_own_way(dialect: str, failed: str, expired: str) -> None:
-    """One topic for all, one for each source, and Artemis's second one for what expired."""
+def test_each_dialect_names_its_topics(dialect: str, failed: str, expired: str) -> None:
+    """One for all sources, one per source, and a second one of Artemis for expired records."""
     assert topics(route(dialect)) == (failed, expired)
 
 
-def test_sources_have_policies_of_their_own() -> None:
-    """The other source is not matched, and keeps what the dialect gives to all."""
+def test_each_source_has_its_own_policy() -> None:
+    """The second source does not match the entry and keeps the default of the dialect."""
     dialect = """
 activemq:
   redeliveryPolicyMap: {redeliveryPolicyEntries: [{queue: "orders.>", maximumRedeliveries: 0}]}
@@ -68,8 +68,8 @@ activemq:
     assert route(dialect, "quotes").entry.redelivery_policy.exceeded(7)
 
 
-def test_the_policy_can_say_when_a_record_expires() -> None:
-    """Artemis's expiry delay counts from when the record was written; a time of its own is kept."""
+def test_a_policy_can_set_the_expiration() -> None:
+    """The expiry delay of Artemis starts when the record is written. An expiration of the record itself wins."""
     found = route("artemis: {address-settings: [{match: '#', expiry-delay: 5000}]}")
     assert found.with_expiration(SOURCE).expiration_ms == BORN + 5000
     own = SOURCE._replace(expiration_ms=BORN + 9000)
@@ -77,6 +77,6 @@ def test_the_policy_can_say_when_a_record_expires() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["", "activemq: {}", "artemis: {}"])
-def test_nothing_expires_unasked(dialect: str) -> None:
-    """Without such a setting only the record itself says so."""
+def test_without_a_setting_only_the_record_sets_its_expiration(dialect: str) -> None:
+    """In every dialect."""
     assert route(dialect).with_expiration(SOURCE) == SOURCE

@@ -1,31 +1,30 @@
-"""The kit tells the same story as a worker, without Kafka and without waiting."""
+"""HandlerKit makes the same decisions as a worker, without Kafka and without waiting."""
 
 from datetime import timedelta
 from itertools import repeat
 
 import pytest
 
-from consumers.errors import HandlerLoadError
 from kafka_redelivery import Context, DeadLetterStrategy, HandlerKit, Record, Redeliver, RedeliveryPolicy, Reject
-from serdes.codec import JsonCodec
-from serdes.errors import EncodeError
-from topology.decision import Ack, DeadLetter, Discard, FailureKind, Halt, Reason, Retry
-from topology.policy import DeadLetterKind
-from transport.protocols import Copy
+from kafka_redelivery.consumers.errors import HandlerLoadError
+from kafka_redelivery.serdes.codec import JsonCodec
+from kafka_redelivery.serdes.errors import EncodeError
+from kafka_redelivery.topology.policy.decision import Ack, DeadLetter, Discard, FailureKind, Halt, Reason, Retry
+from kafka_redelivery.topology.policy.entry import DeadLetterKind
+from kafka_redelivery.transport.protocols import ProducerRecord
 
 TWICE_MORE = RedeliveryPolicy(maximum_redeliveries=2)
 JSON = JsonCodec()
 
 
 class FlakyBank:
-    """Down for so many calls, then up."""
+    """Fails the first ``down`` calls."""
 
     def __init__(self, down: int) -> None:
         self.down = down
         self.seen: list[tuple[int, bool]] = []
 
     def charge(self, record: Record, context: Context) -> None:
-        """Charge, or raise."""
         self.seen.append((context.attempt, context.redelivered))
         context.send("receipts", record.raw_value, key=record.raw_key)
         if len(self.seen) <= self.down:
@@ -33,37 +32,36 @@ class FlakyBank:
 
 
 def kinds(kit: HandlerKit, value: object = b"order") -> list[str]:
-    """The decisions of a story by name."""
+    """The names of the decisions."""
     return [type(delivery.decision).__name__ for delivery in kit.deliver(value)]
 
 
-class TestStory:
-    def test_a_handler_that_returns_is_acknowledged(self) -> None:
-        """At the first attempt, with its outputs."""
+class TestDeliveries:
+    def test_a_success_is_acknowledged(self) -> None:
         [delivery] = HandlerKit(FlakyBank(down=0).charge).deliver(b"order", key=b"k", topic="orders")
         assert delivery.decision == Ack()
         assert (delivery.attempt, delivery.failure) == (1, None)
-        assert delivery.outputs == (Copy("receipts", None, b"k", b"order", []),)
+        assert delivery.outputs == (ProducerRecord("receipts", None, b"k", b"order", []),)
 
-    def test_one_that_recovers_is_retried_until_then(self) -> None:
-        """Outputs of failed attempts are dropped."""
+    def test_failures_are_retried_until_a_success(self) -> None:
+        """Outputs of failed deliveries are dropped."""
         bank = FlakyBank(down=2)
-        story = HandlerKit(bank.charge).deliver(b"order")
-        assert [type(delivery.decision).__name__ for delivery in story] == ["Retry", "Retry", "Ack"]
+        deliveries = HandlerKit(bank.charge).deliver(b"order")
+        assert [type(delivery.decision).__name__ for delivery in deliveries] == ["Retry", "Retry", "Ack"]
         assert bank.seen == [(1, False), (2, True), (3, True)]
-        assert [len(delivery.outputs) for delivery in story] == [0, 0, 1]
+        assert [len(delivery.outputs) for delivery in deliveries] == [0, 0, 1]
 
-    def test_one_that_never_does_ends_among_the_dead_letters(self) -> None:
-        """After one delivery and the policy's redeliveries."""
-        story = HandlerKit(FlakyBank(down=99).charge, policy=TWICE_MORE).deliver(b"order")
-        assert [delivery.attempt for delivery in story] == [1, 2, 3]
-        last = story[-1].decision
+    def test_without_a_success_the_record_is_dead_lettered(self) -> None:
+        """After one delivery and the redeliveries of the policy."""
+        deliveries = HandlerKit(FlakyBank(down=99).charge, policy=TWICE_MORE).deliver(b"order")
+        assert [delivery.attempt for delivery in deliveries] == [1, 2, 3]
+        last = deliveries[-1].decision
         assert isinstance(last, DeadLetter)
         assert last.reason is Reason.REDELIVERIES_EXCEEDED
         assert (last.failure.exception, last.failure.message) == ("ConnectionError", "the bank is down")
 
     def test_a_day_of_redeliveries_takes_no_time(self) -> None:
-        """The kit's clock jumps to each due time; the delays are the policy's."""
+        """The simulated clock jumps to each due time."""
         policy = RedeliveryPolicy(
             maximum_redeliveries=4,
             initial_redelivery_delay=60_000,
@@ -71,11 +69,11 @@ class TestStory:
             back_off_multiplier=10,
             maximum_redelivery_delay=86_400_000,
         )
-        story = HandlerKit(FlakyBank(down=99).charge, policy=policy, now_ms=1000).deliver(b"order")
-        assert [delivery.at_ms - 1000 for delivery in story] == [0, 60_000, 660_000, 6_660_000, 66_660_000]
+        deliveries = HandlerKit(FlakyBank(down=99).charge, policy=policy, now_ms=1000).deliver(b"order")
+        assert [delivery.at_ms - 1000 for delivery in deliveries] == [0, 60_000, 660_000, 6_660_000, 66_660_000]
 
-    def test_the_record_is_the_same_at_every_attempt(self) -> None:
-        """Identity, time, bytes and the user's own headers."""
+    def test_the_record_is_the_same_in_every_delivery(self) -> None:
+        """Message id, timestamp, bytes and the user's headers."""
         seen: list[tuple[str, int, bytes | None, object]] = []
 
         def handle(record: Record) -> None:
@@ -86,23 +84,22 @@ class TestStory:
         HandlerKit(handle, now_ms=7).deliver(b"order", topic="orders", headers=[("traceparent", b"00-1")])
         assert seen == [("orders-0@0", 7, b"order", {"traceparent": b"00-1"})] * 3
 
-    def test_without_a_limit_it_is_followed_for_long_enough(self) -> None:
-        """And not for ever."""
-        story = HandlerKit(FlakyBank(down=10**6).charge, policy=RedeliveryPolicy(maximum_redeliveries=-1)).deliver(b"")
-        assert len(story) == 1000
-        assert isinstance(story[-1].decision, Retry)
+    def test_without_a_limit_the_kit_stops_after_1000_deliveries(self) -> None:
+        deliveries = HandlerKit(FlakyBank(down=10**6).charge, policy=RedeliveryPolicy(maximum_redeliveries=-1)).deliver(
+            b""
+        )
+        assert len(deliveries) == 1000
+        assert isinstance(deliveries[-1].decision, Retry)
 
-    def test_time_goes_on_between_stories(self) -> None:
-        """One kit, one clock."""
+    def test_the_clock_is_not_reset_between_records(self) -> None:
         kit = HandlerKit(FlakyBank(down=1).charge, now_ms=0)
         kit.deliver(b"first")
         [second] = kit.deliver(b"second")
         assert second.at_ms == 1000
 
 
-class TestVerdicts:
-    def test_reject_is_a_dead_letter_at_once(self) -> None:
-        """However many attempts are left."""
+class TestDecisions:
+    def test_reject_dead_letters_without_a_redelivery(self) -> None:
 
         def handle(_: Record) -> None:
             raise Reject("a negative amount")
@@ -112,16 +109,15 @@ class TestVerdicts:
         assert delivery.decision.reason is Reason.REJECTED
         assert delivery.attempt == 1
 
-    def test_an_exception_can_be_named_as_not_retryable(self) -> None:
-        """As in the configuration."""
+    def test_an_exception_can_be_not_retryable(self) -> None:
 
         def handle(_: Record) -> None:
             raise KeyError("amount")
 
         assert kinds(HandlerKit(handle, not_retryable=(LookupError,))) == ["DeadLetter"]
 
-    def test_a_delay_of_its_own(self) -> None:
-        """If the configuration allows it, cut to what it allows; else the policy's."""
+    def test_a_delay_that_the_handler_chose(self) -> None:
+        """It is limited by ``maximum_handler_delay``. Without that the delay of the policy applies."""
 
         def handle(_: Record, context: Context) -> None:
             if not context.redelivered:
@@ -135,7 +131,6 @@ class TestVerdicts:
         assert [first_delay(allowed) for allowed in (None, 3_600_000, 60_000, 0)] == [1000, 600_000, 60_000, 0]
 
     def test_out_of_memory_halts(self) -> None:
-        """It is no dead letter."""
 
         def handle(_: Record) -> None:
             raise MemoryError("all of it")
@@ -144,40 +139,37 @@ class TestVerdicts:
         assert isinstance(delivery.decision, Halt)
 
     def test_dead_letters_can_be_discarded(self) -> None:
-        """By the strategy."""
         strategy = DeadLetterStrategy(kind=DeadLetterKind.DISCARDING)
-        story = HandlerKit(FlakyBank(99).charge, policy=TWICE_MORE, dead_letters=strategy).deliver(b"")
-        assert isinstance(story[-1].decision, Discard)
+        deliveries = HandlerKit(FlakyBank(99).charge, policy=TWICE_MORE, dead_letters=strategy).deliver(b"")
+        assert isinstance(deliveries[-1].decision, Discard)
 
-    def test_what_cannot_be_a_handler_is_refused(self) -> None:
-        """With the message a worker would start with."""
-        with pytest.raises(HandlerLoadError, match="must take"):
+    def test_a_handler_with_other_parameters_is_refused(self) -> None:
+        with pytest.raises(HandlerLoadError, match="instead of"):
             HandlerKit(lambda: None).deliver(b"")
 
 
 class TestCodecs:
     def test_values_are_encoded_and_decoded(self) -> None:
-        """As the source's codec would; the handler sees what came through it."""
+        """The handler gets what the codec decodes."""
         seen: list[object] = []
         kit = HandlerKit(lambda record: seen.append((record.key, record.value)), value=JSON, key=JSON)
         assert kinds(kit, {"amount": 5}) == ["Ack"]
         kit.deliver({"amount": (1, 2)}, key="k")
         assert seen == [(None, {"amount": 5}), ("k", {"amount": [1, 2]})]
 
-    def test_bytes_are_tried_as_they_are(self) -> None:
-        """Undecodable ones never reach the handler."""
+    def test_bytes_are_not_encoded(self) -> None:
+        """Undecodable bytes do not reach the handler."""
         [delivery] = HandlerKit(FlakyBank(0).charge, value=JSON).deliver(b"{broken")
         assert isinstance(delivery.decision, DeadLetter)
         assert delivery.decision.reason is Reason.UNDECODABLE
         assert delivery.attempt == 0
 
-    def test_a_value_the_codec_cannot_write_is_the_tests_mistake(self) -> None:
-        """So it raises in the test."""
+    def test_a_value_that_cannot_be_encoded_raises(self) -> None:
         with pytest.raises(EncodeError, match="needs bytes"):
             HandlerKit(FlakyBank(0).charge).deliver({"amount": 5})
 
     def test_outputs_are_encoded_with_their_codecs(self) -> None:
-        """A topic without one takes bytes."""
+        """A topic without codecs takes bytes."""
 
         def handle(record: Record, context: Context) -> None:
             context.send("receipts", {"paid": record.value["amount"]}, key="k", headers={"h": b"1"}, partition=2)
@@ -185,17 +177,15 @@ class TestCodecs:
 
         [delivery] = HandlerKit(handle, value=JSON, outputs={"receipts": (JSON, JSON)}).deliver({"amount": 5})
         assert delivery.outputs == (
-            Copy("receipts", 2, b'"k"', b'{"paid":5}', [("h", b"1")]),
-            Copy("audit", None, None, b'{"amount":5}', []),
+            ProducerRecord("receipts", 2, b'"k"', b'{"paid":5}', [("h", b"1")]),
+            ProducerRecord("audit", None, None, b'{"amount":5}', []),
         )
 
     def test_an_output_that_cannot_be_encoded_fails_the_delivery(self) -> None:
-        """The kit finds what a worker would stumble over."""
         kit = HandlerKit(lambda _, context: context.send("receipts", {"a": 1}), policy=TWICE_MORE)
         assert kinds(kit) == ["Retry", "Retry", "DeadLetter"]
 
-    def test_a_tombstone(self) -> None:
-        """None is one."""
+    def test_none_is_a_tombstone(self) -> None:
         seen: list[object] = []
         HandlerKit(lambda record: seen.append(record.raw_value), value=JSON).deliver(None)
         assert seen == [None]
@@ -203,44 +193,41 @@ class TestCodecs:
 
 class TestTime:
     def test_a_record_can_expire_before_its_first_delivery(self) -> None:
-        """By the kit's clock."""
         [delivery] = HandlerKit(FlakyBank(0).charge, now_ms=1000).deliver(b"", headers=[("JMSExpiration", b"1000")])
         assert isinstance(delivery.decision, DeadLetter)
         assert delivery.decision.reason is Reason.EXPIRED
         assert delivery.attempt == 0
 
-    def test_and_while_it_waits(self) -> None:
-        """The next delivery finds it."""
+    def test_a_record_can_expire_while_it_waits(self) -> None:
+        """The next delivery finds it expired."""
         kit = HandlerKit(FlakyBank(99).charge, now_ms=0)
-        story = kit.deliver(b"", headers=[("JMSExpiration", b"2500")])
-        assert [delivery.at_ms for delivery in story] == [0, 1000, 2000, 3000]
-        assert story[-1].failure is not None
-        assert story[-1].failure.kind is FailureKind.EXPIRED
-        assert story[-1].attempt == 3
+        deliveries = kit.deliver(b"", headers=[("JMSExpiration", b"2500")])
+        assert [delivery.at_ms for delivery in deliveries] == [0, 1000, 2000, 3000]
+        assert deliveries[-1].failure is not None
+        assert deliveries[-1].failure.kind is FailureKind.EXPIRED
+        assert deliveries[-1].attempt == 3
 
     @pytest.mark.parametrize(("draw", "later"), [(1.0, 1150), (-1.0, 850), (0.0, 1000)])
-    def test_jitter_is_what_is_given(self, draw: float, later: int) -> None:
-        """From the second redelivery on, the same draws at each decision."""
+    def test_the_jitter_is_given(self, draw: float, later: int) -> None:
+        """From the second redelivery on. Each decision starts with the first draw."""
         policy = RedeliveryPolicy(maximum_redeliveries=3, use_collision_avoidance=True)
-        story = HandlerKit(FlakyBank(99).charge, policy=policy, jitter=[draw, draw]).deliver(b"")
-        delays = [delivery.decision.delay_ms for delivery in story if isinstance(delivery.decision, Retry)]
+        deliveries = HandlerKit(FlakyBank(99).charge, policy=policy, jitter=[draw, draw]).deliver(b"")
+        delays = [delivery.decision.delay_ms for delivery in deliveries if isinstance(delivery.decision, Retry)]
         assert delays == [1000, later, later]
 
-    def test_endless_jitter_will_do(self) -> None:
-        """Not all draws have to be listed."""
+    def test_the_jitter_may_be_endless(self) -> None:
         policy = RedeliveryPolicy(use_collision_avoidance=True)
         assert kinds(HandlerKit(FlakyBank(99).charge, policy=policy, jitter=repeat(0.5)))[-1] == "DeadLetter"
 
 
-def test_a_story_shows_each_traceback_once(caplog: pytest.LogCaptureFixture) -> None:
-    """As a worker does: seven failures of one kind are one traceback."""
+def test_each_traceback_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """As in a worker, seven failures of one kind are one traceback."""
     HandlerKit(FlakyBank(99).charge).deliver(b"order")
     assert len([record for record in caplog.records if record.exc_info]) == 1
 
 
 class TestAsync:
-    def test_the_same_story(self) -> None:
-        """For a coroutine function."""
+    def test_the_decisions_are_the_same(self) -> None:
         seen: list[int] = []
 
         async def handle(_: Record, context: Context) -> None:
@@ -249,7 +236,7 @@ class TestAsync:
             if context.attempt < 3:
                 raise ConnectionError
 
-        story = HandlerKit(handle).deliver(b"order")
-        assert [type(delivery.decision).__name__ for delivery in story] == ["Retry", "Retry", "Ack"]
+        deliveries = HandlerKit(handle).deliver(b"order")
+        assert [type(delivery.decision).__name__ for delivery in deliveries] == ["Retry", "Retry", "Ack"]
         assert seen == [1, 2, 3]
-        assert len(story[-1].outputs) == 1
+        assert len(deliveries[-1].outputs) == 1

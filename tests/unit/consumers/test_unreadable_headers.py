@@ -4,13 +4,13 @@ from typing import ClassVar
 
 import pytest
 
+from kafka_redelivery.topology.wire.headers import HeaderList
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from tests.unit.consumers.records import Fetched
-from topology.headers import HeaderList
-from transport.message_headers import UnreadableHeadersError, headers_of
 
 
 class Unreadable(Fetched):
-    """Behaves as the client's class does, but counts instead of ending the process."""
+    """Behaves like the client class, but raises where the real one would end the process."""
 
     asked: ClassVar[int] = 0
 
@@ -21,8 +21,8 @@ class Unreadable(Fetched):
         raise SystemError("returned a result with an exception set")
 
 
-def test_unreadable_headers_are_asked_for_once() -> None:
-    """The first question raises, every later one finds no headers and never reaches the client's broken list."""
+def test_unreadable_headers_are_read_once() -> None:
+    """The first read raises. Later ones return no headers without calling the client again."""
     message = Unreadable("orders", 0, 7)
 
     with pytest.raises(UnreadableHeadersError):

@@ -1,4 +1,4 @@
-"""The check of compose file and manifests: ours are valid, what is broken is found, and the parts fit together."""
+"""Compose file and manifests are valid and consistent, and the validation finds errors."""
 
 import re
 from datetime import timedelta
@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from deploy.validate import HERE, compose_faults, manifest_faults, with_defaults
-from topology.configuration import load_settings
-from topology.durations import parse_duration
-from topology.metric_catalogue import LAG
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.durations import parse_duration
+from kafka_redelivery.topology.metric_catalogue import LAG
 
 FOLDER = HERE / "kubernetes"
 OVERLAY = HERE / "kubernetes-spark"
@@ -25,7 +25,7 @@ def documents() -> list[dict[str, Any]]:
 
 
 def of_kind(kind: str) -> list[dict[str, Any]]:
-    """Those of a kind; one at least."""
+    """Manifests of a kind, at least one."""
     found = [each for each in documents() if each["kind"] == kind]
     assert found
     return found
@@ -33,7 +33,7 @@ def of_kind(kind: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: f"{path.parent.stem}-{path.stem}")
 def test_a_manifest_is_valid(path: Path) -> None:
-    """By Kubernetes' own schemas, unknown fields refused."""
+    """Valid by Kubernetes' schemas, without unknown fields."""
     assert list(manifest_faults(path.read_text())) == []
 
 
@@ -58,7 +58,7 @@ def test_a_broken_manifest_is_found(file: str, right: str, wrong: str) -> None:
 
 
 def test_the_compose_file_is_valid() -> None:
-    """Its variables at their defaults."""
+    """With its variables at their defaults."""
     assert list(compose_faults((HERE / "compose.yaml").read_text())) == []
 
 
@@ -73,14 +73,14 @@ def test_the_compose_file_is_valid() -> None:
     ],
 )
 def test_a_broken_compose_file_is_found(right: str, wrong: str) -> None:
-    """A misspelt key, an unknown condition, a wrong type, names that nobody declares."""
+    """A misspelt key, an unknown condition, a wrong type, undeclared names."""
     text = (HERE / "compose.yaml").read_text()
     assert right in text
     assert list(compose_faults(text.replace(right, wrong)))
 
 
-def test_kustomize_takes_every_file() -> None:
-    """Each manifest is among the resources, each file of a generator is there, and its configuration is valid."""
+def test_kustomize_includes_every_file() -> None:
+    """Each manifest is a resource, each file of a generator exists, and the configuration is valid."""
     kustomization, overlay = of_kind("Kustomization")
     names = [path.name for path in sorted(FOLDER.glob("*.yaml")) if path.stem != "kustomization"]
     assert sorted(kustomization["resources"]) == names
@@ -93,7 +93,7 @@ def test_kustomize_takes_every_file() -> None:
 
 
 def test_grace_periods_are_longer_than_a_shutdown() -> None:
-    """By five seconds at least, in Kubernetes and in compose."""
+    """By at least five seconds, in Kubernetes and in Compose."""
     text = (FOLDER / "config" / "redelivery.yaml").read_text()
     shutdown = parse_duration(yaml.safe_load(text)["limits"]["shutdownTimeout"])
     assert isinstance(shutdown, timedelta)
@@ -108,7 +108,7 @@ def test_grace_periods_are_longer_than_a_shutdown() -> None:
 
 
 def test_pods_have_a_name_probes_and_no_rights() -> None:
-    """The instance is the pod's name; probes ask where the image answers; nothing is written, nobody is root."""
+    """The instance is the pod's name; probes use the image's endpoint; no root, read-only."""
     for each in of_kind("StatefulSet"):
         pod = each["spec"]["template"]["spec"]
         (container,) = pod["containers"]
@@ -128,8 +128,8 @@ def test_pods_have_a_name_probes_and_no_rights() -> None:
         }
 
 
-def test_what_is_selected_is_there() -> None:
-    """Services, budgets and the autoscaler name pods that exist, and the query a metric of the catalogue."""
+def test_selectors_match_pods() -> None:
+    """Services, budgets and the autoscaler select existing pods; the query uses a metric of the catalogue."""
     sets = {each["metadata"]["name"]: each for each in of_kind("StatefulSet")}
     labels = [each["spec"]["template"]["metadata"]["labels"] for each in sets.values()]
     for each in of_kind("PodDisruptionBudget"):
@@ -142,8 +142,8 @@ def test_what_is_selected_is_there() -> None:
     assert f"{LAG.name}{{" in scaled["spec"]["triggers"][0]["metadata"]["query"]
 
 
-def test_the_query_takes_the_place_of_everything_that_is_the_workers() -> None:
-    """What the overlay deletes is there, and all of it that bears their name."""
+def test_the_spark_overlay_removes_all_worker_manifests() -> None:
+    """The overlay deletes exactly the manifests named worker."""
     _, overlay = of_kind("Kustomization")
     deleted = [yaml.safe_load(each["patch"]) for each in overlay["patches"]]
     assert all(each["$patch"] == "delete" for each in deleted)

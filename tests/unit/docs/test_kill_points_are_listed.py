@@ -6,14 +6,14 @@ GUARANTEES = Path(__file__).parents[3] / "docs" / "guarantees.md"
 
 
 def test_every_step_is_in_the_documentation() -> None:
-    """docs/guarantees.md has the row of each step at which processes are killed, and no other."""
+    """docs/guarantees.md has a row for each step at which processes are killed, and no other row."""
     rows = [row for row in GUARANTEES.read_text().splitlines() if row.startswith("| `")]
 
     assert rows == [f"| `{step}` | {meaning} |" for step, meaning in STEPS.items()]
 
 
 def test_every_step_has_its_kill_points() -> None:
-    """Worker and scheduler die before and after each step that they have; the sample is part of the list."""
+    """Worker and scheduler are killed before and after each of their steps; the sample is a subset."""
     tried = {(point.role, point.step, point.when) for point in POINTS}
 
     for step in STEPS:

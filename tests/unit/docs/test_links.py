@@ -1,4 +1,4 @@
-"""Every relative link and every anchor in the Markdown files leads somewhere."""
+"""Every relative link and anchor in the Markdown files has a target."""
 
 import re
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ NAMED_IN_HTML = re.compile(r"""<[a-z0-9]+\s[^>]*(?:id|name)\s*=\s*["']([^"']+)["
 
 
 def tokens(page: Path) -> Iterator[Token]:
-    """All of a page, in order."""
+    """All tokens of a page, in order."""
     for token in MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8")):
         yield token
         yield from token.children or ()
 
 
 def links(page: Path) -> Iterator[str]:
-    """Where a page points to within this repository."""
+    """Links of a page into this repository."""
     for token in tokens(page):
         found = [str(token.attrs[name]) for name in ("href", "src") if name in token.attrs]
         if token.type in {"html_block", "html_inline"}:
@@ -37,7 +37,7 @@ def links(page: Path) -> Iterator[str]:
 
 @cache
 def anchors(page: Path) -> frozenset[str]:
-    """What may stand behind ``#``: headings as the usual hosts name them, and names given in HTML."""
+    """Valid anchors of a page: headings as GitHub names them, and names in HTML."""
     found: list[str] = []
     heading = False
     for token in tokens(page):
@@ -53,7 +53,7 @@ def anchors(page: Path) -> frozenset[str]:
 
 
 def broken(page: Path) -> Iterator[str]:
-    """The links of a page that lead nowhere."""
+    """Links of a page without a target."""
     for link in links(page):
         path, _, anchor = unquote(link).partition("#")
         target = (page.parent / path).resolve() if path else page
@@ -66,13 +66,13 @@ def broken(page: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_link_leads_somewhere(page: Path) -> None:
-    """To a file or folder of this repository, and to a heading of it where one is named."""
+def test_a_link_has_a_target(page: Path) -> None:
+    """The target is a file or folder of this repository, and a heading of it if the link names one."""
     assert list(broken(page)) == []
 
 
 def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each kind; what stands in code is no link."""
+    """Broken links of each kind are found; code is not searched for links."""
     monkeypatch.setattr("tests.unit.docs.test_links.ROOT", tmp_path)
     page = tmp_path / "a.md"
     page.write_text(
@@ -85,6 +85,6 @@ def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_there_are_pages() -> None:
-    """And links in them."""
+    """The pages exist and have links."""
     assert len(PAGES) > 10
     assert sum(1 for page in PAGES for _ in links(page)) > 50

@@ -3,18 +3,18 @@ from pathlib import Path
 
 import pytest
 
-from topology.configuration import load_settings
+from kafka_redelivery.topology.config.loading import load_settings
 
 README = (Path(__file__).parents[3] / "README.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
-    """The code that the README shows in a language."""
+    """Code blocks of the README in a language."""
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_its_configuration_has_no_faults() -> None:
-    """Whoever copies it can start from it."""
+def test_its_configuration_is_valid() -> None:
+    """The configuration of the README loads without faults."""
     [text] = blocks("yaml")
     settings = load_settings(text)
     assert settings.handler is not None
@@ -22,7 +22,7 @@ def test_its_configuration_has_no_faults() -> None:
 
 
 def test_its_handler_passes_its_test(pytester: pytest.Pytester) -> None:
-    """Both as they are printed, beside a bank."""
+    """The handler and its test run as printed, with a bank module."""
     handler, test = blocks("python")
     pytester.makepyfile(handlers=handler, bank="", test_charge=test)
     pytester.syspathinsert()

@@ -2,16 +2,16 @@ from pathlib import Path
 
 import pytest
 
-from topology.metric_catalogue import CATALOGUE, Kind
-from topology.section import KebabSection, Section
-from topology.settings import CodecSection
+from kafka_redelivery.topology.config.section import KebabSection, Section
+from kafka_redelivery.topology.config.settings import CodecSection
+from kafka_redelivery.topology.metric_catalogue import CATALOGUE, Kind
 
 DOCS = Path(__file__).parents[3] / "docs"
 ABSTRACT = (CodecSection, KebabSection)
 
 
 def sections(base: type[Section]) -> set[type[Section]]:
-    """All parts of the file."""
+    """All sections of the configuration file."""
     found = {part for each in base.__subclasses__() for part in sections(each)} | set(base.__subclasses__())
     return found - set(ABSTRACT)
 
@@ -21,7 +21,7 @@ SECTIONS = sorted(sections(Section), key=lambda section: section.__name__)
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
 def test_every_setting_is_in_the_reference(section: type[Section]) -> None:
-    """docs/configuration.md has a row with a meaning for each setting there is."""
+    """docs/configuration.md has a row with a meaning for each setting."""
     rows = (DOCS / "configuration.md").read_text().splitlines()
     for field in section.model_fields.values():
         found = [row for row in rows if row.startswith(f"| `{field.alias}` |")]
@@ -30,7 +30,7 @@ def test_every_setting_is_in_the_reference(section: type[Section]) -> None:
 
 
 def test_every_metric_is_in_the_reference() -> None:
-    """docs/metrics.md has the row of each metric in the catalogue, and no other."""
+    """docs/metrics.md has the row of each metric in the catalogue, and no other metric."""
     rows = [row for row in (DOCS / "metrics.md").read_text().splitlines() if row.startswith("| `redelivery_")]
     expected = [
         f"| `{metric.name}{'_total' if metric.kind is Kind.COUNTER else ''}` | {metric.kind} | "

@@ -1,4 +1,4 @@
-"""The year, read once."""
+"""Reads the year once."""
 
 import pytest
 

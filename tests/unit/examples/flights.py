@@ -1,4 +1,4 @@
-"""Flights, planes and a small world of them that tests of the demo share."""
+"""Flights, planes and a small scenario for the tests of the demo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LAYOUT = Layout("g", ("g.retry.1s", "g.retry.2s"), "g.ready.flights", "DLQ.fligh
 
 
 def flight(number: int, tailnum: str | None = "N1", *, dep_time: int | None = 517, distance: int = 1400) -> Flight:
-    """The flight of that number on the first of January."""
+    """Flight ``number`` on the first of January."""
     return Flight(
         2013, 1, 1, dep_time, 515, None, None, 819, None, "UA", number, tailnum, "EWR", "IAH", None, distance, 5, 15,
         "2013-01-01T10:00:00Z",
@@ -18,7 +18,7 @@ def flight(number: int, tailnum: str | None = "N1", *, dep_time: int | None = 51
 
 
 def plane(tailnum: str, seats: int = 100) -> Plane:
-    """A plane with so many seats."""
+    """A plane with ``seats`` seats."""
     return Plane(tailnum, 2004, "Fixed wing multi engine", "BOEING", "737-824", 2, seats, None, "Turbo-fan")
 
 

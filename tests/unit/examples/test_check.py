@@ -1,4 +1,4 @@
-"""The check finds what is missing, doubled or wrong, whichever topic it happens in."""
+"""The check finds missing, duplicated and wrong records in every topic."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from examples.flights.books import Books
+from examples.flights.accounting import Accounting
 from examples.flights.broken import record_of
 from examples.flights.check import check_journal, check_outputs
 from examples.flights.check_copies import check_dead_letters, check_releases, waits
 from examples.flights.ledger import Ledger
 from examples.flights.scenario import Broken, Scenario
 from examples.flights.wire import SEAT_MILES_CODEC
+from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason, Retry
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.headers import HeaderList, dead_letter_headers, ready_headers, retry_headers
 from tests.unit.consumers.records import BORN, NOW, Fetched
 from tests.unit.examples.flights import LAYOUT, flight, world
-from topology.decision import DeadLetter, Failure, FailureKind, Reason, Retry
-from topology.headers import HeaderList, dead_letter_headers, ready_headers, retry_headers
-from topology.lineage import Lineage
 
 _FLIGHTS = (
     flight(0, "N1"),  # acknowledged
@@ -33,7 +33,7 @@ _GIVEN: Scenario = replace(world(late={"N2": 1}), records=(*_FLIGHTS, Broken(1, 
 
 @dataclass(slots=True)
 class Topics:
-    """What is in the topics; tests spoil it."""
+    """Content of the topics, which tests corrupt."""
 
     journal: list[dict[str, list[list[int]]]] = field(default_factory=list)
     source: list[Fetched] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Topics:
 
 
 def _good() -> Topics:
-    """Everything as it must be. Record n of the scenario is flights-0@n."""
+    """A correct run. Record n of the scenario is flights-0@n."""
     topics = Topics()
     for offset, record in enumerate(_GIVEN.records):
         topics.source.append(Fetched("flights", 0, offset, *record_of(record)))
@@ -82,41 +82,44 @@ def _dead(offset: int, deliveries: int, reason: Reason, *, group: str = "g") -> 
 
 
 def _faults(topics: Topics) -> list[str]:
-    books = Books(_GIVEN, [record_of(record) for record in _GIVEN.records])
+    accounting = Accounting(_GIVEN, [record_of(record) for record in _GIVEN.records])
     ledger = Ledger()
     for entry in topics.journal:
         ledger.take([Fetched("g.journal", 0, 0, None, json.dumps({"partition": 0} | entry).encode())])
-    books.enter(topics.source)
-    check_journal(books, ledger, LAYOUT.redeliveries)
-    check_outputs(books, ledger, topics.outputs)
-    check_dead_letters(books, ledger, LAYOUT, topics.dead)
-    check_releases(books, ledger, waits(books, LAYOUT, topics.tiers), topics.ready)
-    return books.faults.first
+    accounting.locate(topics.source)
+    check_journal(accounting, ledger, LAYOUT.redeliveries)
+    check_outputs(accounting, ledger, topics.outputs)
+    check_dead_letters(accounting, ledger, LAYOUT, topics.dead)
+    check_releases(accounting, ledger, waits(accounting, LAYOUT, topics.tiers), topics.ready)
+    return accounting.faults.first
 
 
-def test_what_is_right_has_no_fault() -> None:
-    """Six records, each ended in its own way, are accounted for."""
+def test_a_correct_run_has_no_fault() -> None:
+    """Six records with different outcomes are accounted for."""
     assert _faults(_good()) == []
 
 
-_SPOILT: dict[str, tuple[Callable[[Topics], object], str]] = {
+_CORRUPTIONS: dict[str, tuple[Callable[[Topics], object], str]] = {
     "lost in the source": (lambda it: it.source.pop(0), "UA 0 from EWR on 2013-01-01 is not in flights"),
     "unknown in the source": (
         lambda it: it.source.append(Fetched("flights", 0, 9, b"N1", b"foreign")),
-        "flights-0@9 is there though it was not sent",
+        "flights-0@9 was not sent",
     ),
-    "doubled in the source": (lambda it: it.source.append(replace(it.source[0], place=9)), "flights-0@9 is there"),
-    "not ended": (lambda it: it.journal.pop(), "has not ended"),
+    "duplicate in the source": (
+        lambda it: it.source.append(replace(it.source[0], place=9)),
+        "flights-0@9 was not sent",
+    ),
+    "not ended": (lambda it: it.journal.pop(), "has no outcome"),
     "ended twice": (lambda it: it.journal.append({"acked": [[0, 0]]}), "ended twice"),
     "ended, never there": (lambda it: it.journal.append({"acked": [[77, 77]]}), "flights-0@77"),
     "ended otherwise": (
         lambda it: it.journal.__setitem__(2, {"recovered": [[2, 2]]}),
-        "is recovered, it should be redeliveries_exceeded",
+        "is recovered, expected redeliveries_exceeded",
     ),
     "too many redeliveries": (lambda it: it.journal.append({"retried": [[0, 0]]}), "was redelivered 1 times"),
     "output missing": (lambda it: it.outputs.pop(), "its seat-miles are missing"),
-    "output doubled": (lambda it: it.outputs.append(it.outputs[0]), "seat-miles are there twice"),
-    "output too much": (lambda it: it.outputs.append(_output(2, 1)), "has seat-miles, it should have none"),
+    "duplicate output": (lambda it: it.outputs.append(it.outputs[0]), "has its seat-miles twice"),
+    "unexpected output": (lambda it: it.outputs.append(_output(2, 1)), "has seat-miles, expected none"),
     "output of a wrong number": (
         lambda it: it.outputs.__setitem__(0, _output(0, 101, seat_miles=1)),
         "{'seat_miles': 1}",
@@ -128,11 +131,11 @@ _SPOILT: dict[str, tuple[Callable[[Topics], object], str]] = {
     ),
     "output of rubbish": (
         lambda it: it.outputs.append(Fetched("seat_miles", 0, 9, None, b"rubbish")),
-        "seat_miles-0@9 is no record of ours",
+        "seat_miles-0@9 is not an output of the demo",
     ),
     "dead letter missing": (lambda it: it.dead.pop(), "its dead letter is missing"),
-    "dead letter doubled": (lambda it: it.dead.append(it.dead[0]), "is dead-lettered twice"),
-    "dead letter of the living": (
+    "duplicate dead letter": (lambda it: it.dead.append(it.dead[0]), "is dead-lettered twice"),
+    "dead letter of an acknowledged record": (
         lambda it: it.dead.append(_dead(0, 1, Reason.REJECTED)),
         "is dead-lettered as rejected",
     ),
@@ -141,8 +144,8 @@ _SPOILT: dict[str, tuple[Callable[[Topics], object], str]] = {
         "is dead-lettered as expired",
     ),
     "dead letter changed": (
-        lambda it: it.dead.__setitem__(1, replace(it.dead[1], value_bytes=b"mended")),
-        "its dead letter has other bytes than itself",
+        lambda it: it.dead.__setitem__(1, replace(it.dead[1], value_bytes=b"changed")),
+        "its dead letter has other bytes than the record",
     ),
     "dead too soon": (
         lambda it: it.dead.__setitem__(2, _dead(2, 2, Reason.REDELIVERIES_EXCEEDED)),
@@ -165,14 +168,14 @@ _SPOILT: dict[str, tuple[Callable[[Topics], object], str]] = {
         "waited in g.retry.2s after delivery 1",
     ),
     "waited twice": (lambda it: it.tiers.append(it.tiers[0]), "waited twice after delivery 1"),
-    "not in the journal": (lambda it: it.journal[1].pop("retried"), "the journal says 1"),
+    "not in the journal": (lambda it: it.journal[1].pop("retried"), "the journal has 1"),
 }
 
 
-@pytest.mark.parametrize("name", _SPOILT)
-def test_what_is_wrong_is_found_and_named(name: str) -> None:
-    """Each way to lose, double or change a record makes a fault that says what it is."""
-    spoil, told = _SPOILT[name]
+@pytest.mark.parametrize("name", _CORRUPTIONS)
+def test_each_corruption_is_found_and_named(name: str) -> None:
+    """Each way to lose, duplicate or change a record produces a fault that names it."""
+    corrupt, text = _CORRUPTIONS[name]
     topics = _good()
-    spoil(topics)
-    assert any(told in fault for fault in _faults(topics)), _faults(topics)
+    corrupt(topics)
+    assert any(text in fault for fault in _faults(topics)), _faults(topics)

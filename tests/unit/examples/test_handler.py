@@ -1,4 +1,4 @@
-"""The demo's handler through the real decision, as a user would test it."""
+"""The demo's handler with the real decision, as a user would test it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 
 from examples.flights.handler import handle
 from kafka_redelivery import Context, HandlerKit, Record, RedeliveryPolicy
-from serdes.codec import Codec, JsonCodec, StringCodec
+from kafka_redelivery.serdes.codec import Codec, JsonCodec, StringCodec
+from kafka_redelivery.topology.policy.decision import Ack, DeadLetter, Reason, Retry
 from tests.unit.examples.flights import flight
-from topology.decision import Ack, DeadLetter, Reason, Retry
 
 _POLICY = RedeliveryPolicy(maximum_redeliveries=3, initial_redelivery_delay=1000)
 
 
 def _kit(planes: dict[str, int], arriving: dict[int, dict[str, int]] | None = None) -> HandlerKit:
-    """The handler with these planes, and more of them from an attempt on."""
+    """The handler with these planes, and more from a later attempt."""
 
     def call(record: Record, context: Context) -> None:
         planes.update((arriving or {}).get(context.attempt, {}))
@@ -26,7 +26,7 @@ def _kit(planes: dict[str, int], arriving: dict[int, dict[str, int]] | None = No
     return HandlerKit(call, policy=_POLICY, value=JsonCodec(), outputs=codecs)
 
 
-def test_a_flight_of_a_known_plane_brings_its_seat_miles() -> None:
+def test_a_flight_of_a_known_plane_sends_its_seat_miles() -> None:
     """One delivery, one output with the flight's identity and the source's message id."""
     (delivery,) = _kit({"N1": 149}).deliver(flight(7)._asdict(), topic="flights")
     assert delivery.decision == Ack()
@@ -39,28 +39,28 @@ def test_a_flight_of_a_known_plane_brings_its_seat_miles() -> None:
 
 
 def test_a_flight_without_tail_number_is_rejected_at_once() -> None:
-    """It is dead before anybody asks whether it was cancelled."""
+    """It is dead-lettered before the handler checks whether it was cancelled."""
     (delivery,) = _kit({}).deliver(flight(7, None, dep_time=None)._asdict())
     assert isinstance(delivery.decision, DeadLetter)
     assert delivery.decision.reason == Reason.REJECTED
 
 
 def test_a_cancelled_flight_is_done_without_output() -> None:
-    """Nobody asks for its plane."""
+    """Its plane is not looked up."""
     (delivery,) = _kit({}).deliver(flight(7, "N404", dep_time=None)._asdict())
     assert (delivery.decision, delivery.outputs) == (Ack(), ())
 
 
 @pytest.mark.parametrize("attempt", [2, 3, 4])
 def test_a_flight_recovers_when_its_plane_arrives(attempt: int) -> None:
-    """It is tried again until the plane is known, and has its seat-miles then."""
+    """It is redelivered until the plane is known, and then sends its seat-miles."""
     story = _kit({}, {attempt: {"N1": 10}}).deliver(flight(7)._asdict())
     assert [type(delivery.decision) for delivery in story] == [Retry] * (attempt - 1) + [Ack]
     assert [len(delivery.outputs) for delivery in story] == [0] * (attempt - 1) + [1]
 
 
 def test_a_flight_whose_plane_never_arrives_is_dead_after_the_last_attempt() -> None:
-    """The policy's redeliveries are used up, and nothing was sent."""
+    """After the policy's redeliveries, without an output."""
     story = _kit({}).deliver(flight(7)._asdict())
     assert len(story) == 4
     last = story[-1].decision

@@ -1,4 +1,4 @@
-"""A late plane is sent when all its flights have been seen, and not before."""
+"""A late plane is sent when all its flights have been seen, not before."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from examples.flights.data import Plane
 from examples.flights.late import LatePlanes
+from kafka_redelivery.transport.protocols import Message
 from tests.unit.consumers.records import Fetched
 from tests.unit.examples.flights import world
-from transport.protocols import Message
 
 
 def _waiting(tail: str, number: int) -> Fetched:
@@ -17,7 +17,7 @@ def _waiting(tail: str, number: int) -> Fetched:
 
 
 def test_a_plane_follows_its_last_flight() -> None:
-    """Repeated flights and flights of others do not count; each plane is sent once."""
+    """Repeated flights and flights of other planes do not count; each plane is sent once."""
     came: list[list[Fetched]] = [
         [_waiting("N1", 0), _waiting("N1", 0), _waiting("N404", 1)],
         [_waiting("N2", 2), _waiting("N1", 3)],
@@ -30,10 +30,10 @@ def test_a_plane_follows_its_last_flight() -> None:
         return next(pieces)
 
     late = LatePlanes(world(late={"N1": 2, "N2": 3}), look, sent.append)
-    told = []
+    lines = []
     for _ in came:
         late.step()
-        told.append([plane.tailnum for plane in sent])
-    assert told == [[], ["N1"], ["N1", "N2"]]
+        lines.append([plane.tailnum for plane in sent])
+    assert lines == [[], ["N1"], ["N1", "N2"]]
     assert (late.sent, late.total) == (2, 2)
     late.step()  # everything is sent: nobody looks any more

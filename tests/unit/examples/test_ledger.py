@@ -1,4 +1,4 @@
-"""What the journal tells is added up."""
+"""The ledger sums up the journal."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from examples.flights.ledger import Ledger
 from tests.unit.consumers.records import Fetched
 
 
-def _entry(partition: int, **told: list[object]) -> Fetched:
-    value = {"v": 1, "group": "g", "topic": "flights", "partition": partition} | told
+def _entry(partition: int, **lines: list[object]) -> Fetched:
+    value = {"v": 1, "group": "g", "topic": "flights", "partition": partition} | lines
     return Fetched("g.journal", 0, 0, None, json.dumps(value).encode())
 
 
 def test_ranges_become_records() -> None:
-    """Each offset of a range is a record with its end; redeliveries and lateness are kept."""
+    """Each offset of a range is a record with an outcome; redeliveries and lateness are kept."""
     ledger = Ledger()
     ledger.take([_entry(0, acked=[[0, 2], [5, 5]], retried=[[3, 4]]), _entry(1, dead_lettered=[[0, 0]])])
     ledger.take([_entry(0, recovered=[[3, 3]], retried=[[4, 4]], lateness_ms=[7, 9])])
@@ -28,7 +28,7 @@ def test_ranges_become_records() -> None:
 
 
 def test_first_deliveries_are_counted_once() -> None:
-    """A record that is retried and ends later was delivered for the first time once."""
+    """A record that is retried and ends later has one first delivery."""
     ledger = Ledger()
     ledger.take([_entry(0, acked=[[0, 0]], retried=[[1, 2]])])
     assert ledger.delivered == 3
@@ -36,8 +36,8 @@ def test_first_deliveries_are_counted_once() -> None:
     assert ledger.delivered == 4
 
 
-def test_a_second_end_is_kept_apart() -> None:
-    """A record that ends twice is no second record, and not forgotten either."""
+def test_a_second_outcome_is_listed_separately() -> None:
+    """A record that ends twice counts once, and its second outcome is listed."""
     ledger = Ledger()
     ledger.take([_entry(0, acked=[[0, 0]]), _entry(0, dead_lettered=[[0, 0]])])
     assert ledger.ended == {(0, 0): "acked"}

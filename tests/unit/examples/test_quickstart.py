@@ -1,4 +1,4 @@
-"""The quick start is what the README promises: complete, and told the same way in all its files."""
+"""The quick start is complete, and its files are consistent."""
 
 import sys
 from contextlib import ExitStack
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from consumers.handler import load_handler
 from examples.quickstart import test_handlers as users_tests
-from topology.configuration import load_settings
-from topology.settings import Settings
+from kafka_redelivery.consumers.handlers.handler import load_handler
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.settings import Settings
 
 FOLDER = Path(users_tests.__file__).parent
 
@@ -21,7 +21,7 @@ def settings() -> Settings:
 
 
 def test_its_handler_is_found_beside_its_configuration(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a worker finds it."""
+    """A worker finds it there."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(FOLDER)])
     assert settings.handler is not None
     with ExitStack() as stack:
@@ -32,11 +32,11 @@ def test_its_handler_is_found_beside_its_configuration(settings: Settings, monke
 
 
 def test_its_tests_use_its_policy(settings: Settings) -> None:
-    """What they show is what would happen."""
+    """Its tests run with the policy of its configuration."""
     assert settings.entry("orders").redelivery_policy == users_tests.POLICY
 
 
 def test_its_own_tests_pass(pytester: pytest.Pytester) -> None:
-    """As a user would run them."""
+    """They pass as a user runs them."""
     result = pytester.runpytest_inprocess("--import-mode=importlib", "-p", "no:cacheprovider", str(FOLDER))
     result.assert_outcomes(passed=4)

@@ -8,7 +8,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from examples.flights.books import Faults
+from examples.flights.accounting import Faults
 from examples.flights.check import Findings
 from examples.flights.report import Report, show
 from examples.flights.truth import Ending, Expected
@@ -60,17 +60,17 @@ def test_lateness_is_exact() -> None:
     assert late == {"p50": 50, "p99": 99, "max": 100, "early": 3, "count": 101}
 
 
-def test_faults_are_told_up_to_a_bound() -> None:
+def test_the_number_of_listed_faults_is_limited() -> None:
     """The first twenty by name, the others as a number."""
-    told = _report(*(f"fault {number}" for number in range(25))).document()["conservation"]
-    assert told == [*(f"fault {number}" for number in range(20)), "and 5 more"]
+    lines = _report(*(f"fault {number}" for number in range(25))).document()["conservation"]
+    assert lines == [*(f"fault {number}" for number in range(20)), "and 5 more"]
 
 
-def test_the_table_marks_what_does_not_agree() -> None:
-    """A right table has no cross; a fault is told below it."""
+def test_the_table_marks_differences() -> None:
+    """A correct table has no cross; faults are listed below it."""
     assert "✗" not in _shown(_report())
     assert "every record is accounted for" in _shown(_report())
-    assert "killed and started again: worker 1 times" in _shown(_report())
+    assert "killed and restarted: worker 1 times" in _shown(_report())
     wrong = _shown(_report("flights-0@7 is gone"))
     assert "1 faults" in wrong
     assert "flights-0@7 is gone" in wrong

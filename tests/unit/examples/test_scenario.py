@@ -1,4 +1,4 @@
-"""What is fed is decided by the data."""
+"""The scenario is derived from the data."""
 
 from itertools import groupby
 
@@ -10,7 +10,7 @@ _FLIGHTS = data.flights(3)
 _GIVEN = scenario(_FLIGHTS, data.planes())
 
 
-def test_every_flight_is_fed_once_and_so_are_the_broken_ones() -> None:
+def test_every_flight_and_every_broken_record_is_sent_once() -> None:
     """Nothing is left out or repeated."""
     flights = [record for record in _GIVEN.records if isinstance(record, Flight)]
     broken = [record.number for record in _GIVEN.records if isinstance(record, Broken)]
@@ -18,21 +18,21 @@ def test_every_flight_is_fed_once_and_so_are_the_broken_ones() -> None:
     assert broken == list(range(BROKEN))
 
 
-def test_two_runs_feed_the_same() -> None:
-    """The choice and the order come from the data, whatever order the planes are given in."""
+def test_two_runs_send_the_same() -> None:
+    """Choice and order depend on the data, not on the order of the planes."""
     assert scenario(_FLIGHTS, reversed(data.planes())) == _GIVEN
 
 
 def test_one_plane_in_twenty_is_late() -> None:
-    """Late planes are known planes that fly in the range, and every flight of theirs that left is awaited."""
+    """Late planes are known planes that fly in the chosen days; all their flights that were not cancelled wait."""
     flying = {each.tailnum for each in _FLIGHTS if each.dep_time is not None and each.tailnum in _GIVEN.planes}
     assert len(_GIVEN.awaited) == -(-len(flying) // LATE_ONE_IN)
     for tail, count in _GIVEN.awaited.items():
         assert count == sum(each.tailnum == tail and each.dep_time is not None for each in _FLIGHTS) > 0
 
 
-def test_flights_of_late_planes_come_first_and_side_by_side() -> None:
-    """Nothing but a broken record stands before or between the flights that wait for one late plane."""
+def test_flights_of_late_planes_come_first_and_adjacent() -> None:
+    """Only broken records are before or between the flights of a late plane."""
     flights = [record for record in _GIVEN.records if isinstance(record, Flight)]
     waiting = flights[: sum(_GIVEN.awaited.values())]
     assert all(each.tailnum in _GIVEN.awaited and each.dep_time is not None for each in waiting)
@@ -48,6 +48,6 @@ def test_the_other_flights_follow_day_by_day() -> None:
 
 
 def test_few_flights_have_few_broken_records() -> None:
-    """A range with less flights than broken records gets one after each."""
+    """With fewer flights than broken records, one follows each flight."""
     few = scenario(_FLIGHTS[:4], data.planes())
     assert [isinstance(record, Broken) for record in few.records] == [False, True] * 4

@@ -1,4 +1,4 @@
-"""The rules, in their order."""
+"""The rules for expected outcomes, in their order."""
 
 from collections import Counter
 
@@ -31,8 +31,8 @@ def test_the_first_rule_that_fits_decides(record: Flight | Broken, end: Expected
     assert expected(record, _WORLD) == end
 
 
-def test_the_year_ends_as_it_is_known_to(year: list[Flight]) -> None:
-    """The totals of the year, late planes aside, are those counted by hand from the files."""
+def test_the_totals_of_the_year(year: list[Flight]) -> None:
+    """Without late planes they are those counted by hand from the files."""
     given = scenario(year, data.planes())
     ends = Counter(expected(record, given).ending for record in given.records)
     late = sum(given.awaited.values())

@@ -1,4 +1,4 @@
-"""What is written can be read by the handler's codecs, and what is broken cannot."""
+"""The handler's codecs can decode flights and cannot decode broken records."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from examples.flights.broken import broken_record, record_of
 from examples.flights.layout import layout
 from examples.flights.scenario import Broken, scenario
 from examples.flights.wire import CONFIG, FLIGHTS, flight_record
-from serdes.build import SerdeSettings, build_codec
-from serdes.errors import DecodeError
-from topology.configuration import load_settings
-from topology.settings import SerdeSection
+from kafka_redelivery.serdes.build import SerdeSettings, build_codec
+from kafka_redelivery.serdes.errors import DecodeError
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.settings import SerdeSection
 
 _SETTINGS = load_settings(CONFIG.read_text(encoding="utf-8"))
 _GIVEN = scenario(data.flights(2), data.planes())
@@ -26,7 +26,7 @@ def _decodes(section: SerdeSection, data_: bytes | None) -> bool:
     return True
 
 
-def test_the_configuration_reads_what_is_fed() -> None:
+def test_the_configuration_decodes_flights() -> None:
     """Every flight can be decoded with the codecs of redelivery.yaml."""
     (source,) = _SETTINGS.sources
     assert source.topic == FLIGHTS
@@ -46,7 +46,7 @@ def test_no_broken_record_can_be_decoded() -> None:
 
 
 def test_broken_records_are_broken_in_many_ways() -> None:
-    """There are all eight kinds, the same at every run, and none is a tombstone."""
+    """All eight kinds occur, the same in every run, and none is a tombstone."""
     first = next(record.flight for record in _GIVEN.records if isinstance(record, Broken))
     kinds = [broken_record(Broken(number, first)) for number in range(8)]
     assert len(set(kinds)) == 8
@@ -54,7 +54,7 @@ def test_broken_records_are_broken_in_many_ways() -> None:
 
 
 def test_the_layout_follows_the_policy() -> None:
-    """A tier for each redelivery, under the names the group's topics really have."""
+    """There is a tier for each redelivery, with the name of the group's topic."""
     found = layout()
     assert found.tiers == tuple(f"seat-miles.retry.{delay}s" for delay in (1, 2, 4, 8))
     assert found.redeliveries == _SETTINGS.policy_entry.redelivery_policy.maximum_redeliveries

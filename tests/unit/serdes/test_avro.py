@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serdes.avro import AvroCodec
-from serdes.avro_schema import AvroSchema, JsonSchema, schema_of
-from serdes.errors import (
+from kafka_redelivery.serdes.avro import AvroCodec
+from kafka_redelivery.serdes.avro_schema import AvroSchema, JsonSchema, schema_of
+from kafka_redelivery.serdes.errors import (
     DecodeCode,
     DecodeError,
     EncodeCode,
@@ -20,7 +20,7 @@ from serdes.errors import (
     SchemaError,
     SchemaSourceUnavailable,
 )
-from serdes.schemas import LocalSchemas
+from kafka_redelivery.serdes.schemas import LocalSchemas
 
 
 def record(*fields: tuple[str, Any] | tuple[str, Any, Any], name: str = "Flight") -> dict[str, Any]:
@@ -279,7 +279,7 @@ def test_an_unavailable_source_is_not_the_records_fault() -> None:
 
 
 def test_an_unusable_schema_makes_its_records_undecodable() -> None:
-    """One bad schema never stops a partition: its records are dead letters, to be redriven when it is mended."""
+    """One bad schema never stops a partition: its records are dead letters, to be redriven when it is fixed."""
     both = AvroCodec(Faulty(SchemaError("7", "is not JSON")), write_id=7)
     with pytest.raises(DecodeError) as caught:
         both.decode(framed(b""))
@@ -295,8 +295,8 @@ def test_a_lack_of_memory_is_not_the_records_fault(monkeypatch: pytest.MonkeyPat
     def no_memory(*_args: object, **_more: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("serdes.avro.schemaless_reader", no_memory)
-    monkeypatch.setattr("serdes.avro.schemaless_writer", no_memory)
+    monkeypatch.setattr("kafka_redelivery.serdes.avro.schemaless_reader", no_memory)
+    monkeypatch.setattr("kafka_redelivery.serdes.avro.schemaless_writer", no_memory)
     with pytest.raises(MemoryError):
         codec().decode(framed(b"\x04UA\x02\0"))
     with pytest.raises(MemoryError):

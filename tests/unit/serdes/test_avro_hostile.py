@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serdes.avro import AvroCodec
-from serdes.avro_schema import JsonSchema, schema_of
-from serdes.avro_walks import MAX_DEPTH, MAX_EMPTY_ITEMS
-from serdes.errors import DecodeCode, DecodeError
-from serdes.schemas import LocalSchemas
+from kafka_redelivery.serdes.avro import AvroCodec
+from kafka_redelivery.serdes.avro_scanners import MAX_DEPTH, MAX_EMPTY_ITEMS
+from kafka_redelivery.serdes.avro_schema import JsonSchema, schema_of
+from kafka_redelivery.serdes.errors import DecodeCode, DecodeError
+from kafka_redelivery.serdes.schemas import LocalSchemas
 
 HEADER = b"\0\0\0\0\x07"
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from serdes.avro import AvroCodec
-from serdes.build import SerdeSettings, build_codec, settings_faults
-from serdes.codec import JsonCodec, RawCodec, StringCodec
-from serdes.errors import SchemaError, SerdeSettingsError
+from kafka_redelivery.serdes.avro import AvroCodec
+from kafka_redelivery.serdes.build import SerdeSettings, build_codec, settings_faults
+from kafka_redelivery.serdes.codec import JsonCodec, RawCodec, StringCodec
+from kafka_redelivery.serdes.errors import SchemaError, SerdeSettingsError
 
 if TYPE_CHECKING:
     from tests.unit.serdes.conftest import Registry
@@ -86,7 +86,7 @@ def test_settings_that_do_not_go_together_name_their_field(settings: dict[str, A
     """All faults are found at once, without a file or a connection, and each says what to write instead."""
     faults = settings_faults(SerdeSettings(**settings))
     assert [fault.field for fault in faults] == fields
-    assert all(fault.problem and fault.mend for fault in faults)
+    assert all(fault.problem and fault.fix for fault in faults)
     with pytest.raises(SerdeSettingsError) as caught:
         build_codec(SerdeSettings(**settings))
     assert str(caught.value) == str(faults[0])
@@ -116,7 +116,7 @@ def test_without_a_registry_no_client_is_imported() -> None:
     """Building the other codecs loads nothing of confluent-kafka."""
     program = (
         "import sys\n"
-        "from serdes.build import SerdeSettings, build_codec\n"
+        "from kafka_redelivery.serdes.build import SerdeSettings, build_codec\n"
         "for name in ('raw', 'string', 'json'):\n"
         "    build_codec(SerdeSettings(name))\n"
         "sys.exit('confluent_kafka' in sys.modules)\n"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
-from serdes.errors import DecodeCode, DecodeError, EncodeCode, EncodeError
+from kafka_redelivery.serdes.codec import Codec, JsonCodec, RawCodec, StringCodec
+from kafka_redelivery.serdes.errors import DecodeCode, DecodeError, EncodeCode, EncodeError
 
 CODECS: list[Codec] = [RawCodec(), StringCodec(), JsonCodec()]
 JSON_VALUES = st.recursive(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serdes.avro import AvroCodec
-from serdes.dead_letter import (
+from kafka_redelivery.serdes.avro import AvroCodec
+from kafka_redelivery.serdes.dead_letter import (
     DeadLetter,
     Failure,
     Origin,
@@ -20,8 +20,8 @@ from serdes.dead_letter import (
     read_dead_letters,
     write_dead_letters,
 )
-from serdes.errors import DecodeError, EncodeError
-from serdes.schemas import LocalSchemas
+from kafka_redelivery.serdes.errors import DecodeError, EncodeError
+from kafka_redelivery.serdes.schemas import LocalSchemas
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

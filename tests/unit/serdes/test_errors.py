@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from serdes.errors import (
+from kafka_redelivery.serdes.errors import (
     DecodeCode,
     DecodeError,
     EncodeCode,

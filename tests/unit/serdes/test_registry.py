@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from serdes.avro import AvroCodec
-from serdes.avro_schema import schema_of
-from serdes.errors import (
+from kafka_redelivery.serdes.avro import AvroCodec
+from kafka_redelivery.serdes.avro_schema import schema_of
+from kafka_redelivery.serdes.errors import (
     DecodeCode,
     DecodeError,
     EncodeCode,
@@ -22,7 +22,7 @@ from serdes.errors import (
     SerdeSettingsError,
     UnknownSchemaError,
 )
-from serdes.registry import RegistrySchemas, RegistryValue
+from kafka_redelivery.serdes.registry import RegistrySchemas, RegistryValue
 
 if TYPE_CHECKING:
     from tests.unit.serdes.conftest import Registry

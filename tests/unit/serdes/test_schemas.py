@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from serdes.avro import AvroCodec
-from serdes.avro_schema import JsonSchema, full_name, schema_of
-from serdes.errors import SchemaError, UnknownSchemaError
-from serdes.schemas import LocalSchemas, schema_in_file
+from kafka_redelivery.serdes.avro import AvroCodec
+from kafka_redelivery.serdes.avro_schema import JsonSchema, full_name, schema_of
+from kafka_redelivery.serdes.errors import SchemaError, UnknownSchemaError
+from kafka_redelivery.serdes.schemas import LocalSchemas, schema_in_file
 
 AIRPORT = {"type": "record", "name": "Airport", "namespace": "geo", "fields": [{"name": "code", "type": "string"}]}
 
@@ -110,7 +110,7 @@ def test_two_versions_of_a_named_type_are_not_guessed_between(tmp_path: Path) ->
     }
     with pytest.raises(SchemaError, match=r"b\.avsc, .*c\.avsc.* geo\.Airport\.avsc") as caught:
         LocalSchemas(schemas)
-    assert caught.value.place.endswith("a.avsc")
+    assert caught.value.location.endswith("a.avsc")
     saved(tmp_path, "geo.Airport", newer)
     assert '"geo.Airport","type":"record","fields":[]' in LocalSchemas(schemas).by_id(1).canonical
 
@@ -147,7 +147,7 @@ def test_a_bad_schema_is_told_with_its_file(tmp_path: Path, schema: object, reas
     path = saved(tmp_path, "broken", schema)
     with pytest.raises(SchemaError, match=reason) as caught:
         LocalSchemas({1: path})
-    assert caught.value.place == str(path)
+    assert caught.value.location == str(path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "\xff", '{"type": "int"} x', "[" * 100_000])
@@ -157,7 +157,7 @@ def test_a_file_that_is_not_json_is_told_by_its_name(tmp_path: Path, text: str) 
     path.write_text(text, encoding="latin-1")
     with pytest.raises(SchemaError, match="JSON") as caught:
         LocalSchemas({1: path})
-    assert caught.value.place == str(path)
+    assert caught.value.location == str(path)
 
 
 def test_a_file_that_is_not_there_is_told_by_its_name(tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from topology.configuration import load_settings
-from topology.facts import Bounds, ClusterFacts, TopicFacts
-from topology.plan import TopologyPlan, plan
-from topology.settings import Settings
+from kafka_redelivery.topology.cluster.facts import Bounds, ClusterFacts, TopicFacts
+from kafka_redelivery.topology.cluster.plan import TopologyPlan, plan
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.settings import Settings
 
 BASE = 'group: billing\nkafka: {bootstrap.servers: "x"}\n'
 ONE_SOURCE = BASE + "sources: [{topic: orders}]\n"

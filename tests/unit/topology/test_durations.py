@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""Durations as text."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.durations import format_duration, parse_duration
+from kafka_redelivery.topology.durations import format_duration, parse_duration
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -30,7 +30,7 @@ MILLISECOND = timedelta(milliseconds=1)
     ],
 )
 def test_a_number_and_its_unit(text: str, duration: timedelta) -> None:
-    """A number with a unit is that long; zero is a duration like any other."""
+    """A number with a unit is a duration; so is zero."""
     assert parse_duration(text) == duration
 
 
@@ -59,22 +59,22 @@ def test_a_number_and_its_unit(text: str, duration: timedelta) -> None:
     ],
 )
 def test_anything_else_is_refused(value: object) -> None:
-    """A bare number does not tell its unit, and nothing is guessed; the error shows the value and the mend."""
-    with pytest.raises(ValueError, match="needs a number and its unit, like 250ms") as caught:
+    """A number without a unit is refused, too; the error has the value and a fix."""
+    with pytest.raises(ValueError, match="is not a duration; write a number and a unit, such as 250ms") as caught:
         parse_duration(value)
     assert repr(value) in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["1000000000d", "999999999999d", "999999999999h"])
 def test_a_duration_beyond_what_python_can_hold_is_refused(text: str) -> None:
-    """A slip of the keyboard is a fault of the configuration like any other."""
+    """It raises ValueError, not OverflowError."""
     with pytest.raises(ValueError, match="duration"):
         parse_duration(text)
 
 
 @given(st.timedeltas())
 def test_a_timedelta_passes_through(value: timedelta) -> None:
-    """What is a duration already stays what it is."""
+    """A value that is a duration already is returned unchanged."""
     assert parse_duration(value) is value
 
 
@@ -95,19 +95,19 @@ def test_a_timedelta_passes_through(value: timedelta) -> None:
     ],
 )
 def test_a_duration_is_written_in_its_largest_whole_unit(milliseconds: int, text: str) -> None:
-    """What is written has no fraction and no unit smaller than needed."""
+    """The text has no fraction."""
     assert format_duration(milliseconds * MILLISECOND) == text
 
 
 @given(st.integers(0, 999_999_999_999))
-def test_what_is_written_reads_back(milliseconds: int) -> None:
-    """Every duration of whole milliseconds up to thirty years survives being written and read."""
+def test_a_formatted_duration_is_parsed_back(milliseconds: int) -> None:
+    """A formatted duration of whole milliseconds up to thirty years is parsed to the same value."""
     duration = milliseconds * MILLISECOND
     assert parse_duration(format_duration(duration)) == duration
 
 
 @given(st.integers(0, 10**6), st.integers(0, 999), st.sampled_from(["s", "m", "h"]))
 def test_a_fraction_is_exact_to_the_millisecond(whole: int, thousandths: int, unit: str) -> None:
-    """Binary fractions lose nothing that a person could have written."""
+    """Binary fractions cause no error."""
     one = parse_duration(f"1{unit}")
     assert parse_duration(f"{whole}.{thousandths:03}{unit}") == whole * one + thousandths * (one / 1000)

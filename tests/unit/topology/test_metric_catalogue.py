@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from topology import metric_catalogue
-from topology.metric_catalogue import CATALOGUE, COMMON, Kind, Metric
+from kafka_redelivery.topology import metric_catalogue
+from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, Kind, Metric
 
 EACH = pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
 UNITS = ("_records", "_seconds", "_bytes", "_ratio")

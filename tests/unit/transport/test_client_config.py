@@ -1,10 +1,10 @@
-"""The client settings: the user's pass through by their own names, and what the promises rest on is ours."""
+"""Client settings: the user's override our defaults, except those that the guarantees need."""
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from transport.client_config import (
+from kafka_redelivery.transport.client_config import (
     Config,
     admin_config,
     consumer_config,
@@ -24,23 +24,23 @@ TLS: Config = {
 
 
 def consumer(**settings: str | float | bool) -> Config:
-    """The consumer of ``billing`` with these settings; dots are written as ``__``."""
+    """Return the settings of a consumer of ``billing``; ``__`` in a name stands for a dot."""
     return consumer_config(BROKER | dotted(**settings), group="billing", instance=None)
 
 
 def producer(**settings: str | float | bool) -> Config:
-    """The transactional producer with these settings."""
+    """Return the settings of a transactional producer."""
     return producer_config(BROKER | dotted(**settings), transactional_id="billing.worker.0")
 
 
 def dotted(**settings: str | float | bool) -> Config:
-    """Names as Kafka writes them."""
+    """Replace ``__`` in names by dots."""
     return {name.replace("__", "."): value for name, value in settings.items()}
 
 
 class TestPassThrough:
-    def test_every_client_gets_what_has_no_prefix(self) -> None:
-        """TLS and SASL included, values and types as they are."""
+    def test_setting_without_prefix_applies_to_every_client(self) -> None:
+        """Including TLS and SASL; values and types are unchanged."""
         kafka = BROKER | TLS | {"socket.timeout.ms": 7000, "enable.ssl.certificate.verification": False}
         clients = (
             consumer_config(kafka, group="billing", instance=None),
@@ -50,13 +50,13 @@ class TestPassThrough:
         for client in clients:
             assert kafka.items() <= client.items()
 
-    def test_an_admin_client_gets_nothing_else(self) -> None:
-        """There is nothing to protect."""
+    def test_admin_client_has_no_defaults(self) -> None:
+        """It gets the settings of the user only."""
         assert admin_config(BROKER | TLS) == BROKER | TLS
 
     @pytest.mark.parametrize("name", ["socket.timeout.ms", "client.id"])
-    def test_a_prefix_gives_a_setting_to_one_client(self, name: str) -> None:
-        """Above the one without a prefix; the others see nothing of it."""
+    def test_setting_with_prefix_applies_to_one_client(self, name: str) -> None:
+        """It overrides the setting without a prefix; the other clients do not get it."""
         kafka: Config = {
             **BROKER,
             name: "all",
@@ -75,15 +75,15 @@ class TestPassThrough:
         }
         assert not [other for config in configs.values() for other in config if other.startswith(tuple(configs))]
 
-    def test_the_order_in_the_file_is_nothing(self) -> None:
-        """A prefix is stronger, wherever it stands."""
+    def test_order_of_settings_does_not_matter(self) -> None:
+        """A setting with a prefix wins, wherever it stands."""
         assert (
             producer_config({"producer.linger.ms": 9, "linger.ms": 1, **BROKER}, transactional_id=None)["linger.ms"]
             == 9
         )
 
-    def test_what_is_given_is_not_changed(self) -> None:
-        """One mapping makes all clients."""
+    def test_argument_is_not_modified(self) -> None:
+        """One mapping configures all clients."""
         kafka = BROKER | TLS
         before = dict(kafka)
         consumer_config(kafka, group="billing", instance="0")["group.id"] = "other"
@@ -91,8 +91,8 @@ class TestPassThrough:
         admin_config(kafka)["bootstrap.servers"] = "other"
         assert kafka == before
 
-    def test_defaults_are_the_users_to_change(self) -> None:
-        """They are only where we start from."""
+    def test_user_can_override_defaults(self) -> None:
+        """Every default can be changed."""
         assert producer()["linger.ms"] != 50
         assert producer(linger__ms=50)["linger.ms"] == 50
         assert producer(compression__type="zstd")["compression.type"] == "zstd"
@@ -112,8 +112,8 @@ class TestOurs:
         ],
     )
     @pytest.mark.parametrize("prefix", ["", "consumer."])
-    def test_of_the_consumer(self, prefix: str, name: str, value: str | bool, ours: str | bool) -> None:  # noqa: FBT001 - a column
-        """Whatever is given, with a prefix or without."""
+    def test_fixed_consumer(self, prefix: str, name: str, value: str | bool, ours: str | bool) -> None:  # noqa: FBT001 - a column
+        """With a prefix or without."""
         config = consumer_config({**BROKER, prefix + name: value}, group="billing", instance=None)
         assert config[name] == ours
 
@@ -122,27 +122,27 @@ class TestOurs:
         ("name", "value", "ours"),
         [("enable.idempotence", False, True), ("transactional.id", "another", "billing.worker.0")],
     )
-    def test_of_the_producer(self, prefix: str, name: str, value: str | bool, ours: str | bool) -> None:  # noqa: FBT001 - a column
-        """The same."""
+    def test_fixed_producer(self, prefix: str, name: str, value: str | bool, ours: str | bool) -> None:  # noqa: FBT001 - a column
+        """With a prefix or without."""
         assert producer_config({**BROKER, prefix + name: value}, transactional_id="billing.worker.0")[name] == ours
 
-    def test_a_partitioner_that_other_languages_have_too(self) -> None:
-        """So that a key goes where every other producer of the house sends it."""
+    def test_partitioner_is_that_of_java_clients(self) -> None:
+        """A key goes to the same partition whichever client produces it."""
         assert producer()["partitioner"] == "murmur2_random"
 
-    def test_every_copy_is_confirmed_by_all_replicas(self) -> None:
-        """Before anything is committed."""
+    def test_acks_are_those_of_all_replicas(self) -> None:
+        """All in-sync replicas have a record before its offset is committed."""
         assert producer()["acks"] == "all"
 
 
 class TestIdentity:
-    def test_a_stable_name_makes_membership_static(self) -> None:
-        """Without one there is none to give."""
+    def test_stable_name_makes_membership_static(self) -> None:
+        """Without one there is no ``group.instance.id``."""
         assert consumer_config(BROKER, group="billing", instance="billing.0")["group.instance.id"] == "billing.0"
         assert "group.instance.id" not in consumer()
 
     def test_only_a_transactional_producer_has_a_transaction_timeout(self) -> None:
-        """Below the client's default, since an open transaction holds a tier up; it is the user's to change."""
+        """Shorter than the client's default, because an open transaction blocks readers; the user can change it."""
         assert 0 < int(producer()["transaction.timeout.ms"]) < 60_000
         assert producer(transaction__timeout__ms=60_000)["transaction.timeout.ms"] == 60_000
         plain = producer_config(BROKER, transactional_id=None)
@@ -163,22 +163,22 @@ class TestSourceStart:
             ("end", "latest"),
         ],
     )
-    def test_the_clients_words_are_understood(self, name: str, value: str, start: str) -> None:
-        """Old ones too."""
+    def test_all_values_of_the_client_are_accepted(self, name: str, value: str, start: str) -> None:
+        """Including deprecated ones."""
         assert source_start({name: value}) == start
 
-    def test_the_default_loses_nothing(self) -> None:
-        """A new group reads what is there."""
+    def test_default_start_is_earliest(self) -> None:
+        """A new group reads the existing records."""
         assert source_start(BROKER) == "earliest"
 
-    def test_the_consumers_own_is_stronger(self) -> None:
-        """As with every setting."""
+    def test_consumer_prefix_wins(self) -> None:
+        """As for every setting."""
         assert source_start({"consumer.auto.offset.reset": "latest", "auto.offset.reset": "earliest"}) == "latest"
 
 
 class TestCooperative:
-    def test_by_default_the_assignment_changes_step_by_step(self) -> None:
-        """Nobody stops for a partition that stays."""
+    def test_default_assignment_is_cooperative(self) -> None:
+        """Consumers keep reading the partitions that stay with them."""
         assert is_cooperative(consumer())
 
     @pytest.mark.parametrize(
@@ -192,18 +192,18 @@ class TestCooperative:
             ({"group__protocol": "consumer", "partition__assignment__strategy": "range"}, True),
         ],
     )
-    def test_it_is_told_from_the_settings(self, settings: dict[str, str], cooperative: bool) -> None:  # noqa: FBT001 - a column
-        """An incremental assignment to an eager consumer is an error of the client, and the other way round."""
+    def test_is_cooperative_follows_the_settings(self, settings: dict[str, str], cooperative: bool) -> None:  # noqa: FBT001 - a column
+        """The client refuses an incremental assignment of an eager consumer, and vice versa."""
         assert is_cooperative(consumer(**settings)) == cooperative
 
-    def test_the_new_protocol_gets_no_strategy(self) -> None:
-        """The broker assigns there; the client refuses to be told how."""
+    def test_consumer_protocol_has_no_assignment_strategy(self) -> None:
+        """The broker assigns partitions, and the client refuses the setting."""
         given = consumer(group__protocol="consumer", partition__assignment__strategy="range")
         assert "partition.assignment.strategy" not in given
 
 
-def test_the_client_takes_every_setting_of_ours() -> None:
-    """It refuses unknown names and values when it is made; no broker is asked."""
+def test_client_accepts_our_settings() -> None:
+    """A new client refuses unknown names and values, without a broker."""
     nowhere: Config = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
     for protocol in ("classic", "consumer"):
         config = consumer_config({**nowhere, "group.protocol": protocol}, group="billing", instance="billing.0")

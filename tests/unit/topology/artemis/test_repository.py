@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.artemis.match import Wildcards, matches
-from topology.artemis.repository import Resolved, SettingsRepository
-from topology.errors import MatchError
+from kafka_redelivery.topology.artemis.match import Wildcards, matches
+from kafka_redelivery.topology.artemis.repository import Resolved, SettingsRepository
+from kafka_redelivery.topology.errors import MatchError
 
 WORDS = st.sampled_from(["a", "b", "orders"])
 ADDRESSES = st.lists(WORDS, min_size=1, max_size=4).map(".".join)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.classic.choice import choose, choose_put, compare, specificity
-from topology.classic.destination import Destination, Kind, parse_destination
-from topology.classic.destination_map import DestinationMap
-from topology.classic.filters import matches
+from kafka_redelivery.topology.classic.choice import choose, choose_put, compare, specificity
+from kafka_redelivery.topology.classic.destination import Destination, Kind, parse_destination
+from kafka_redelivery.topology.classic.destination_map import DestinationMap
+from kafka_redelivery.topology.classic.filters import matches
 
 WORDS = st.sampled_from(["A", "B", "*", ">"])
 NAMES = st.lists(st.sampled_from(["A", "B", "C"]), min_size=1, max_size=4).map(".".join)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from topology.classic.choice import choose
-from topology.classic.destination import parse_destination
-from topology.classic.filters import FilterKind, filter_kind, matches
-from topology.errors import DestinationError
+from kafka_redelivery.topology.classic.choice import choose
+from kafka_redelivery.topology.classic.destination import parse_destination
+from kafka_redelivery.topology.classic.filters import FilterKind, filter_kind, matches
+from kafka_redelivery.topology.errors import DestinationError
 
 
 @pytest.mark.parametrize("text", [",", ", ,", ",,,"])

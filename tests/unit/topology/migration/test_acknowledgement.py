@@ -1,12 +1,12 @@
-"""What a connection URI says about acknowledgement is carried over, or told."""
+"""Acknowledgement options of a connection URI are carried over or have a note."""
 
 import pytest
 import yaml
 
-from topology.configuration import load_policies
-from topology.migration.connection_uri import read_connection_uri
-from topology.migration.result import Imported
-from topology.migration.writing import written
+from kafka_redelivery.topology.config.loading import load_policies
+from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
+from kafka_redelivery.topology.migration.result import Imported
+from kafka_redelivery.topology.migration.yaml_file import to_yaml
 
 
 def imported(options: str) -> Imported:
@@ -14,7 +14,7 @@ def imported(options: str) -> Imported:
     return read_connection_uri("tcp://broker:61616?" + "&".join(f"jms.{option}" for option in options.split()))
 
 
-def told(found: Imported, name: str) -> list[str]:
+def notes_of(found: Imported, name: str) -> list[str]:
     """The notes about an option."""
     return [note.text for note in found.notes if note.text.startswith(f"jms.{name}=")]
 
@@ -30,14 +30,14 @@ def told(found: Imported, name: str) -> list[str]:
         ("optimizeAcknowledge=true prefetchPolicy.queuePrefetch=-7", {"prefetch": 0}),
     ],
 )
-def test_optimised_acknowledgement_is_mode_auto(options: str, section: dict[str, int]) -> None:
-    """The only mode it acts in; time limit and prefetch come along."""
+def test_optimized_acknowledgement_is_mode_auto(options: str, section: dict[str, int]) -> None:
+    """It has an effect only in this mode; timeout and prefetch are carried over with it."""
     found = imported(options)
-    text = written(found)
+    text = to_yaml(found)
     assert yaml.safe_load(text)["mode"] == "auto"
     assert yaml.safe_load(text)["acknowledgement"] == {"optimizeAcknowledge": True, **section}
     load_policies(text)
-    assert "mode: auto" in told(found, "optimizeAcknowledge")[0]
+    assert "mode: auto" in notes_of(found, "optimizeAcknowledge")[0]
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_optimised_acknowledgement_is_mode_auto(options: str, section: dict[str,
         ("optimizeAcknowledge=true prefetchPolicy.topicPrefetch=5", "prefetchPolicy.topicPrefetch"),
     ],
 )
-def test_what_has_no_place_is_told(options: str, name: str) -> None:
-    """With its reason."""
-    [reason] = told(imported(options), name)
+def test_options_without_effect_have_notes(options: str, name: str) -> None:
+    """The note has a reason."""
+    [reason] = notes_of(imported(options), name)
     assert "not carried over" in reason
 
 
-def test_nothing_is_said_of_the_mode_where_the_uri_says_nothing() -> None:
-    """A client chooses it for each session."""
-    assert not {"mode", "acknowledgement"} & yaml.safe_load(written(imported("useAsyncSend=true"))).keys()
+def test_without_options_the_mode_is_not_set() -> None:
+    """The client chooses it for each session."""
+    assert not {"mode", "acknowledgement"} & yaml.safe_load(to_yaml(imported("useAsyncSend=true"))).keys()

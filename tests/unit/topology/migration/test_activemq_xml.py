@@ -1,11 +1,11 @@
-"""What an activemq.xml says in its many forms, and what the broker refuses of it."""
+"""Importing an ``activemq.xml`` in its many forms, and refusing what the broker refuses."""
 
 import pytest
 
+from kafka_redelivery.topology.migration.broker_file import read_broker_configuration
+from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
+from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from tests.parity.importing import Migrated
-from topology.migration.reading import read_broker_configuration
-from topology.migration.result import Imported, MigrationError
-from topology.migration.values import Values
 
 SPRING = "http://www.springframework.org/schema/beans"
 CORE = "http://activemq.apache.org/schema/core"
@@ -13,7 +13,7 @@ CONFIGURER = "org.springframework.beans.factory.config.PropertyPlaceholderConfig
 
 
 def document(broker: str, *, before: str = "", after: str = "", attributes: str = "") -> str:
-    """A file around what stands in the broker."""
+    """A file with this content of ``<broker>``."""
     return (
         f'<beans xmlns="{SPRING}" xmlns:amq="{CORE}">{before}\n'
         f'<broker xmlns="{CORE}" brokerName="b" {attributes}>{broker}</broker>{after}</beans>'
@@ -21,8 +21,8 @@ def document(broker: str, *, before: str = "", after: str = "", attributes: str 
 
 
 def read(text: str, **values: str) -> Imported:
-    """Import it."""
-    return read_broker_configuration(text.encode(), "activemq.xml", Values(values))
+    """Import the file."""
+    return read_broker_configuration(text.encode(), "activemq.xml", PlaceholderValues(values))
 
 
 def policies(entries: str) -> str:
@@ -47,8 +47,8 @@ def redelivery(policy: str) -> str:
     return f"<plugins><redeliveryPlugin>{inner}</redeliveryPlugin></plugins>"
 
 
-def told(text: str) -> str:
-    """Where the dead letters of a queue go."""
+def dead_letters(text: str) -> str:
+    """The destination of the dead letters of a queue."""
     return str(Migrated(text).explain("orders.eu")["dead_letter_strategy"]["dead_letter_destination"])
 
 
@@ -77,8 +77,8 @@ PREFIX = strategy("queuePrefix", "D.")
     ],
 )
 def test_a_strategy_in_each_of_its_forms(text: str, expected: str) -> None:
-    """All of them are read as the broker reads them."""
-    assert told(text) == expected
+    """Each is read as the broker reads it."""
+    assert dead_letters(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -103,23 +103,23 @@ def test_a_strategy_in_each_of_its_forms(text: str, expected: str) -> None:
         "<nonsense/>",
     ],
 )
-def test_what_the_broker_refuses_is_refused(broker: str) -> None:
-    """With the line."""
+def test_a_file_that_the_broker_refuses(broker: str) -> None:
+    """The error has the line."""
     with pytest.raises(MigrationError, match="the broker refuses the file") as caught:
         read(document(broker))
-    assert caught.value.place == "activemq.xml:2"
+    assert caught.value.location == "activemq.xml:2"
 
 
 @pytest.mark.parametrize("namespace", ["http://example.com/x", "http://activemq.org/config/1.0", ""])
 def test_a_broker_of_another_namespace_is_refused(namespace: str) -> None:
-    """Nothing in it would have a meaning; at the root of the file, too."""
+    """Also if it is the root of the file."""
     for text in (f'<broker xmlns="{namespace}"/>', f'<beans xmlns="{SPRING}"><broker xmlns="{namespace}"/></beans>'):
-        with pytest.raises(MigrationError, match="has no <broker"):
+        with pytest.raises(MigrationError, match="contains no <broker"):
             read(text)
 
 
-def test_nothing_is_left_out_in_silence() -> None:
-    """Every attribute and element that is not carried over is told, with its line and a reason."""
+def test_settings_that_are_not_carried_over_have_notes() -> None:
+    """Each attribute and element that is not carried over has a note with its line and a reason."""
     text = document(
         policies('<policyEntry queue=">" memoryLimit="1mb"><pendingQueuePolicy/></policyEntry>')
         + "<plugins><timeStampingBrokerPlugin/></plugins><transportConnectors/>",
@@ -137,39 +137,39 @@ def test_nothing_is_left_out_in_silence() -> None:
     assert all(note.startswith("activemq.xml:") for note in notes)
 
 
-def test_of_two_entries_for_queue_and_topic_the_broker_counts_the_topic() -> None:
-    """As Spring sets them, in the order of the alphabet; it is told."""
+def test_an_entry_for_a_queue_and_a_topic_is_for_the_topic() -> None:
+    """Spring sets them in alphabetical order; a note says so."""
     imported = read(document(policies('<policyEntry topic=">" queue=">"/>')))
     assert imported.section["policyEntries"] == [{"topic": ">"}]
-    assert any("more than once" in note.text for note in imported.notes)
+    assert any("more than one target" in note.text for note in imported.notes)
 
 
-def test_the_flag_of_a_temporary_entry_is_not_looked_at() -> None:
-    """tempQueue="false" is about temporary queues, as there."""
+def test_the_value_of_temp_queue_is_ignored() -> None:
+    """An entry with tempQueue="false" is for temporary queues, as in the broker."""
     assert read(document(policies('<policyEntry tempQueue="false"/>'))).section["policyEntries"] == [
         {"tempQueue": True}
     ]
 
 
 def test_an_entry_that_names_a_temporary_destination_is_left_out() -> None:
-    """The broker makes up such names, so it is about none; one of wildcards is about all of them."""
+    """The broker generates such names, so that it matches none; one with wildcards matches all of them."""
     named = '<policyEntry><destination><tempQueue physicalName="A"/></destination></policyEntry>'
     all_of_them = '<policyEntry><destination><tempTopic physicalName="&gt;"/></destination></policyEntry>'
     imported = read(document(policies(named + all_of_them)))
     assert imported.section["policyEntries"] == [{"tempTopic": True}]
-    assert any("the broker makes up their names" in note.text for note in imported.notes)
-    with pytest.raises(MigrationError, match="about no destination"):
+    assert any("the broker generates those names" in note.text for note in imported.notes)
+    with pytest.raises(MigrationError, match="has no destination"):
         read(document(policies("<policyEntry><destination><tempQueue/></destination></policyEntry>")))
 
 
-def test_the_last_of_several_maps_counts() -> None:
-    """A property that is set again has its last value."""
+def test_the_last_of_several_maps_is_used() -> None:
+    """A property that is set twice has its last value."""
     first, second = (policies(f'<policyEntry queue="{name}"/>') for name in ("a", "b"))
     assert read(document(first + second)).section["policyEntries"] == [{"queue": "b"}]
 
 
 class TestPlaceholders:
-    """Spring's, with a configurer in the file."""
+    """Placeholders of Spring, with a configurer in the file."""
 
     ENTRY = policies('<policyEntry queue="${q}"/>')
 
@@ -179,24 +179,24 @@ class TestPlaceholders:
         return document(self.ENTRY, before=f'<bean class="{CONFIGURER}">{value}{more}</bean>')
 
     def queue(self, text: str, **values: str) -> str:
-        """The queue that the entry is about."""
+        """The queue of the entry."""
         return str(read(text, **values).section["policyEntries"][0]["queue"])
 
     def test_the_files_own_properties(self) -> None:
-        """In the format of Java's properties."""
+        """They are in the format of Java's properties."""
         assert self.queue(self.configured("# comment\n  q = a.\\\n   b")) == "a.b"
 
-    def test_a_given_value_stands_above_them(self) -> None:
-        """--property is for what other files hold."""
+    def test_a_given_value_takes_precedence(self) -> None:
+        """--property is for properties of other files."""
         assert self.queue(self.configured("q=own"), q="given") == "given"
 
-    def test_without_a_configurer_they_are_text(self) -> None:
-        """Nothing replaces them, there or here."""
+    def test_without_a_configurer_placeholders_are_text(self) -> None:
+        """They are not replaced, as in the broker."""
         assert self.queue(document(self.ENTRY)) == "${q}"
         assert Migrated(document(self.ENTRY)).explain("${q}")["policy_entry"] == "queue:${q}"
 
-    def test_one_without_a_value_is_refused_with_the_way_to_give_it(self) -> None:
-        """Spring refuses it, too."""
+    def test_a_placeholder_without_a_value_is_refused(self) -> None:
+        """Spring refuses it, too; the error has the option that sets the value."""
         with pytest.raises(MigrationError, match="--property q=VALUE"):
             read(self.configured("other=1"))
 
@@ -208,26 +208,26 @@ class TestPlaceholders:
             f'<services><bean xmlns="{SPRING}"><property><value>${{nope}}</value></property></bean></services>',
         ],
     )
-    def test_one_without_a_value_is_refused_in_what_is_not_carried_over_too(self, part: str) -> None:
-        """The broker does not load the file; but where other files hold properties nobody here can tell."""
+    def test_a_placeholder_without_a_value_is_refused_everywhere(self, part: str) -> None:
+        """Also in elements that are not carried over, unless other files define properties."""
         with pytest.raises(MigrationError, match="--property nope=VALUE"):
             read(document(part, before=f'<bean class="{CONFIGURER}"/>'))
         location = '<property name="location" value="file:${nope}/x.properties"/>'
         for before in ("", f'<bean class="{CONFIGURER}">{location}</bean>'):
             assert read(document(part, before=before)).dialect == "activemq"
 
-    def test_what_the_start_script_of_the_broker_sets_need_not_be_given(self) -> None:
-        """As in the file that comes with the broker; it is told once, and a given value counts."""
+    def test_properties_of_the_start_script_have_values(self) -> None:
+        """One note says which; a given value takes precedence."""
         text = document("", before=f'<bean class="{CONFIGURER}"/>', attributes='dataDirectory="${activemq.data}/a"')
         notes = [note.text for note in read(text).notes if "start script" in note.text]
         [note] = notes
-        assert "taken as 'data': give another one with --property activemq.data=VALUE" in note
+        assert "taken to be 'data': set another value with --property activemq.data=VALUE" in note
         given = read(text, **{"activemq.data": "/var"}).notes
         assert [note.text for note in given] == [
-            "dataDirectory=/var/a is not carried over: it is about the broker itself"
+            "dataDirectory=/var/a is not carried over: it is a setting of the broker itself"
         ]
 
-    def test_other_files_are_told(self) -> None:
+    def test_other_files_have_a_note(self) -> None:
         """They are not opened."""
         more = '<property name="location" value="file:/etc/passwd"/>'
         notes = read(self.configured("q=a", more)).notes
@@ -242,30 +242,30 @@ def shared(attributes: str, target: str) -> str:
 
 
 def test_the_queue_of_a_shared_strategy_is_an_element() -> None:
-    """It stands above an attribute, which alone cannot be converted; an empty name is a fault."""
-    assert told(document(shared('deadLetterQueue="X"', '<topic physicalName="lost"/>'))) == "topic:lost"
+    """It takes precedence over an attribute, which alone cannot be converted; an empty name is refused."""
+    assert dead_letters(document(shared('deadLetterQueue="X"', '<topic physicalName="lost"/>'))) == "topic:lost"
     for attributes, target in (('deadLetterQueue="X"', ""), ("", '<queue physicalName=""/>')):
         with pytest.raises(MigrationError, match="the broker refuses"):
             read(document(shared(attributes, target)))
 
 
 @pytest.mark.parametrize("target", ["<tempQueue/>", '<topic name="lost"/>'])
-def test_a_destination_without_a_name_is_no_place_for_dead_letters(target: str) -> None:
-    """The broker loads it and loses them; here they go where they go without it."""
+def test_a_dead_letter_queue_without_a_name_is_ignored(target: str) -> None:
+    """The broker would lose dead letters; here the default is used."""
     ours = Migrated(document(shared("", target)))
     assert "dead letters would be lost" in ours.notes
     assert ours.explain("q")["dead_letter_topic"] == "ActiveMQ.DLQ"
 
 
-def test_temporary_dead_letters_are_kept_for_good_and_that_is_told() -> None:
-    """A topic does not end with a connection."""
+def test_a_temporary_dead_letter_queue_becomes_a_queue() -> None:
+    """Kafka has no temporary topics; a note says so."""
     text = document(shared("", '<tempQueue physicalName="lost"/>'))
-    assert told(text) == "queue:lost"
-    assert any("for good" in note.text for note in read(text).notes)
+    assert dead_letters(text) == "queue:lost"
+    assert any("no temporary topics" in note.text for note in read(text).notes)
 
 
 def test_exact_destinations_become_sources() -> None:
-    """Those that the file lists; a topic keeps its kind."""
+    """The file lists them; a topic keeps its kind."""
     destinations = "<queue physicalName='a.b'/><topic physicalName='news/x'/><queue physicalName='c.*'/>"
     text = document(f"<destinations>{destinations}</destinations>")
     sources = [(source.topic, source.destination) for source in Migrated(text).settings.sources]

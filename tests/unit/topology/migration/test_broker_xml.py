@@ -1,20 +1,20 @@
-"""What a broker.xml says in its many forms, and what Artemis refuses of it."""
+"""Importing a ``broker.xml`` in its many forms, and refusing what Artemis refuses."""
 
 import pytest
 
+from kafka_redelivery.topology.migration.broker_file import read_broker_configuration
+from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
+from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from tests.parity.importing import Migrated
-from topology.migration.reading import read_broker_configuration
-from topology.migration.result import Imported, MigrationError
-from topology.migration.values import Values
 
 
 def document(core: str) -> bytes:
-    """A file around what stands in the core."""
+    """A file with this content of ``<core>``."""
     return f'<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">{core}</core></configuration>'.encode()
 
 
 def settings(*entries: str) -> bytes:
-    """A file with address settings."""
+    """A file with these address settings."""
     return document(f"<address-settings>{''.join(entries)}</address-settings>")
 
 
@@ -24,8 +24,10 @@ def setting(match: str, content: str) -> str:
 
 
 def read(content: bytes, **values: str) -> Imported:
-    """Import it."""
-    return read_broker_configuration(content, "broker.xml", Values(values, {"HOME_QUEUE": "from.environment"}))
+    """Import the file."""
+    return read_broker_configuration(
+        content, "broker.xml", PlaceholderValues(values, {"HOME_QUEUE": "from.environment"})
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,15 +70,15 @@ def read(content: bytes, **values: str) -> Imported:
         b"<configuration><core/></configuration>",
     ],
 )
-def test_what_the_broker_refuses_is_refused(content: bytes) -> None:
-    """With the line."""
+def test_a_file_that_the_broker_refuses(content: bytes) -> None:
+    """The error has the line."""
     with pytest.raises(MigrationError, match="the broker refuses") as caught:
         read(content)
-    assert caught.value.place == "broker.xml:1"
+    assert caught.value.location == "broker.xml:1"
 
 
 def test_values_come_from_properties_then_from_the_environment() -> None:
-    """Else from the default behind the colon."""
+    """Without either, the default after the colon is used."""
     content = settings(
         setting(
             "#",
@@ -90,9 +92,9 @@ def test_values_come_from_properties_then_from_the_environment() -> None:
 
 
 def test_placeholders_are_replaced_before_the_file_is_parsed() -> None:
-    """One without an end takes all up to the next brace with it, markup included; one without a name is a fault."""
+    """One without an end extends to the next brace, markup included; one without a name is refused."""
     open_one = setting("#", "<dead-letter-address>${a</dead-letter-address>") + setting("a}", "")
-    with pytest.raises(MigrationError, match="no well-formed XML"):
+    with pytest.raises(MigrationError, match="not well-formed XML"):
         read(settings(open_one))
     with pytest.raises(MigrationError, match="a placeholder that cannot be replaced"):
         read(settings(setting("#", "<dead-letter-address>${ :x}</dead-letter-address>")))
@@ -103,7 +105,7 @@ def test_placeholders_are_replaced_before_the_file_is_parsed() -> None:
 
 
 def test_placeholders_in_any_encoding() -> None:
-    """The one that the file declares, or its byte order mark."""
+    """The XML declaration or the byte order mark gives the encoding."""
     text = '<?xml version="1.0" encoding="%s"?>' + settings(setting("${a:\u00e9}", "")).decode()
     for encoding in ("iso-8859-1", "utf-8", "utf-16"):
         assert read((text % encoding).encode(encoding)).section["address-settings"] == [{"match": "\u00e9"}]
@@ -112,7 +114,7 @@ def test_placeholders_in_any_encoding() -> None:
 
 
 def test_only_the_word_true_is_true() -> None:
-    """The schema also allows 1 and an empty element; both are false, and of the 1 that is told."""
+    """The schema also allows 1 and an empty element; both are false, and the 1 has a note."""
     content = settings(
         setting("a", "<auto-create-dead-letter-resources>1</auto-create-dead-letter-resources>"),
         setting("b", "<auto-create-dead-letter-resources></auto-create-dead-letter-resources>"),
@@ -125,41 +127,41 @@ def test_only_the_word_true_is_true() -> None:
         True,
     ]
     assert [note.text for note in imported.notes] == [
-        "auto-create-dead-letter-resources=1 is false: to Artemis only the word true is true"
+        "auto-create-dead-letter-resources=1 is false: Artemis takes only the word true as true"
     ]
 
 
-def test_of_the_same_match_twice_the_first_counts() -> None:
-    """As in the broker, which logs the other; ours is told."""
+def test_the_first_of_two_equal_matches_is_used() -> None:
+    """The broker does the same; the other has a note."""
     imported = read(
         settings(setting("a", "<expiry-delay>1</expiry-delay>"), setting("a", "<min-expiry-delay>2</min-expiry-delay>"))
     )
     assert imported.section["address-settings"] == [{"match": "a", "expiry-delay": 1}]
-    assert any("again: left out" in note.text for note in imported.notes)
+    assert any("it is repeated" in note.text for note in imported.notes)
 
 
-def test_of_an_address_and_its_queue_one_counts() -> None:
-    """The one that the broker happens to add last; the other is told."""
+def test_one_of_an_address_and_its_queue_is_used() -> None:
+    """It is the one that the broker adds last; the other has a note."""
     one, other = (setting(match, f"<expiry-delay>{n}</expiry-delay>") for n, match in enumerate(["a::b", "a"]))
     for content in (settings(one, other), settings(other, one)):
         imported = read(content)
         assert imported.section["address-settings"] == [{"match": "a::b", "expiry-delay": 0}]
         assert [note.text for note in imported.notes] == [
-            "match 'a' is left out: the broker takes 'a::b' for the same address"
+            "match 'a' is left out: the broker uses 'a::b' for the same address"
         ]
 
 
 @pytest.mark.parametrize("match", ["", "${nothing}"])
-def test_an_empty_match_is_left_out_and_told(match: str) -> None:
-    """No address is called that."""
+def test_an_empty_match_is_left_out(match: str) -> None:
+    """It matches no address, and a note says so."""
     imported = read(settings(setting(match, "<expiry-delay>1</expiry-delay>")))
     assert imported.section["address-settings"] == []
     assert any("no address" in note.text for note in imported.notes)
 
 
 @pytest.mark.parametrize(("text", "word", "second"), [("NaN", "NaN", 0), ("1e400", "Infinity", 300)])
-def test_a_multiplier_that_is_not_finite_is_taken(text: str, word: str, second: int) -> None:
-    """As in the broker: no number is no delay, and without an end is the maximum."""
+def test_a_multiplier_that_is_not_finite(text: str, word: str, second: int) -> None:
+    """As in the broker, NaN gives a delay of 0 and infinity the maximum."""
     found = Migrated(
         settings(
             setting(
@@ -176,26 +178,26 @@ def test_a_multiplier_that_is_not_finite_is_taken(text: str, word: str, second: 
 
 @pytest.mark.parametrize("text", ["10", "-1", "10M", "10 mib", "1Gb", "5b", "64K"])
 def test_sizes_are_read_as_the_broker_reads_them(text: str) -> None:
-    """They mean nothing here, but must not keep a file from being read."""
+    """They have no effect here, but the file can be imported."""
     imported = read(settings(setting("a", f"<max-size-bytes>{text}</max-size-bytes>")))
     assert any(note.text.startswith("max-size-bytes=") for note in imported.notes)
 
 
-def test_a_match_that_keeps_the_broker_from_starting_is_left_out_and_told() -> None:
-    """The others are carried over."""
+def test_a_match_with_which_the_broker_does_not_start_is_left_out() -> None:
+    """Other matches are carried over, and a note says so."""
     imported = read(settings(setting("a.#.b", ""), setting("a", "<expiry-delay>5</expiry-delay>")))
     assert imported.section["address-settings"] == [{"match": "a", "expiry-delay": 5}]
     assert any("does not start" in note.text for note in imported.notes)
 
 
-def test_a_match_too_deep_for_a_regular_expression_is_left_out_and_told() -> None:
-    """The stack is not run out of."""
+def test_a_match_too_deep_for_a_regular_expression_is_left_out() -> None:
+    """The stack does not overflow, and a note says so."""
     imported = read(settings(setting("(" * 5000 + ".#", "")))
     assert any(note.text.startswith("match '((") for note in imported.notes)
 
 
-def test_nothing_is_left_out_in_silence() -> None:
-    """Every setting that has no meaning here is told with a reason."""
+def test_settings_that_are_not_carried_over_have_notes() -> None:
+    """Each note has a reason."""
     imported = read(
         settings(setting("#", "<max-size-bytes>1</max-size-bytes>")).replace(
             b"<address-settings>", b"<max-redelivery-records>1</max-redelivery-records><address-settings>"
@@ -206,18 +208,18 @@ def test_nothing_is_left_out_in_silence() -> None:
     assert "max-redelivery-records is not carried over: " in notes
 
 
-def test_an_include_is_told() -> None:
-    """What it would bring is not there."""
+def test_an_include_has_a_note() -> None:
+    """The included file is not read."""
     content = (
         b'<configuration xmlns="urn:activemq" xmlns:xi="http://www.w3.org/2001/XInclude">'
         b'<core xmlns="urn:activemq:core">'
         b'<xi:include href="address-settings.xml"/></core></configuration>'
     )
-    assert any("<include> is not followed" in note.text for note in read(content).notes)
+    assert any("<include> is not read" in note.text for note in read(content).notes)
 
 
-def test_addresses_become_sources_but_for_those_of_dead_letters() -> None:
-    """Nobody consumes its own dead letters."""
+def test_addresses_become_sources() -> None:
+    """Dead-letter addresses and patterns do not."""
     addresses = "".join(f'<address name="{name}"/>' for name in ("orders", "DLQ", "a.#"))
     content = document(
         f"<addresses>{addresses}</addresses>"

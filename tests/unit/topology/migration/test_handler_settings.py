@@ -1,4 +1,4 @@
-"""What a broker's configuration says about how records are handled goes below ``handler``."""
+"""Settings of a broker's configuration that become settings of ``handler``."""
 
 import pytest
 
@@ -30,17 +30,17 @@ def uri(options: str) -> Migrated:
 
 @pytest.mark.parametrize("name", ["nonBlockingRedelivery", "NonBlockingRedelivery"])
 @pytest.mark.parametrize(("value", "expected"), [("true", True), ("TRUE", True), ("false", False), ("yes", False)])
-def test_a_client_that_goes_on_or_waits(name: str, value: str, expected: bool) -> None:  # noqa: FBT001
-    """It is carried over as Java reads it; nothing is said of it unless its value may be meant otherwise."""
+def test_non_blocking_redelivery(name: str, value: str, expected: bool) -> None:  # noqa: FBT001
+    """It is carried over as Java reads it, with a note if the value is neither true nor false."""
     ours = uri(f"jms.{name}={value}")
     assert ours.settings.handler is not None
     assert ours.settings.handler.non_blocking_redelivery is expected
-    assert ("only true is true" in ours.notes) is (value == "yes")
+    assert ("only the word true is true" in ours.notes) is (value == "yes")
     assert "handler.callable" in ours.text.splitlines()[1]
 
 
-def test_a_client_that_says_nothing_waits_there_and_goes_on_here() -> None:
-    """The defaults differ, and the note tells both."""
+def test_the_default_of_non_blocking_redelivery_has_a_note() -> None:
+    """The defaults differ, and the note has both."""
     ours = uri("jms.redeliveryPolicy.maximumRedeliveries=1")
     assert ours.settings.handler is None
     assert "set handler.nonBlockingRedelivery to false" in ours.notes
@@ -48,14 +48,14 @@ def test_a_client_that_says_nothing_waits_there_and_goes_on_here() -> None:
 
 
 def test_an_option_without_a_value_is_not_set() -> None:
-    """As for every other flag."""
+    """The same as for other flags."""
     ours = uri("jms.nonBlockingRedelivery")
     assert ours.settings.handler is None
     assert "cannot be set" in ours.notes
 
 
-def test_one_entry_of_classic_that_persists_counts() -> None:
-    """It becomes a setting of the worker, and the note says that all its sources have it then."""
+def test_an_entry_of_classic_that_persists_counts() -> None:
+    """It becomes a setting for all sources of the worker, and a note says so."""
     ours = activemq_xml('<policyEntry queue="a" persistJMSRedelivered="true"/><policyEntry queue="b"/>')
     assert ours.settings.handler is not None
     assert ours.settings.handler.persist_delivery_count_before_delivery
@@ -63,7 +63,7 @@ def test_one_entry_of_classic_that_persists_counts() -> None:
 
 
 def test_an_entry_of_classic_that_does_not_persist_counts() -> None:
-    """That is the default on both sides: there is nothing to write and nothing to say."""
+    """This is the default of both, so there is no setting and no note."""
     ours = activemq_xml('<policyEntry queue="a" persistJMSRedelivered="false"/>')
     assert (ours.settings.handler, ours.notes) == (None, "")
 
@@ -78,6 +78,6 @@ def test_an_entry_of_classic_that_does_not_persist_counts() -> None:
     ],
 )
 def test_a_core_of_artemis_that_persists_counts(element: str, expected: bool) -> None:  # noqa: FBT001
-    """Only the word ``true`` counts."""
+    """Only the word ``true`` is true."""
     handler = broker_xml(element).settings.handler
     assert (handler is not None and handler.persist_delivery_count_before_delivery) is expected

@@ -1,16 +1,16 @@
-"""XML from strangers ends in a clear error, in bounded time and memory."""
+"""Untrusted XML is refused with a clear error, in bounded time and memory."""
 
 import tracemalloc
 from time import perf_counter
 
 import pytest
 
-from topology.migration.classic_schema import NAMESPACE
-from topology.migration.reading import read_broker_configuration
-from topology.migration.result import MigrationError
-from topology.migration.values import Values
-from topology.migration.writing import written
-from topology.migration.xml_tree import MOST_BYTES, MOST_ELEMENTS, MOST_LEVELS
+from kafka_redelivery.topology.migration.broker_file import read_broker_configuration
+from kafka_redelivery.topology.migration.classic_schema import NAMESPACE
+from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
+from kafka_redelivery.topology.migration.result import MigrationError
+from kafka_redelivery.topology.migration.xml_tree import MAX_BYTES, MAX_ELEMENTS, MAX_LEVELS
+from kafka_redelivery.topology.migration.yaml_file import to_yaml
 
 BOMB = b"""<?xml version="1.0"?>
 <!DOCTYPE beans [
@@ -24,12 +24,12 @@ BOMB = b"""<?xml version="1.0"?>
 
 
 def refused(content: bytes) -> str:
-    """The message of the refusal, which must come soon and without much memory."""
+    """The message of the error, raised within 30 seconds and 400 MiB of memory."""
     tracemalloc.start()
     started = perf_counter()
     try:
         with pytest.raises(MigrationError) as caught:
-            read_broker_configuration(content, "given.xml", Values())
+            read_broker_configuration(content, "given.xml", PlaceholderValues())
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -49,8 +49,8 @@ def refused(content: bytes) -> str:
         b"<!DOCTYPE beans><beans/>",
     ],
 )
-def test_a_document_type_is_never_read(content: bytes) -> None:
-    """No entity is expanded and nothing else is opened."""
+def test_a_document_type_is_refused(content: bytes) -> None:
+    """No entity is expanded and no other file is opened."""
     assert "document type or entities" in refused(content)
 
 
@@ -71,61 +71,61 @@ def test_a_document_type_is_never_read(content: bytes) -> None:
         b'<?xml version="1.0" encoding="UTF-16"?><beans/>',
     ],
 )
-def test_what_is_no_xml_is_refused(content: bytes) -> None:
-    """With the place, where there is one."""
+def test_malformed_xml_is_refused(content: bytes) -> None:
+    """The error has the name of the file."""
     assert "given.xml" in refused(content)
 
 
 @pytest.mark.parametrize("encoding", ["no-such-encoding", "utf-7", "big5", "shift_jis", "idna", "hex"])
-def test_an_encoding_that_is_not_known_is_refused(encoding: str) -> None:
-    """However the parser says so."""
+def test_an_unknown_encoding_is_refused(encoding: str) -> None:
+    """The parser has several ways to report it."""
     refused(f'<?xml version="1.0" encoding="{encoding}"?><beans>+AHg-</beans>'.encode())
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1", "us-ascii"])
 def test_usual_encodings_are_read(encoding: str) -> None:
-    """A byte order mark is no fault."""
+    """A byte order mark is accepted."""
     text = f'<?xml version="1.0" encoding="{encoding}"?><broker xmlns="{NAMESPACE}"/>'
-    assert read_broker_configuration(text.encode(encoding), "given.xml", Values()).dialect == "activemq"
+    assert read_broker_configuration(text.encode(encoding), "given.xml", PlaceholderValues()).dialect == "activemq"
 
 
-def test_a_hundred_megabytes_are_refused_at_once() -> None:
-    """They are not even parsed."""
-    assert f"larger than {MOST_BYTES // 2**20} MiB" in refused(b"<beans>" + b" " * (100 * 2**20) + b"</beans>")
+def test_a_hundred_megabytes_are_refused() -> None:
+    """They are not parsed."""
+    assert f"larger than {MAX_BYTES // 2**20} MiB" in refused(b"<beans>" + b" " * (100 * 2**20) + b"</beans>")
 
 
 def test_too_many_elements_are_refused() -> None:
-    """Wide."""
-    assert "more elements" in refused(b"<beans>" + b"<x/>" * (MOST_ELEMENTS + 1) + b"</beans>")
+    """A wide document."""
+    assert "too many elements" in refused(b"<beans>" + b"<x/>" * (MAX_ELEMENTS + 1) + b"</beans>")
 
 
 def test_too_many_levels_are_refused() -> None:
-    """Deep: no recursion runs out of stack."""
-    depth = MOST_LEVELS + 100_000
+    """A deep document does not overflow the stack."""
+    depth = MAX_LEVELS + 100_000
     assert "levels" in refused(b"<beans>" * depth + b"</beans>" * depth)
 
 
 def test_too_many_attributes_are_refused() -> None:
-    """Long."""
+    """An element with many attributes."""
     attributes = b" ".join(b'a%d="1"' % number for number in range(100_000))
     assert "attributes" in refused(b"<beans " + attributes + b"/>")
 
 
-def test_placeholders_that_hold_each_other_end() -> None:
-    """A loop among properties does not run for ever, and does not grow for ever."""
+def test_circular_placeholders_are_refused() -> None:
+    """Replacing them ends and needs little memory."""
     bean = "org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"
     content = f"""<beans xmlns="http://www.springframework.org/schema/beans">
       <bean class="{bean}"><property name="properties"><value>a=${{b}}${{b}}
         b=${{a}}${{a}}</value></property></bean>
       <broker xmlns="http://activemq.apache.org/schema/core" brokerName="${{a}}"/></beans>"""
     started = perf_counter()
-    assert "holds itself" in refused(content.encode())
+    assert "contains the property itself" in refused(content.encode())
     assert perf_counter() - started < 10
 
 
 @pytest.mark.parametrize("root", ["project", "Configuration", "html"])
-def test_another_document_is_told_as_such(root: str) -> None:
-    """Neither of the two files."""
+def test_another_document_is_refused(root: str) -> None:
+    """It is neither of the two files."""
     assert "neither an activemq.xml" in refused(f"<{root}/>".encode())
 
 
@@ -137,39 +137,41 @@ def in_core(content: str) -> bytes:
 
 
 def test_a_pattern_of_megabytes_is_refused() -> None:
-    """A match of an address setting, many long ones, and the patterns of a plugin: they are not compiled."""
+    """Long matches of address settings and long patterns of a plugin are not compiled."""
     settings = f'<address-settings><address-setting match="{"*" * 5_000_000}#"/></address-settings>'
-    assert "longer than can be meant" in refused(in_core(settings))
+    assert "is too long" in refused(in_core(settings))
     settings = "".join(f'<address-setting match="{"*." * words}#"/>' for words in range(1, 2000))
-    assert "longer than can be meant" in refused(in_core(f"<address-settings>{settings}</address-settings>"))
+    assert "is too long" in refused(in_core(f"<address-settings>{settings}</address-settings>"))
     plugin = f'<plugins><discardingDLQBrokerPlugin dropAll="false" dropOnly="{"(a|b)" * 1_000_000}"/></plugins>'
-    assert "longer than can be meant" in refused(f'<broker xmlns="{NAMESPACE}">{plugin}</broker>'.encode())
+    assert "is too long" in refused(f'<broker xmlns="{NAMESPACE}">{plugin}</broker>'.encode())
 
 
-def test_more_settings_than_our_file_may_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before they are written: that would take minutes."""
-    for module in ("broker_xml", "writing"):
-        monkeypatch.setattr(f"topology.migration.{module}.MOST_VALUES", 100)
+def test_too_many_settings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused before they are written, which would take minutes."""
+    for module in ("broker_xml", "yaml_file"):
+        monkeypatch.setattr(f"kafka_redelivery.topology.migration.{module}.MAX_VALUES", 100)
     settings = "".join(f'<address-setting match="q{n}.#"/>' for n in range(60))
-    assert "more address settings than our file may hold" in refused(
+    assert "more address settings than our file may have" in refused(
         in_core(f"<address-settings>{settings}</address-settings>")
     )
     entries = "".join(f'<policyEntry queue="q{n}"/>' for n in range(60))
     policies = f"<policyMap><policyEntries>{entries}</policyEntries></policyMap>"
     content = f'<broker xmlns="{NAMESPACE}"><destinationPolicy>{policies}</destinationPolicy></broker>'.encode()
-    with pytest.raises(MigrationError, match="settings, and our file may hold"):
-        written(read_broker_configuration(content, "given.xml", Values()))
+    with pytest.raises(MigrationError, match="settings, more than the 100 that our file may have"):
+        to_yaml(read_broker_configuration(content, "given.xml", PlaceholderValues()))
 
 
-def test_more_sources_than_our_file_may_hold_are_left_out() -> None:
-    """With a note; the settings are written."""
+def test_too_many_sources_are_left_out() -> None:
+    """A note says so; the settings are written."""
     addresses = "".join(f'<address name="q{n}.x"/>' for n in range(40_000))
-    imported = read_broker_configuration(in_core(f"<addresses>{addresses}</addresses>"), "given.xml", Values())
-    assert "sources: []" in written(imported)
-    assert "40000, too many for one file" in str(imported.notes[-1])
+    imported = read_broker_configuration(
+        in_core(f"<addresses>{addresses}</addresses>"), "given.xml", PlaceholderValues()
+    )
+    assert "sources: []" in to_yaml(imported)
+    assert "40000 are too many for one file" in str(imported.notes[-1])
 
 
-def test_an_encoding_of_pythons_own_is_refused() -> None:
-    """No broker knows it."""
+def test_an_encoding_that_only_python_has_is_refused() -> None:
+    """No broker can read it."""
     text = f'<?xml version="1.0" encoding="unicode_escape"?><broker xmlns="{NAMESPACE}"/>'
-    assert "none of XML's" in refused(text.encode())
+    assert "XML does not have it" in refused(text.encode())

@@ -1,0 +1,150 @@
+"""`redelivery pipeline archive`: writes dead letters to a table of the data lake."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from kafka_redelivery.cli.commands.signals import exit_on_signals, stop_event
+from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
+from kafka_redelivery.cli.output import print_json, print_table, stderr, stdout
+from kafka_redelivery.pipeline.lake.table import TableFormat
+from kafka_redelivery.topology.durations import parse_duration
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from kafka_redelivery.pipeline.archive.archive import ArchiveRun
+    from kafka_redelivery.pipeline.archive.compaction import CompactionResult
+    from kafka_redelivery.pipeline.archive.positions import Positions, RemovedLetters
+    from kafka_redelivery.pipeline.archive.service import ArchiveService
+
+
+def archive(
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="TABLE", help="A folder, or a URI that Spark understands."),
+    ],
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    table: Annotated[TableFormat, typer.Option("--format", help="The format of the table.")] = TableFormat.PARQUET,
+    batch: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="Maximum dead letters per batch.")] = 200_000,
+    compact: Annotated[bool, typer.Option("--compact", help="Compact small files after the run.")] = False,
+    grace: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long compacted files are kept for readers that still use them.")
+    ] = "1h",
+    follow: Annotated[bool, typer.Option("--follow", help="Continue until SIGTERM or Ctrl-C.")] = False,
+    every: Annotated[str, typer.Option(metavar="DURATION", help="With --follow: the time between two runs.")] = "1m",
+    skip_removed: Annotated[
+        bool,
+        typer.Option("--skip-removed", help="Continue although dead letters were removed before they were archived."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be archived; write nothing.")] = False,
+    as_json: AsJson = False,
+    spark: SparkSettings = None,
+    log_level: LogLevelOption = LogLevel.WARNING,
+) -> None:
+    """Write the dead letters of the configuration to a table of the data lake, each exactly once.
+
+    A run archives the dead letters that are there and ends. The next run continues after them.
+    """
+    exit_on_signals()
+    pause, kept = _duration(every, "--every"), _duration(grace, "--grace")
+    settings = load(config, overrides)
+    needed = table.settings | spark_settings(settings, spark, log_level)
+    from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, count_pending, read_positions
+    from kafka_redelivery.pipeline.archive.decoding import SourceCodecs
+    from kafka_redelivery.pipeline.archive.service import ArchiveService
+    from kafka_redelivery.pipeline.spark.session import spark_session
+
+    to = Archive(
+        settings=settings,
+        codecs=SourceCodecs.of(settings, config.absolute().parent),
+        output=absolute_table(output),
+        format=table,
+        batch=batch,
+    )
+    with stop_event() as stop, spark_session("redelivery archive", needed, table.jars) as session:
+        ours = archive_session(session)
+        if dry_run:
+            found = read_positions(ours, to)
+            _print_pending(found, count_pending(ours, to, found), as_json=as_json)
+            return
+        service = ArchiveService(spark=ours, archive=to, compact=compact, grace=kept, skip_removed=skip_removed)
+        if follow:
+            for run, compacted in service.follow(pause, stop):
+                _print_run(to.output, run, compacted, as_json=as_json, more=True)
+        else:
+            _once(service, stop, as_json=as_json)
+
+
+def _once(service: ArchiveService, stop: threading.Event, *, as_json: bool) -> None:
+    console = stderr()
+    with console.status("reading the topics") as status:
+        run, compacted = service.once(stop, lambda run: status.update(f"{run.letters} dead letters written"))
+    _print_run(service.archive.output, run, compacted, as_json=as_json)
+
+
+def _duration(text: str, option: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def _print_pending(found: Positions, counts: Mapping[tuple[str, int], int], *, as_json: bool) -> None:
+    """Print what a run would archive."""
+    if as_json:
+        partitions = [
+            {"topic": topic, "partition": number, "letters": counts[topic, number]} for topic, number in sorted(counts)
+        ]
+        print_json({"dryRun": True, "letters": sum(counts.values()), "places": partitions, **_lacking(found)})
+        return
+    table = Table("topic", "partition", "dead letters")
+    for (topic, partition), count in sorted(counts.items()):
+        table.add_row(topic, str(partition), f"{count:,}")
+    if counts:
+        print_table(stdout(), table)
+    typer.echo(f"{sum(counts.values()):,} dead letters would be archived")
+    _print_lacking(found.missing, found.removed)
+
+
+def _print_run(
+    output: str, run: ArchiveRun, compacted: CompactionResult | None, *, as_json: bool, more: bool = False
+) -> None:
+    """Print what a run has archived; with ``more`` runs to come, its JSON document is one line."""
+    if as_json:
+        document = {"letters": run.letters, "batches": len(run.batches), "output": output, **_lacking(run)}
+        document["compacted"] = None if compacted is None else asdict(compacted)
+        if more:
+            typer.echo(json.dumps(document))
+        else:
+            print_json(document)
+        return
+    typer.echo(f"{run.letters:,} dead letters archived in {output} (batches: {len(run.batches)})")
+    if compacted is not None and compacted.folders:
+        typer.echo(
+            f"{compacted.before:,} small files compacted to {compacted.after:,} in {compacted.folders:,} folders"
+        )
+    if compacted is not None and compacted.deleted:
+        typer.echo(f"{compacted.deleted:,} replaced files deleted")
+    _print_lacking(run.missing, run.removed)
+
+
+def _lacking(found: Positions | ArchiveRun) -> dict[str, object]:
+    return {"missingTopics": list(found.missing), "removed": [asdict(each) for each in found.removed]}
+
+
+def _print_lacking(missing: tuple[str, ...], removed: list[RemovedLetters]) -> None:
+    for topic in missing:
+        stderr().print(f"topic {topic} does not exist yet")
+    for each in removed:
+        partition = f"{each.topic}-{each.partition}"
+        stderr().print(f"{partition}: offsets {each.first} to {each.next - 1} were removed before they were archived")

@@ -1,0 +1,93 @@
+"""`redelivery pipeline audit`: accounts for every record and finds missing and duplicate ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
+from kafka_redelivery.pipeline.lake.table import TableFormat
+from kafka_redelivery.topology import exit_codes
+
+if TYPE_CHECKING:
+    from kafka_redelivery.pipeline.audit.range import RangeBound
+
+_EDGE = "an offset, a time (2026-11-01T08:00:00Z), or TOPIC-PARTITION@OFFSET (repeatable)"
+
+
+def audit(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    *,
+    begin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="EDGE",
+            help=f"Begin of the range: {_EDGE}. Default: the first record kept.",
+        ),
+    ] = None,
+    end: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="EDGE", help="End of the range, exclusive. Default: the group's position."),
+    ] = None,
+    journal: Annotated[
+        bool, typer.Option("--journal/--no-journal", help="Use the journal as evidence, if it is on.")
+    ] = True,
+    listed: Annotated[int, typer.Option("--list", min=0, help="How many missing and doubled records to list.")] = 20,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            metavar="FILE",
+            help="Write all of them to this file, one JSON object per line.",
+        ),
+    ] = None,
+    archive: Annotated[
+        str | None,
+        typer.Option(metavar="TABLE", help="The table of `pipeline archive`; a dead letter in it is not missing."),
+    ] = None,
+    archive_format: Annotated[TableFormat, typer.Option(help="The format of the archive.")] = TableFormat.PARQUET,
+    spark_options: SparkSettings = None,
+    log_level: LogLevelOption = LogLevel.WARNING,
+) -> None:
+    """Account for every record of the sources by reading the topics. Exit code 1 if any is missing or doubled."""
+    from kafka_redelivery.cli.output import print_json, stderr, stdout
+    from kafka_redelivery.cli.views.audit import print_audit
+    from kafka_redelivery.pipeline.audit.audit import AuditOptions, audit
+    from kafka_redelivery.pipeline.spark.session import spark_session
+
+    settings = load(config, overrides)
+    options = AuditOptions(
+        first=_edge(begin, "--from"),
+        end=_edge(end, "--to"),
+        journal=journal,
+        archive=None if archive is None else absolute_table(archive),
+        archive_format=archive_format,
+        listed=listed,
+        output=output,
+    )
+    console = stderr()
+    needed = archive_format.settings | spark_settings(settings, spark_options, log_level)
+    started = spark_session("redelivery audit", needed, archive_format.jars)
+    with console.status("starting Spark") as status, started as spark:
+        result = audit(spark, settings, options, on_progress=status.update)
+    if as_json:
+        print_json(result.document(None if output is None else str(output)))
+    else:
+        print_audit(stdout(), result, None if output is None else str(output))
+    if not result.conserved:
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _edge(texts: list[str] | None, option: str) -> RangeBound | None:
+    from kafka_redelivery.pipeline.audit.range import RangeError, parse_bound
+
+    try:
+        return parse_bound(texts or ())
+    except RangeError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None

@@ -1,0 +1,71 @@
+"""`redelivery broker`: an Apache Kafka on this machine, for trying things out."""
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from kafka_redelivery.topology import exit_codes
+
+_CHECK_SECONDS: Final = 0.5
+_MAX_PORT: Final = 65_535
+_MIN_HEAP_MB: Final = 128
+
+
+def broker(
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Keep the data in this directory for the next start. Default: a temporary directory."),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=_MAX_PORT, help="The port for clients, on 127.0.0.1. Default: a free port."),
+    ] = None,
+    heap_mb: Annotated[int, typer.Option(min=_MIN_HEAP_MB, help="Maximum heap of the broker in MiB.")] = 512,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="NAME=VALUE", help="Set a broker property; repeatable."),
+    ] = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="NAME=PARTITIONS", help="Create a topic; repeatable."),
+    ] = None,
+) -> None:
+    """Run an Apache Kafka on this machine until Ctrl-C: one node on 127.0.0.1, for trying things out.
+
+    Once the broker answers and has the topics, the command prints one line on standard output: the address for
+    bootstrap.servers. The command needs the optional extra broker of the Python package.
+    """
+    from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+
+    wanted = dict(map(_topic, topics or ()))
+    with EmbeddedKafka(
+        data_dir=data_dir, port=port, heap_mb=heap_mb, properties=dict(map(_property, properties or ()))
+    ) as kafka:
+        ended = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: ended.set())
+        kafka.create_topics(wanted)
+        typer.echo(kafka.bootstrap_servers)
+        typer.echo(f"data in {kafka.log.parent}; Ctrl-C stops the broker", err=True)
+        while not ended.wait(_CHECK_SECONDS):
+            if not kafka.running:
+                hint = f"see {kafka.log}" if data_dir is not None else "run again with --data-dir DIR to keep its log"
+                typer.echo(f"error: the broker ended unexpectedly; {hint}", err=True)
+                raise typer.Exit(exit_codes.FAILED)
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
+    return name, value
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if not (name and number.isascii() and number.isdigit() and int(number) > 0):
+        raise typer.BadParameter(f"{text!r} is not NAME=PARTITIONS", param_hint="--topic")
+    return name, int(number)

@@ -1,0 +1,39 @@
+"""`redelivery import`: converts the configuration of an ActiveMQ broker."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from kafka_redelivery.cli.output import stderr
+
+
+def import_configuration(
+    source: Annotated[
+        str, typer.Argument(help="activemq.xml, broker.xml, or a connection URI in quotes; - for standard input.")
+    ],
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="NAME=VALUE", help="The value of the placeholder ${NAME}; repeatable."),
+    ] = None,
+) -> None:
+    """Print the YAML equivalent of a broker's configuration; notes on standard error name what it leaves out."""
+    from kafka_redelivery.cli.commands.import_source import read_source
+    from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
+    from kafka_redelivery.topology.migration.yaml_file import to_yaml
+
+    imported = read_source(source, PlaceholderValues(dict(map(_property, properties or ())), os.environ))
+    text = to_yaml(imported)
+    console = stderr()
+    for note in imported.notes:
+        console.print(f"note: {note}")
+    typer.echo(text, nl=False)
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
+    return name, value

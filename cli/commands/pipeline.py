@@ -1,0 +1,44 @@
+"""`redelivery pipeline`: jobs on Spark."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kafka_redelivery.cli.commands.archive import archive
+from kafka_redelivery.cli.commands.audit import audit
+from kafka_redelivery.cli.commands.report import report
+from kafka_redelivery.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigFile,
+    LogFormat,
+    LogFormatOption,
+    LogLevel,
+    LogLevelOption,
+    Overrides,
+    load,
+)
+
+app = typer.Typer(help="Run jobs on Spark.", no_args_is_help=True)
+app.command()(archive)
+app.command()(audit)
+app.command()(report)
+
+
+@app.command()
+def stream(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Stop after one delivery of every record that is there now.")
+    ] = False,
+    log_level: LogLevelOption = LogLevel.INFO,
+    log_format: LogFormatOption = LogFormat.TEXT,
+) -> None:
+    """Handle the records of the sources in a Spark streaming query, until SIGTERM or Ctrl-C."""
+    from kafka_redelivery.cli.commands.run import begin_log
+    from kafka_redelivery.pipeline.stream.stream import run_stream
+
+    begin_log(log_level, log_format)
+    run_stream(load(config, overrides), config.absolute().parent, available_now=available_now)

@@ -1,0 +1,73 @@
+"""`redelivery pipeline report`: failure analytics as tables and a web page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kafka_redelivery.cli.commands.signals import exit_on_signals
+from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
+from kafka_redelivery.cli.output import print_json, stderr
+from kafka_redelivery.pipeline.lake.table import TableFormat
+
+PAGE = "report.html"
+
+
+def report(
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FOLDER", file_okay=False, help=f"For {PAGE} and the tables."),
+    ],
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            "--archive",
+            metavar="TABLE",
+            help="The table of `pipeline archive`. Default: the topics.",
+        ),
+    ] = None,
+    archive_format: Annotated[TableFormat, typer.Option(help="The format of the archive.")] = TableFormat.PARQUET,
+    tables: Annotated[str, typer.Option(metavar="<parquet|csv|json>", help="The format of the tables.")] = "parquet",
+    journal: Annotated[bool, typer.Option("--journal/--no-journal", help="Use the journal, if it is on.")] = True,
+    as_json: AsJson = False,
+    spark: SparkSettings = None,
+    log_level: LogLevelOption = LogLevel.WARNING,
+) -> None:
+    """Report what fails and why, how often it recovers and what is waiting, as one HTML file and as tables.
+
+    Reads the archive, the dead-letter, retry and ready topics and the journal. Changes nothing in Kafka.
+    """
+    exit_on_signals()
+    settings = load(config, overrides)
+    needed = archive_format.settings | spark_settings(settings, spark, log_level)
+    from kafka_redelivery.consumers.clock import wall_clock_ms
+    from kafka_redelivery.pipeline.archive.archive import archive_session
+    from kafka_redelivery.pipeline.report.page import page
+    from kafka_redelivery.pipeline.report.report import Request, Tables, make_report
+    from kafka_redelivery.pipeline.spark.session import spark_session
+
+    if tables not in set(Tables):
+        raise typer.BadParameter(f"{tables!r} is not one of {', '.join(Tables)}", param_hint="--tables")
+    request = Request(
+        settings=settings,
+        archive=None if archive is None else absolute_table(archive),
+        archive_format=archive_format,
+        journal=journal,
+        output=output.absolute(),
+        form=Tables(tables),
+    )
+    output.mkdir(parents=True, exist_ok=True)
+    started = spark_session("redelivery report", needed, archive_format.jars)
+    with stderr().status("starting Spark") as status, started as session:
+        made = make_report(archive_session(session), request, wall_clock_ms(), status.update)
+    (output / PAGE).write_text(page(made), encoding="utf-8")
+    if as_json:
+        print_json(made.document())
+    else:
+        sources = "1 source" if made.origins == 1 else f"{made.origins:,} sources"
+        typer.echo(f"{made.letters:,} dead letters of {sources}; the report is {output / PAGE}")

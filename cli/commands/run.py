@@ -1,0 +1,53 @@
+"""`redelivery worker` and `redelivery scheduler`: the processes of a group."""
+
+from __future__ import annotations
+
+from kafka_redelivery.cli.commands.signals import exit_on_signals
+from kafka_redelivery.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigFile,
+    LogFormat,
+    LogFormatOption,
+    LogLevel,
+    LogLevelOption,
+    Overrides,
+    load,
+)
+
+
+def worker(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    log_level: LogLevelOption = LogLevel.INFO,
+    log_format: LogFormatOption = LogFormat.TEXT,
+) -> None:
+    """Run a worker: handle the records of the sources until SIGTERM or Ctrl-C.
+
+    A second signal ends the process immediately; records that were not committed are delivered again.
+    """
+    exit_on_signals()
+    from kafka_redelivery.consumers.worker.run import run_worker
+
+    begin_log(log_level, log_format)
+    run_worker(load(config, overrides), config.absolute().parent)
+
+
+def scheduler(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    log_level: LogLevelOption = LogLevel.INFO,
+    log_format: LogFormatOption = LogFormat.TEXT,
+) -> None:
+    """Run a scheduler: release retry records when they are due, until SIGTERM or Ctrl-C."""
+    exit_on_signals()
+    from kafka_redelivery.consumers.scheduler.run import run_scheduler
+
+    begin_log(log_level, log_format)
+    run_scheduler(load(config, overrides))
+
+
+def begin_log(level: LogLevel, log_format: LogFormat) -> None:
+    """Log to standard error."""
+    from kafka_redelivery.consumers.telemetry.logs import JSON, TEXT, log_to_stderr
+
+    log_to_stderr(level.name, JSON if log_format is LogFormat.JSON else TEXT)

@@ -1,0 +1,184 @@
+"""`redelivery topology`: plans, creates and checks the topics of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
+from kafka_redelivery.cli.output import print_json, stderr, stdout
+from kafka_redelivery.cli.views.topology import change_line, offset_lines, print_faults, print_offline, print_plan
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.cluster.changes import Change, Changes, CommitFirst, change_document, changes
+from kafka_redelivery.topology.cluster.check import Severity, TopologyFault, check_outputs, check_plan
+from kafka_redelivery.topology.cluster.check import check as check_topology
+from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, TopicFacts
+from kafka_redelivery.topology.cluster.plan import plan as plan_topology
+from kafka_redelivery.topology.config.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="Plan, create and check the topics of a group.")
+
+_OFFLINE_REPLICAS = 3
+
+
+@app.command()
+def plan(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Plan without a cluster; needs --partitions.")] = False,
+    partitions: Annotated[
+        list[str] | None,
+        typer.Option("--partitions", metavar="TOPIC=NUMBER", help="Offline: partitions of a source; repeatable."),
+    ] = None,
+    replicas: Annotated[
+        int, typer.Option("--replicas", min=1, help="Offline: the sources' replication factor.")
+    ] = _OFFLINE_REPLICAS,
+    min_insync: Annotated[
+        int | None,
+        typer.Option("--min-insync", min=1, help="Offline: their min.insync.replicas. Default: --replicas less 1."),
+    ] = None,
+) -> None:
+    """Show the topics and first offsets that the configuration needs, and which of them the cluster lacks."""
+    settings = load(config, overrides)
+    if offline:
+        planned = plan_topology(settings, _offline_sources(settings, partitions or [], replicas, min_insync))
+        if as_json:
+            print_json(planned.document())
+        else:
+            print_offline(stdout(), planned)
+        _exit_if_refused(check_plan(planned), as_json=as_json)
+        return
+    if partitions:
+        raise typer.BadParameter("needs --offline; without it the cluster is asked", param_hint="--partitions")
+    from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+    from kafka_redelivery.transport.admin.preflight import survey
+
+    planned, cluster = survey(ClusterAdmin(settings.kafka), settings)
+    todo = changes(planned, cluster)
+    faults = (*check_plan(planned), *check_outputs(planned, cluster))
+    if as_json:
+        print_json(planned.document() | {"changes": todo.document(), "faults": _documents(faults)})
+    else:
+        print_plan(stdout(), planned, cluster, todo)
+    _exit_if_refused(faults, as_json=as_json)
+
+
+@app.command()
+def apply(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes; make none.")] = False,
+) -> None:
+    """Create and extend the group's internal topics and commit first offsets; never delete or change a source."""
+    from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+    from kafka_redelivery.transport.admin.errors import TopologyRefusedError
+    from kafka_redelivery.transport.admin.preflight import survey
+
+    settings = load(config, overrides)
+    admin = ClusterAdmin(settings.kafka)
+    planned, cluster = survey(admin, settings)
+    refused = check_plan(planned)
+    if refused:
+        raise TopologyRefusedError(refused)
+    todo = changes(planned, cluster)
+    if dry_run:
+        _print_dry_run(todo, check_outputs(planned, cluster), as_json=as_json)
+        return
+    made: list[Change] = []
+
+    def done(change: Change) -> None:
+        made.append(change)
+        if not as_json and not isinstance(change, CommitFirst):
+            typer.echo(change_line(change, done=True))
+
+    admin.apply(todo, done)
+    faults = check_topology(*survey(admin, settings))
+    if as_json:
+        documents = [change_document(change) for change in made]
+        print_json({"dryRun": False, "changes": documents, "faults": _documents(faults)})
+    else:
+        _print_offsets([change for change in made if isinstance(change, CommitFirst)], done=True)
+        if not made:
+            typer.echo("nothing to do")
+        print_faults(stderr(), faults)
+    if any(fault.severity is Severity.REFUSE for fault in faults):
+        raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
+
+
+@app.command()
+def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Report topics that would lose records, and how to fix them. Exit code 1 if there are any."""
+    from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+    from kafka_redelivery.transport.admin.preflight import survey
+
+    settings = load(config, overrides)
+    planned, cluster = survey(ClusterAdmin(settings.kafka), settings)
+    faults = check_topology(planned, cluster)
+    refused = any(fault.severity is Severity.REFUSE for fault in faults)
+    if as_json:
+        print_json({"ok": not refused, "faults": _documents(faults)})
+    else:
+        print_faults(stdout(), faults)
+        if not refused:
+            typer.echo(f"{len(planned.topics)} topics of group {planned.group}: no record would be lost")
+    if refused:
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _offline_sources(
+    settings: Settings, given: list[str], replicas: int, min_insync: int | None
+) -> dict[str, TopicFacts]:
+    counts: dict[str, int] = {}
+    for each in given:
+        topic, _, number = each.partition("=")
+        if not (number.isascii() and number.isdigit() and int(number) > 0):
+            raise typer.BadParameter(f"{each!r} is not TOPIC=NUMBER", param_hint="--partitions")
+        counts[topic] = int(number)
+    sources = [source.topic for source in settings.sources]
+    unknown = [topic for topic in counts if topic not in sources]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]} is not a source of the configuration", param_hint="--partitions")
+    missing = [topic for topic in sources if topic not in counts]
+    if missing:
+        raise typer.BadParameter(f"--offline needs --partitions {missing[0]}=NUMBER", param_hint="--partitions")
+    in_sync = max(1, replicas - 1) if min_insync is None else min_insync
+    return {
+        topic: TopicFacts(
+            name=topic, partitions=counts[topic], replication_factor=replicas, configs={MIN_INSYNC: str(in_sync)}
+        )
+        for topic in sources
+    }
+
+
+def _exit_if_refused(faults: Sequence[TopologyFault], *, as_json: bool) -> None:
+    """Exit with 5 if the plan itself would lose records, which no change of the internal topics can fix."""
+    if not as_json:
+        print_faults(stderr(), faults)
+    if any(fault.severity is Severity.REFUSE for fault in faults):
+        raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
+
+
+def _documents(faults: Sequence[TopologyFault]) -> list[dict[str, str]]:
+    return [fault.document() for fault in faults]
+
+
+def _print_dry_run(todo: Changes, faults: Sequence[TopologyFault], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"dryRun": True, "changes": todo.document(), "faults": _documents(faults)})
+        return
+    for change in todo:
+        if not isinstance(change, CommitFirst):
+            typer.echo(change_line(change, done=False))
+    _print_offsets(list(todo.commit), done=False)
+    print_faults(stderr(), faults)
+    typer.echo("dry run: nothing was changed" if todo else "nothing to do")
+
+
+def _print_offsets(firsts: list[CommitFirst], *, done: bool) -> None:
+    what = "first offsets" if done else "would commit first offsets"
+    for topic, _, text in offset_lines(firsts):
+        typer.echo(f"+ {topic}: {what}, {text}")

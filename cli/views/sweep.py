@@ -1,0 +1,100 @@
+"""The result of a sweep as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from kafka_redelivery.cli.output import print_table
+from kafka_redelivery.consumers.dead_letters.manual_sweep import (
+    END,
+    TAKEN_OVER,
+    UNFINISHED,
+    PartitionResult,
+    TopicResult,
+)
+from kafka_redelivery.consumers.dead_letters.sweep_cursor import PauseReason
+
+_REASONS = {
+    END: "no dead letters are left",
+    TAKEN_OVER: "a scheduler has started and continues",
+    UNFINISHED: "interrupted",
+    PauseReason.NEVER: "offset {offset} never expires",
+    PauseReason.OTHERS: "offset {offset} belongs to another group, which removes it",
+    PauseReason.NOT_YET: "offset {offset} expires {expires}",
+    PauseReason.REFUSED: "offset {offset} stays: {problem}",
+}
+
+_LATEST_MS = 253_402_300_799_000
+"""The end of the year 9999, because a header may contain any number."""
+
+
+def print_swept(console: Console, swept: Sequence[TopicResult], *, dry_run: bool) -> None:
+    """Print a row for each partition that has or had dead letters, then the totals."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("dead-letter topic", overflow="fold")
+    table.add_column("partition", justify="right")
+    table.add_column("expired" if dry_run else "removed", justify="right")
+    table.add_column("to move" if dry_run else "moved", justify="right")
+    table.add_column("then", overflow="fold")
+    for topic in swept:
+        if topic.problem:
+            table.add_row(topic.name, "", "", "", topic.problem, style="red")
+        for each in topic.partitions:
+            if each.removed or each.because != END:
+                style = "red" if each.because == PauseReason.REFUSED else None
+                table.add_row(
+                    topic.name, str(each.number), str(each.removed), str(each.moved), _reason(each), style=style
+                )
+    if table.row_count:
+        print_table(console, table)
+    removed, moved = _sums(swept)
+    if dry_run:
+        console.print(f"{removed} expired dead letters would be removed, {moved} of them moved first")
+        console.print("dry run: nothing was changed")
+    else:
+        console.print(f"{removed} expired dead letters removed, {moved} of them moved first")
+
+
+def swept_document(swept: Sequence[TopicResult]) -> dict[str, Any]:
+    """Return the result as a JSON document."""
+    removed, moved = _sums(swept)
+    return {
+        "removed": removed,
+        "moved": moved,
+        "topics": [
+            {
+                "topic": topic.name,
+                "problem": topic.problem or None,
+                "partitions": [
+                    {
+                        "partition": each.number,
+                        "removed": each.removed,
+                        "moved": each.moved,
+                        "because": each.because,
+                        "offset": each.offset,
+                        "expiresMs": each.expires_ms or None,
+                        "problem": each.problem or None,
+                    }
+                    for each in topic.partitions
+                ],
+            }
+            for topic in swept
+        ],
+    }
+
+
+def _sums(swept: Sequence[TopicResult]) -> tuple[int, int]:
+    partitions = [each for topic in swept for each in topic.partitions]
+    return sum(each.removed for each in partitions), sum(each.moved for each in partitions)
+
+
+def _reason(each: PartitionResult) -> str:
+    expires = datetime.fromtimestamp(min(each.expires_ms, _LATEST_MS) / 1000, UTC)
+    return _REASONS[each.because].format(
+        offset=each.offset, expires=f"{expires:%Y-%m-%d %H:%M:%S} UTC", problem=each.problem
+    )

@@ -1,0 +1,129 @@
+"""A topology plan, its changes and its faults as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kafka_redelivery.cli.output import print_table
+from kafka_redelivery.topology.cluster.changes import AlterConfig, Change, Changes, CommitFirst, CreateTopic, GrowTopic
+from kafka_redelivery.topology.cluster.facts import ClusterFacts
+from kafka_redelivery.topology.cluster.plan import PlannedTopic, TopologyPlan
+from kafka_redelivery.topology.faults import Severity, TopologyFault
+
+_STYLES = {"+": "green", "~": "yellow", "=": "dim", "!": "magenta"}
+
+
+def print_plan(console: Console, plan: TopologyPlan, cluster: ClusterFacts, todo: Changes) -> None:
+    """Print each topic with its change, then the first offsets, then the totals."""
+    table = _table()
+    signs = dict.fromkeys(("+", "~", "="), 0)
+    for topic in plan.topics:
+        sign, text = _topic_row(topic, todo)
+        signs[sign] += 1
+        table.add_row(sign, topic.name, str(topic.role), text, style=_STYLES[sign])
+    for name in plan.retired_names(cluster.topics):
+        state = "records wait in it" if name in cluster.holding else "empty"
+        table.add_row("!", name, "retired", f"no longer configured; {state}; never deleted", style=_STYLES["!"])
+    for line in offset_lines(todo.commit):
+        table.add_row("+", *line, style=_STYLES["+"])
+    if table.row_count:
+        print_table(console, table)
+    if not plan.topics:
+        return
+    offsets = f", {len(todo.commit)} first offsets to commit" if todo.commit else ""
+    console.print(f"{signs['+']} to create, {signs['~']} to change, {signs['=']} in order{offsets}")
+
+
+def print_offline(console: Console, plan: TopologyPlan) -> None:
+    """Print each topic as it would be created."""
+    table = _table()
+    for topic in plan.topics:
+        table.add_row("+", topic.name, str(topic.role), _whole(topic), style=_STYLES["+"])
+    for topic in plan.topics:
+        if topic.reader is not None:
+            partitions = _ranges(range(topic.partitions))
+            table.add_row("+", topic.name, "offset", f"group {topic.reader}, partitions {partitions}: 0", style="green")
+    print_table(console, table)
+    console.print(f"{len(plan.topics)} topics; not compared with a cluster")
+
+
+def change_line(change: Change, *, done: bool) -> str:
+    """Return a line about a change that was made or would be. :func:`offset_lines` returns those of first offsets."""
+    would = "" if done else "would change "
+    match change:
+        case CreateTopic(topic):
+            return f"+ {topic.name}: {'created' if done else 'would create'}, {_whole(topic)}"
+        case GrowTopic():
+            return f"~ {change.topic}: {would}partitions {change.before} -> {change.partitions}"
+        case AlterConfig():
+            return f"~ {change.topic}: {would}{change.config} {change.before} -> {change.after}"
+        case CommitFirst():
+            what = "first offset" if done else "would commit first offset"
+            return f"+ {change.topic}: {what} of {change.group} in partition {change.partition}: {change.offset}"
+
+
+def offset_lines(firsts: Sequence[CommitFirst]) -> list[tuple[str, str, str]]:
+    """Return a row per topic with first offsets: topic, kind, and the first offset of each partition."""
+    lines = []
+    for group, topic in dict.fromkeys((first.group, first.topic) for first in firsts):
+        mine = [first for first in firsts if (first.group, first.topic) == (group, topic)]
+        parts = [
+            f"{_ranges(first.partition for first in mine if first.offset == offset)}: {offset}"
+            for offset in sorted({first.offset for first in mine})
+        ]
+        again = [first.partition for first in mine if first.again]
+        warning = f"; the records of {_ranges(again)} are read again" if again else ""
+        lines.append((topic, "offset", f"group {group}, partitions {', '.join(parts)}{warning}"))
+    return lines
+
+
+def print_faults(console: Console, faults: Iterable[TopologyFault]) -> None:
+    """Print each fault: what is wrong, what would be lost, and the fix."""
+    for fault in faults:
+        refuse = fault.severity is Severity.REFUSE
+        head = Text(f"{fault.severity}: ", style="bold red" if refuse else "yellow")
+        head.append(f"{fault.topic}: {fault.problem}", style="default")
+        console.print(head, soft_wrap=True)
+        console.print(f"  loss: {fault.loss}", markup=False, soft_wrap=True)
+        console.print(f"  fix: {fault.fix}", markup=False, soft_wrap=True)
+
+
+def _table() -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(width=1)
+    table.add_column(overflow="fold")
+    table.add_column()
+    table.add_column(overflow="fold")
+    return table
+
+
+def _topic_row(topic: PlannedTopic, todo: Changes) -> tuple[str, str]:
+    if any(create.topic == topic for create in todo.create):
+        return "+", _whole(topic)
+    parts = [f"partitions {grow.before} -> {grow.partitions}" for grow in todo.grow if grow.topic == topic.name]
+    parts += [f"{each.config} {each.before} -> {each.after}" for each in todo.alter if each.topic == topic.name]
+    return ("~", ", ".join(parts)) if parts else ("=", f"{_count(topic.partitions, 'partition')}")
+
+
+def _whole(topic: PlannedTopic) -> str:
+    configs = " ".join(f"{name}={value}" for name, value in topic.configs.items())
+    return f"{_count(topic.partitions, 'partition')}, {_count(topic.replication_factor, 'replica')}, {configs}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """``0-3, 5``."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(str(each) for each in run) for run in runs)

@@ -1,0 +1,170 @@
+"""The partitions that a worker owns, and their progress."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.routes import Route
+from kafka_redelivery.consumers.telemetry.observers import WorkerState
+from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.transport.errors import MissingOffsetError
+from kafka_redelivery.transport.protocols import Message, Partition, Reader
+
+_log = logging.getLogger(__name__)
+
+
+class Assignment:
+    """The partitions that a worker owns. Only the polling thread uses it."""
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        source_start: str,
+        reader: Reader,
+        *,
+        author: int | None = None,
+        max_in_place: int = 0,
+    ) -> None:
+        """Start without partitions.
+
+        Args:
+            routes: one per source topic.
+            source_start: where a source partition without a committed offset starts: ``earliest`` or ``latest``.
+            reader: returns committed offsets and partition bounds.
+            author: the number of this process if it persists deliveries before it makes them; see :class:`Progress`.
+            max_in_place: how many records of a partition may wait in place.
+        """
+        self._author = author
+        self._max_in_place = max_in_place
+        self._routes = {route.source: (route, False) for route in routes}
+        self._routes |= {route.ready: (route, True) for route in routes}
+        self._from_start = source_start == "earliest"
+        self._owned: dict[Partition, AssignedPartition] = {}
+        self._halted: set[Partition] = set()
+        self._reader = reader
+        self.deferred: dict[Partition, int] = {}
+        """Partitions that must be fetched again from this offset: the commit metadata has no room for it yet."""
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics to subscribe to: the sources and their ready topics."""
+        return list(self._routes)
+
+    @property
+    def halted(self) -> frozenset[Partition]:
+        """Partitions that are not fetched until they are assigned again, by a restart or a rebalance."""
+        return frozenset(self._halted)
+
+    def all(self) -> list[AssignedPartition]:
+        """Return every owned partition."""
+        return list(self._owned.values())
+
+    def find(self, partitions: Iterable[Partition]) -> list[AssignedPartition]:
+        """Return those of ``partitions`` that are owned."""
+        return [self._owned[partition] for partition in partitions if partition in self._owned]
+
+    def dirty(self) -> list[AssignedPartition]:
+        """Return the partitions with progress that is not committed."""
+        return [assigned for assigned in self._owned.values() if assigned.dirty]
+
+    def open(self, partitions: Iterable[Partition]) -> list[AssignedPartition]:
+        """Take partitions over at their committed offsets.
+
+        Raises:
+            MissingOffsetError: a partition of a ready topic has no committed offset.
+            ProgressError: the metadata of a commit is damaged or was written by another tool.
+        """
+        partitions = list(partitions)
+        committed = self._reader.committed(partitions)
+        opened = [self._open(partition, committed[partition]) for partition in partitions]
+        self._owned |= {assigned.partition: assigned for assigned in opened}
+        return opened
+
+    def reopen(self, leaving: Collection[Partition] = ()) -> list[AssignedPartition]:
+        """Open every owned partition again at its committed offset, except for those in ``leaving``."""
+        partitions = [partition for partition in self._owned if partition not in leaving]
+        for assigned in self._owned.values():
+            assigned.closed = True
+        self._owned = {}
+        return self.open(partitions)
+
+    def close(self, partition: Partition) -> None:
+        """Remove a partition."""
+        assigned = self._owned.pop(partition, None)
+        if assigned is not None:
+            assigned.closed = True
+        self._halted.discard(partition)
+        self.deferred.pop(partition, None)
+
+    def halt(self, partitions: Iterable[Partition]) -> None:
+        """Stop fetching partitions until they are assigned again."""
+        self._halted.update(partitions)
+
+    def state(self, in_flight: int, unacknowledged: int) -> WorkerState:
+        """Return the state to report; the lag of a topic is about how many of its records are not finished."""
+        lag: dict[str, int] = {}
+        for assigned in self._owned.values():
+            topic = assigned.partition.topic
+            ahead = self._reader.lag(assigned.partition, assigned.progress.next_offset)
+            lag[topic] = lag.get(topic, 0) + ahead + assigned.progress.outstanding
+        return WorkerState(len(self._owned), in_flight, len(self._halted), lag, unacknowledged)
+
+    def accept(self, messages: Sequence[Message]) -> Iterator[tuple[AssignedPartition, list[Message]]]:
+        """Yield the fetched records that have to be handled, by partition, in the order of their offsets."""
+        if not messages:
+            return
+        by_partition: dict[tuple[str, int], list[Message]] = {}
+        for message in messages:
+            key = message.topic(), message.partition()
+            found = by_partition.get(key)
+            if found is None:
+                by_partition[key] = [message]
+            else:
+                found.append(message)
+        for (topic, number), records in by_partition.items():
+            partition = Partition(topic, number)
+            assigned = self._owned.get(partition)
+            if assigned is None or partition in self._halted:
+                continue
+            yield assigned, self._unfinished(assigned, records)
+
+    def _unfinished(self, assigned: AssignedPartition, records: list[Message]) -> list[Message]:
+        """Return the records that are not finished.
+
+        The first record whose progress would not fit into the commit metadata is deferred, with all that follow it.
+        """
+        progress = assigned.progress
+        first, last = records[0].offset(), records[-1].offset()
+        all_fit = progress.can_track(max(0, last - progress.next_offset) + 1)
+        if all_fit and last - first + 1 == len(records) and progress.track_range(first, len(records)):
+            return records
+        unfinished = []
+        for record in records:
+            offset = record.offset()
+            if offset < progress.next_offset:
+                continue
+            if not all_fit and not progress.can_track_offset(offset):
+                self.deferred[assigned.partition] = offset
+                break
+            if progress.track(offset):
+                unfinished.append(record)
+        return unfinished
+
+    def _open(self, partition: Partition, committed: Checkpoint | None) -> AssignedPartition:
+        route, redelivered = self._routes[partition.topic]
+        if committed is not None:
+            progress = Progress.restore(committed.offset, committed.metadata, self._author)
+            progress.max_waiting = self._max_in_place
+            return AssignedPartition(partition, route, redelivered, progress)
+        if redelivered:
+            raise MissingOffsetError(
+                f"{partition.topic}-{partition.number} has no committed offset for this group, so records that wait "
+                "there could be lost or repeated; run `redelivery topology check`, then `redelivery topology apply`"
+            )
+        low, high = self._reader.bounds(partition)
+        start = low if self._from_start else high
+        _log.info("%s-%d has no committed offset and starts at offset %d", partition.topic, partition.number, start)
+        progress = Progress(start, author=self._author, max_waiting=self._max_in_place)
+        return AssignedPartition(partition, route, redelivered, progress, dirty=True)

@@ -1,0 +1,143 @@
+"""The buffered records of one partition, and which of them a slot may handle next.
+
+A record that waits in place for its redelivery (see :meth:`Progress.wait_in_place`) stays where it is in its lane.
+Until it is due, no record behind it is taken; in a :class:`KeyedLane`, no record behind it with the same key. When it
+is due, it is taken without other records.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
+from kafka_redelivery.transport.protocols import Message
+
+
+def size_of(messages: Sequence[Message]) -> int:
+    """Return the bytes of keys and values. Headers are not included, because the client would have to parse them."""
+    if not messages:
+        return 0
+    key = type(messages[0]).key  # looked up once: this runs for every record
+    return sum(map(len, messages)) + sum(map(len, filter(None, map(key, messages))))
+
+
+@dataclass(slots=True)
+class Buffered:
+    """Number and size of records in the buffer."""
+
+    records: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """The buffered records of one partition, in the order of their offsets. Only the polling thread uses it."""
+
+    assigned: AssignedPartition
+    exclusive: bool
+    """Whether at most one work item of the lane is in flight."""
+
+    queue: deque[Message] = field(default_factory=deque)
+    in_flight: int = 0
+    """Number of work items in flight."""
+
+    waiting: int = 0
+    """Number of records that wait for a slot, without :attr:`unpersisted`."""
+
+    buffered: Buffered = field(default_factory=Buffered)
+
+    unpersisted: deque[Message] = field(default_factory=deque)
+    """Records behind all others whose delivery no commit has persisted yet. They must not be handed out."""
+
+    enqueued: bool = False
+    """Whether the lane is in one of the queues of :class:`Lanes`."""
+
+    wakes_ms: int | None = None
+    """When the lane is examined again because a record that waits in place is due (epoch ms)."""
+
+    closed: bool = False
+    """Whether the partition was given back. No record of it is handed out any more."""
+
+    @property
+    def may_start(self) -> bool:
+        """Whether the lane may have records for another work item."""
+        return bool(self.waiting) and not (self.exclusive and self.in_flight)
+
+    @property
+    def blocked(self) -> int:
+        """Number of waiting records that are behind a record that waits in place, while others are not."""
+        return 0
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """Append records."""
+        self.queue.extend(messages)
+        self.waiting += len(messages)
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the first record that waits in place is due (epoch ms); ``None`` if no record is behind one."""
+        waits = self.assigned.progress.waiting
+        first = waits.get(self.queue[0].offset()) if waits and self.queue else None
+        return None if first is None else first.due_ms
+
+    def take(self, max_records: int, now_ms: int = 0) -> list[Message]:
+        """Remove the next records that one slot may handle one after the other.
+
+        Args:
+            max_records: how many records to take at most.
+            now_ms: epoch ms; a record that waits in place is not taken before it is due.
+        """
+        queue = self.queue
+        if self.assigned.progress.waiting:
+            taken = self._take_up_to_waiting(self.assigned.progress.waiting, max_records, now_ms)
+        elif max_records >= len(queue):
+            taken = list(queue)
+            queue.clear()
+        else:
+            taken = [queue.popleft() for _ in range(max_records)]
+        self.waiting -= len(taken)
+        return taken
+
+    def _take_up_to_waiting(self, waits: Mapping[int, WaitingRecord], max_records: int, now_ms: int) -> list[Message]:
+        queue = self.queue
+        taken: list[Message] = []
+        while queue and len(taken) < max_records:
+            first = waits.get(queue[0].offset())
+            if first is None:
+                taken.append(queue.popleft())
+                continue
+            if not taken and first.due_ms <= now_ms:
+                taken.append(queue.popleft())
+            break
+        return taken
+
+    def take_unpersisted(self) -> Message:
+        """Remove the first unpersisted record, which will be handled in isolation."""
+        return self.unpersisted.popleft()
+
+    def requeue(self, message: Message) -> None:
+        """Put a record that was taken, and now waits in place, before all others."""
+        self.queue.appendleft(message)
+        self.waiting += 1
+
+    def put_back(self, messages: Sequence[Message], position: int) -> None:
+        """Put the records of a work item from ``position`` on before all others; those before it are handled."""
+        rest = messages[position:]
+        self.queue.extendleft(reversed(rest))
+        self.waiting += len(rest)
+
+    def split(self, done: Sequence[Message], current: Message, rest: Sequence[Message]) -> None:
+        """Put ``rest`` back from a work item that still handles ``current``. The records in ``done`` are handled."""
+        del done, current
+        self.put_back(rest, 0)
+
+    def clear(self) -> list[Message]:
+        """Remove and return all records, the unpersisted ones last."""
+        removed = [*self.queue, *self.unpersisted]
+        self.queue.clear()
+        self.unpersisted.clear()
+        self.waiting = 0
+        return removed

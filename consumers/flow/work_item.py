@@ -1,0 +1,200 @@
+"""Work items, which travel between the polling thread and the handler slots, and the queue they come back in."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+
+from kafka_redelivery.consumers.flow.lane import Lane
+from kafka_redelivery.consumers.flow.session import Delivery
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
+from kafka_redelivery.transport.clients.bounded_waits import get_within
+from kafka_redelivery.transport.protocols import Message, ProducerRecord
+
+
+@dataclass(slots=True, eq=False)
+class WorkItem:
+    """Records of one lane that one slot handles one after the other.
+
+    The slot stores the outcome of each record and increments ``position``. It may return the item before the last
+    record, because ``stop`` is set or because its time slice is over. The remaining records go back to the lane.
+
+    The polling thread may read an item, split it or abandon it while the slot works on it. A fixed order of steps
+    replaces a lock:
+
+    1. The slot stores the outcome of a record and the start time of the next one.
+    2. The slot increments ``position``. What is stored for the records below ``position`` is therefore complete.
+    3. The slot reads ``stop`` and starts the next record only if it is not set.
+
+    The polling thread reads ``position``, sets ``stop`` and reads ``position`` again. If ``position`` has not moved,
+    the slot will not start another record.
+    """
+
+    lane: Lane
+    messages: list[Message]
+    position: int = 0
+    """Number of records that have their outcome."""
+
+    failures: list[tuple[int, Failure]] = field(default_factory=list)
+    """Index and failure of each record that failed."""
+
+    outputs: list[tuple[int, list[ProducerRecord]]] = field(default_factory=list)
+    """Index and emitted records of each record whose handler emitted any."""
+
+    lineages: list[Lineage] = field(default_factory=list)
+    """One lineage per handled record if the item is :attr:`redelivered`; otherwise empty."""
+
+    unacknowledged: list[tuple[int, Delivery]] = field(default_factory=list, kw_only=True)
+    """Index and delivery of each record that its handler has left unacknowledged (``client`` and ``individual``)."""
+
+    lateness: list[tuple[int, int]] = field(default_factory=list)
+    """Index of each redelivery that a handler was given, and the milliseconds between its due time and that call."""
+
+    seconds: list[float] = field(default_factory=list)
+    """Duration of each handler call."""
+
+    bytes: int = 0
+    """Size of the records that have an outcome; set when the item is back in its lane."""
+
+    taken: int = 0
+    """Number of leading records whose outcomes the polling thread has taken already; see :meth:`split`."""
+
+    in_place: WaitingRecord | None = None
+    """The only record of the item, if it waited in place or is handled in isolation; otherwise ``None``."""
+
+    stop: bool = False
+    """Set by the polling thread to make the slot return after the current record."""
+
+    abandoned: bool = False
+    """Whether the polling thread has given the current record up. Its outcome is ignored."""
+
+    started_s: float = 0.0
+    """Monotonic start time of the record at ``position``; 0 = the item is not in a slot."""
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether the records come from a ready topic, or the only record waited in place or is isolated."""
+        return self.lane.assigned.redelivered or self.in_place is not None
+
+    def offsets(self) -> list[int]:
+        """Offsets of the records that have an outcome."""
+        return [message.offset() for message in self.messages[: self.position]]
+
+    def emitted(self, excluded: Container[int] = ()) -> tuple[list[ProducerRecord], list[int]]:
+        """Return the emitted records and, for each, the offset of the record whose handler emitted it.
+
+        Args:
+            excluded: indexes of records whose output is left out.
+        """
+        records: list[ProducerRecord] = []
+        offsets: list[int] = []
+        for index, outputs in self.outputs:
+            if index not in excluded:
+                records += outputs
+                offsets += [self.messages[index].offset()] * len(outputs)
+        return records, offsets
+
+    def abandon(self, limit_s: float) -> WorkItem | None:
+        """Give up the record at ``position`` if it was started before ``limit_s`` (monotonic).
+
+        Returns:
+            An item with all results before that record, which replaces this one. ``None`` if no such record is being
+            handled, or if it got its outcome in the meantime.
+        """
+        position = self.position
+        if not 0.0 < self.started_s < limit_s or position >= len(self.messages):
+            return None
+        self.stop = True
+        if self.position != position:
+            return None
+        self.abandoned = True
+        abandoned = self._copy_until(position)
+        abandoned.in_place = self.in_place
+        abandoned.taken = self.taken
+        return abandoned.without_taken()
+
+    def split(self, limit_s: float) -> tuple[WorkItem, list[Message]] | None:
+        """Leave only the current record in the slot if it was started before ``limit_s`` (monotonic).
+
+        Returns:
+            An item with the records that have their outcome, and the records that have not been started. ``None`` if
+            no record has to wait for the current one, or if the slot returns the item after this record anyway.
+        """
+        position = self.position
+        if self.stop or len(self.messages) == 1 or not 0.0 < self.started_s < limit_s:
+            return None
+        self.stop = True
+        if self.position != position or position >= len(self.messages):
+            return None
+        done = self._copy_until(position)
+        done.messages = self.messages[:position]
+        done.lineages = done.lineages[:position]
+        done.lateness = [entry for entry in done.lateness if entry[0] < position]
+        rest = self.messages[position + 1 :]
+        del self.messages[position + 1 :]
+        self.taken = position
+        return done, rest
+
+    def without_taken(self) -> WorkItem:
+        """Return the item without the records that :meth:`split` has taken from it."""
+        first = self.taken
+        if not first:
+            return self
+        return WorkItem(
+            self.lane,
+            self.messages[first:],
+            self.position - first,
+            [(index - first, failure) for index, failure in self.failures if index >= first],
+            [(index - first, records) for index, records in self.outputs if index >= first],
+            self.lineages[first:],
+            [(index - first, late_ms) for index, late_ms in self.lateness if index >= first],
+            self.seconds[first:],
+            unacknowledged=[(index - first, each) for index, each in self.unacknowledged if index >= first],
+        )
+
+    def fail(self, error: BaseException) -> None:
+        """Fail the current record because the slot itself raised an error."""
+        if not self.abandoned and self.position < len(self.messages):
+            failure = Failure(FailureKind.CRITICAL, type(error).__qualname__, f"in the slot: {error}")
+            self.failures.append((self.position, failure))
+            del self.lineages[self.position :]
+            if self.redelivered:
+                message = self.messages[self.position]
+                partition = self.lane.assigned.partition
+                self.lineages.append(Lineage(partition.topic, partition.number, message.offset(), 0))
+            self.position += 1
+
+    def _copy_until(self, position: int) -> WorkItem:
+        """Copy the results before ``position``, and the lineage and lateness of the record there."""
+        return WorkItem(
+            self.lane,
+            self.messages,
+            position,
+            [entry for entry in self.failures if entry[0] < position],
+            [entry for entry in self.outputs if entry[0] < position],
+            self.lineages[: position + 1],
+            [entry for entry in self.lateness if entry[0] <= position],
+            self.seconds[:position],
+            unacknowledged=[entry for entry in self.unacknowledged if entry[0] < position],
+        )
+
+
+class FinishedItems(SimpleQueue["WorkItem | None"]):
+    """Work items that the slots return to the polling thread. ``None`` only wakes that thread."""
+
+    def take(self, timeout_s: float) -> Iterator[WorkItem]:
+        """Yield work items until the queue is empty. Wait up to ``timeout_s`` for the first entry."""
+        with suppress(Empty):
+            item = get_within(self, timeout_s)
+            while True:
+                if item is not None:
+                    yield item
+                item = self.get_nowait()
+
+    def wake(self) -> None:
+        """End the polling thread's wait: a stop was requested, a write ended or a session got a disposition."""
+        self.put(None)

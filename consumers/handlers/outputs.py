@@ -1,0 +1,94 @@
+"""Emitted records, checked and encoded.
+
+The checks make a mistake the failure of one record. Without them the Kafka client would raise while a transaction is
+open, report the mistake when its record is no longer known, or crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from kafka_redelivery.consumers.handlers.record import Output
+from kafka_redelivery.serdes.codec import Codec
+from kafka_redelivery.topology.topics.naming import check_names
+from kafka_redelivery.transport.protocols import ProducerRecord, TopicMetadata
+
+_MAX_PARTITIONS = 2**31
+
+
+def as_producer_record(
+    output: Output, codecs: tuple[Codec, Codec] | None, topics: TopicMetadata | None = None
+) -> ProducerRecord:
+    """Encode an emitted record.
+
+    Args:
+        output: the record as the handler emitted it.
+        codecs: codecs of key and value; ``None`` if the configuration names none for the topic.
+        topics: answers whether topic and partition exist; ``None`` = not checked.
+
+    Raises:
+        TypeError, ValueError: topic, partition, key, value or headers are not valid in Kafka.
+        TransportError: the cluster does not say which topics exist.
+        EncodeError, SchemaSourceUnavailable: a codec fails.
+    """
+    topic, partition, key, value = output.topic, output.partition, output.key, output.value
+    check_destination(topic, partition, topics)
+    check_headers(topic, output.headers)
+    if codecs is not None:
+        key, value = codecs[0].encode(key), codecs[1].encode(value)
+    else:
+        for part in (key, value):
+            if not (part is None or isinstance(part, bytes)):
+                raise TypeError(
+                    f"{topic} has no codec under 'outputs' in the configuration, so key and value "
+                    f"must be bytes, not {type(part).__name__}"
+                )
+    return ProducerRecord(topic, partition, key, value, list(output.headers))
+
+
+def check_destination(topic: object, partition: object, topics: TopicMetadata | None) -> None:
+    """Check topic and partition of an emitted record.
+
+    Raises:
+        TypeError, ValueError: they are not valid, or do not exist.
+        TransportError: the cluster does not say which topics exist.
+    """
+    if not isinstance(topic, str):
+        raise TypeError(f"the topic of an output must be a str, not {type(topic).__name__}")
+    _check_topic(topic)
+    if not (partition is None or isinstance(partition, int)):
+        raise TypeError(f"the partition of an output to {topic} must be an int, not {type(partition).__name__}")
+    count = _MAX_PARTITIONS if topics is None else topics.partitions(topic, partition or 0)
+    if count is None:
+        raise ValueError(f"the topic {topic} of an output does not exist; create it")
+    if partition is not None and not 0 <= partition < count:
+        raise ValueError(f"partition {partition} of {topic}, to which an output was sent, does not exist")
+
+
+@lru_cache(256)
+def _check_topic(topic: str) -> None:
+    for fault in check_names({"output": topic}):
+        raise ValueError(str(fault))
+
+
+def check_headers(topic: str, headers: Iterable[object]) -> None:
+    """Check the headers of an emitted record.
+
+    Raises:
+        TypeError: a header is not a pair of str and bytes or None.
+        ValueError: a name cannot be encoded as UTF-8.
+    """
+    for pair in headers:
+        _check_header(topic, pair)
+
+
+def _check_header(topic: str, pair: object) -> None:
+    match pair:
+        case (str(name), None | bytes()):
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"the name of a header to {topic} is not UTF-8: {name!a}") from None
+        case _:
+            raise TypeError(f"a header to {topic} must be a pair of str and bytes or None, not {pair!a}")

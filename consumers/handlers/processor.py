@@ -1,0 +1,240 @@
+"""Handles the records of a work item: decodes each, calls the handler and stores the outcome. Runs in the slots."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import timedelta
+
+from kafka_redelivery.consumers.clock import Clock, monotonic_s
+from kafka_redelivery.consumers.flow.assigned_partition import damaged_lineage, initial_lineage
+from kafka_redelivery.consumers.flow.work_item import WorkItem
+from kafka_redelivery.consumers.handlers.handler import Handler, not_run
+from kafka_redelivery.consumers.handlers.outputs import as_producer_record
+from kafka_redelivery.consumers.handlers.record import Context, Record
+from kafka_redelivery.consumers.routes import Route
+from kafka_redelivery.serdes.codec import Codec
+from kafka_redelivery.serdes.errors import DecodeError
+from kafka_redelivery.topology.errors import HeaderError
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.expiry import has_expired
+from kafka_redelivery.topology.wire.headers import Headers, read_expiration, read_redelivery
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.protocols import Message, ProducerRecord, TopicMetadata
+
+SLICE_S = 0.02
+"""Time slice of a work item. The item then leaves its slot, so that outcomes of a slow handler are committed soon."""
+
+
+class Processor:
+    """Handles work items. Thread-safe, because it has no mutable state."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        outputs: Mapping[str, tuple[Codec, Codec]],
+        clock: Clock,
+        deadline: timedelta | None,
+        topics: TopicMetadata | None = None,
+        *,
+        blocking: bool = False,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            handler: the user's function.
+            outputs: codecs of key and value by output topic.
+            clock: epoch ms, for the expiration of records.
+            deadline: longest time for one call of an asynchronous handler. The worker watches synchronous ones.
+            topics: answers whether topic and partition of an output exist; ``None`` = not checked.
+            blocking: whether a work item ends at its first failure, because later records may have to wait for it.
+        """
+        self._blocking = blocking
+        self._topics = topics
+        self._handler = handler
+        self._outputs = outputs
+        self._clock = clock
+        self._deadline_s = None if deadline is None else deadline.total_seconds()
+
+    def run(self, item: WorkItem) -> None:
+        """Handle the records of a work item in this thread, one after the other. For synchronous handlers."""
+        with suppress(StopIteration):
+            self._run(item).send(None)  # a synchronous handler awaits nothing, so it runs to its end
+
+    async def run_async(self, item: WorkItem) -> None:
+        """Handle the records of a work item in an event loop, one after the other. For asynchronous handlers."""
+        await self._run(item)
+
+    async def _run(self, item: WorkItem) -> None:
+        handler = self._handler
+        call, takes_context, asynchronous = handler.call, handler.takes_context, handler.asynchronous
+        before = item.started_s = monotonic_s()
+        slice_end = before + SLICE_S
+        for message in item.messages[item.position :]:
+            if item.stop or before > slice_end:
+                break
+            record = self.prepare(item, message)
+            context = deadline = None
+            if isinstance(record, Failure):
+                failure: Failure | None = record
+            else:
+                try:
+                    if takes_context:
+                        context = self._context(item, record)
+                        result = call(record, context)
+                    else:
+                        result = call(record)
+                    if asynchronous:
+                        deadline = asyncio.timeout(self._deadline_s)
+                        async with deadline:
+                            result = await result
+                except BaseException as error:  # noqa: BLE001 - whatever a handler raises is the outcome of its record
+                    if asynchronous and _slots_are_closing(error):
+                        return
+                    expired = deadline is not None and deadline.expired()
+                    failure = deadline_passed(self._deadline_s) if expired else handler.failure(error)
+                else:
+                    failure = None if result is None else not_run(result)
+            after = self._store_outcome(item, failure, context, before)
+            if after is None:
+                break
+            before = after
+
+    def _context(self, item: WorkItem, record: Record) -> Context:
+        del record  # only a subclass needs it
+        return Context(item.lineages[-1].deliveries if item.lineages else 0, [])
+
+    def prepare(self, item: WorkItem, message: Message) -> Record | Failure:
+        """Decode a record, or return the failure that keeps it from the handler.
+
+        Appends the lineage of a redelivery to the item.
+        """
+        assigned = item.lane.assigned
+        if assigned.redelivered:
+            return self._prepare_from_ready_topic(item, message)
+        try:
+            headers = headers_of(message)
+        except UnreadableHeadersError as error:
+            if item.in_place is not None:
+                item.lineages.append(initial_lineage(message, (), assigned.route))
+            return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
+        route, partition = assigned.route, assigned.partition
+        if item.in_place is not None:
+            return self._prepare_redelivery(item, message, initial_lineage(message, headers, route), None, headers)
+        if headers or route.sets_expiration:
+            expiration_ms = read_expiration(headers)
+            if route.sets_expiration:
+                expiration_ms = route.entry.expiration_ms(expiration_ms, message.timestamp()[1])
+            if expiration_ms and has_expired(expiration_ms, self._clock()):
+                return _expired(expiration_ms)
+        if route.exhausted_at_once:
+            return _exhausted(0)
+        return self._record(
+            message, route, partition.topic, partition.number, message.offset(), message.timestamp()[1], headers
+        )
+
+    def _prepare_from_ready_topic(self, item: WorkItem, message: Message) -> Record | Failure:
+        route = item.lane.assigned.route
+        try:
+            headers = headers_of(message)
+            lineage, due_ms, user_headers = read_redelivery(headers)
+        except UnreadableHeadersError as error:
+            item.lineages.append(initial_lineage(message, (), route))
+            return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
+        except HeaderError as error:
+            item.lineages.append(damaged_lineage(message, headers, route))
+            return Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
+        return self._prepare_redelivery(item, message, route.with_expiration(lineage), due_ms, user_headers)
+
+    def _prepare_redelivery(
+        self, item: WorkItem, message: Message, lineage: Lineage, due_ms: int | None, user_headers: Headers
+    ) -> Record | Failure:
+        route = item.lane.assigned.route
+        if item.in_place is not None:
+            lineage = lineage.delivered(item.in_place.deliveries)
+            due_ms = item.in_place.due_ms or None
+        item.lineages.append(lineage)
+        if lineage.expiration_ms and has_expired(lineage.expiration_ms, self._clock()):
+            return _expired(lineage.expiration_ms)
+        if route.entry.redelivery_policy.exceeded(lineage.deliveries):
+            return _exhausted(lineage.deliveries)
+        record = self._record(
+            message, route, lineage.address, lineage.partition, lineage.offset, lineage.timestamp_ms, user_headers
+        )
+        if due_ms is not None and isinstance(record, Record):
+            item.lateness.append((len(item.lineages) - 1, self._clock() - due_ms))
+        return record
+
+    def _record(
+        self,
+        message: Message,
+        route: Route,
+        address: str,
+        partition: int,
+        offset: int,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> Record | Failure:
+        key = raw_key = message.key()
+        value = raw_value = message.value()
+        if not route.raw:
+            try:
+                key, value = route.key.decode(raw_key), route.value.decode(raw_value)
+            except DecodeError as error:
+                return Failure(FailureKind.UNDECODABLE, type(error).__name__, str(error))
+            except Exception as error:  # noqa: BLE001 - e.g. a schema registry that is down: redelivered
+                kind = FailureKind.CRITICAL if isinstance(error, MemoryError) else FailureKind.RAISED
+                return Failure(kind, type(error).__name__, str(error))
+        return Record(address, partition, offset, key, value, raw_key, raw_value, headers, timestamp_ms)
+
+    def _store_outcome(
+        self, item: WorkItem, failure: Failure | None, context: Context | None, before: float
+    ) -> float | None:
+        """Store the outcome of the current record, which was started at ``before`` (monotonic).
+
+        Returns:
+            The start time of the next record. ``None`` ends the item: the polling thread has abandoned it, so that the
+            outcome is ignored, or the failure is critical, or later records may have to wait for this one.
+        """
+        produced: list[ProducerRecord] | None = None
+        if context is not None and context.outputs and failure is None:
+            try:
+                produced = [
+                    as_producer_record(output, self._outputs.get(output.topic), self._topics)
+                    for output in context.outputs
+                ]
+            except Exception as error:  # noqa: BLE001 - an output that cannot be written fails its record
+                failure = self._handler.failure(error)
+        if item.abandoned:
+            return None
+        if failure is not None:
+            item.failures.append((item.position, failure))
+        elif produced is not None:
+            item.outputs.append((item.position, produced))
+        after = monotonic_s()
+        item.seconds.append(after - before)
+        item.started_s = after
+        item.position += 1  # must be last: it publishes the results above (see WorkItem)
+        ends = failure is not None and (self._blocking or failure.kind is FailureKind.CRITICAL)
+        return None if ends else after
+
+
+def _expired(expiration_ms: int) -> Failure:
+    return Failure(FailureKind.EXPIRED, "Expired", f"JMSExpiration was {expiration_ms}")
+
+
+def _exhausted(deliveries: int) -> Failure:
+    return Failure(FailureKind.EXHAUSTED, "Exhausted", f"delivered {deliveries} times")
+
+
+def _slots_are_closing(error: BaseException) -> bool:
+    """Whether this task was cancelled. A handler may raise the same error because it cancelled a task of its own."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
+
+
+def deadline_passed(deadline_s: float | None) -> Failure:
+    """The failure of a handler that did not return in time."""
+    return Failure(FailureKind.DEADLINE, "DeadlineExceeded", f"the handler took longer than {deadline_s} s")

@@ -1,0 +1,117 @@
+"""Slots, in which handlers run beside the polling thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from queue import SimpleQueue
+from typing import Protocol
+
+from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
+from kafka_redelivery.consumers.handlers.processor import Processor
+
+
+class Slots(Protocol):
+    """A fixed number of slots, each of which handles one work item at a time.
+
+    Every submitted item is put into the queue of finished items exactly once. Its records below ``position`` have been
+    handled.
+    """
+
+    capacity: int
+    """Number of slots."""
+
+    def submit(self, item: WorkItem) -> None:
+        """Queue a work item for the next free slot."""
+        ...
+
+    def close(self, timeout_s: float) -> None:
+        """Wait for the running handlers, at most ``timeout_s``. Later ones run until the process ends."""
+        ...
+
+
+class ThreadSlots:
+    """One thread per slot, for synchronous functions."""
+
+    def __init__(self, capacity: int, processor: Processor, done: FinishedItems) -> None:
+        self.capacity = capacity
+        self._processor = processor
+        self._done = done
+        self._todo: SimpleQueue[WorkItem | None] = SimpleQueue()
+        self._threads = [
+            # Daemon threads: a handler that never returns must not keep the process alive.
+            threading.Thread(target=self._work, name=f"slot-{number}", daemon=True)
+            for number in range(capacity)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, item: WorkItem) -> None:
+        """See :class:`Slots`."""
+        self._todo.put(item)
+
+    def close(self, timeout_s: float) -> None:
+        """See :class:`Slots`."""
+        for _ in self._threads:
+            self._todo.put(None)
+        share = timeout_s / max(1, len(self._threads))
+        for thread in self._threads:
+            thread.join(share)
+
+    def _work(self) -> None:
+        while (item := self._todo.get()) is not None:
+            try:
+                self._processor.run(item)
+            except BaseException as error:  # noqa: BLE001 - our own error: halt instead of losing the slot
+                item.fail(error)
+            item.started_s = 0.0  # it may stay in the queue for longer than the deadline
+            self._done.put(item)
+
+
+class AsyncSlots:
+    """Slots in one event loop with its own thread, for asynchronous functions."""
+
+    def __init__(self, capacity: int, processor: Processor, done: FinishedItems) -> None:
+        self.capacity = capacity
+        self._processor = processor
+        self._done = done
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._free = asyncio.Semaphore(capacity)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="slots", daemon=True)
+        self._thread.start()
+
+    def submit(self, item: WorkItem) -> None:
+        """See :class:`Slots`."""
+        self._loop.call_soon_threadsafe(self._start, item)
+
+    def close(self, timeout_s: float) -> None:
+        """See :class:`Slots`. Handlers that do not return in time are cancelled."""
+        asyncio.run_coroutine_threadsafe(self._finish(timeout_s), self._loop).result(timeout_s + 5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout_s)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    def _start(self, item: WorkItem) -> None:
+        task = self._loop.create_task(self._work(item))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, item: WorkItem) -> None:
+        try:
+            async with self._free:
+                await self._processor.run_async(item)
+        except Exception as error:  # noqa: BLE001 - as in ThreadSlots
+            item.fail(error)
+        finally:
+            item.started_s = 0.0  # as in ThreadSlots
+            self._done.put(item)
+
+    async def _finish(self, timeout_s: float) -> None:
+        if self._tasks:
+            _, running = await asyncio.wait(self._tasks, timeout=timeout_s)
+            for task in running:
+                task.cancel()
+            if running:
+                await asyncio.wait(running, timeout=1)

@@ -1,0 +1,82 @@
+"""The Kafka clients of a process, and the instance name that they carry."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass
+
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
+from kafka_redelivery.transport.admin.end_offsets import EndOffsets
+from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartitionWatch
+from kafka_redelivery.transport.client_config import (
+    Config,
+    admin_config,
+    consumer_config,
+    is_cooperative,
+    is_new_protocol,
+    producer_config,
+)
+from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.writer import AutoWriter, TransactionalWriter
+from kafka_redelivery.transport.protocols import GroupMember, Writer
+
+_log = logging.getLogger(__name__)
+
+_NO_CHANGES: Config = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """The name of a process within its group."""
+
+    name: str
+    stable: bool
+    """Whether the process keeps the name over a restart."""
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Instance:
+        """The configured name. Without one, a random name and a warning about its cost."""
+        if settings.instance is not None:
+            return cls(settings.instance, stable=True)
+        instance = cls.random()
+        _log.warning(
+            "no instance name is configured, so this process is named %s: if it is killed, no process reads its "
+            "partitions until the broker ends its session (by default after at most 45 s); set 'instance' (or "
+            "REDELIVERY_INSTANCE) to a name that is unique and survives a restart",
+            instance.name,
+        )
+        return instance
+
+    @classmethod
+    def random(cls) -> Instance:
+        """A random name, for a process that never restarts under it."""
+        return cls(f"random-{secrets.token_hex(4)}", stable=False)
+
+
+def open_reader(
+    settings: Settings, group: str, instance: Instance, *, small_prefetch: bool = False, changes: Config = _NO_CHANGES
+) -> GroupReader:
+    """Open a consumer of a group.
+
+    Args:
+        settings: the configuration.
+        group: the consumer group; a stable instance is a static member of it.
+        instance: the name of this process.
+        small_prefetch: prefetch less, for records that wait in Kafka anyway.
+        changes: client settings that differ from the usual ones.
+    """
+    static = f"{group}.{instance.name}" if instance.stable else None
+    config = consumer_config(settings.kafka, group=group, instance=static, small_prefetch=small_prefetch) | changes
+    incremental = static is not None and is_cooperative(config) and not is_new_protocol(config)
+    unowned = UnownedPartitionWatch(admin_config(settings.kafka), group) if incremental else None
+    return GroupReader(config, unowned, None if settings.metrics.port is None else EndOffsets(settings.kafka))
+
+
+def open_writer(settings: Settings, role: str, instance: Instance, group: GroupMember) -> Writer:
+    """Open a writer for the configured mode, which commits the offsets of ``group``."""
+    if settings.mode is not AcknowledgementMode.TRANSACTED:
+        return AutoWriter(producer_config(settings.kafka, transactional_id=None), group)
+    transactional_id = f"{settings.group}.{role}.{instance.name}"
+    return TransactionalWriter(producer_config(settings.kafka, transactional_id=transactional_id), group)

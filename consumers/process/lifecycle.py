@@ -1,0 +1,56 @@
+"""Start and end of a worker or scheduler process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kafka_redelivery.consumers.process.clients import Instance
+from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
+from kafka_redelivery.consumers.process.signals import stop_on_signal
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.telemetry.metrics import Measurements, serve_metrics
+from kafka_redelivery.consumers.telemetry.observers import report_halts
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.transport.admin.preflight import verify
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A worker or scheduler process: its name, and what it reports to."""
+
+    settings: Settings
+    instance: Instance
+    health: Health
+    observer: Measurements
+
+    @contextmanager
+    def until_stopped(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Call ``stop`` on SIGTERM or SIGINT while the block runs, and report why it ends if that protects data."""
+        with (
+            infrequent_garbage_collection(),
+            stop_on_signal(stop, self.settings.limits.shutdown_timeout),
+            report_halts(self.observer),
+        ):
+            yield
+
+
+@contextmanager
+def start_process(settings: Settings, role: str) -> Iterator[Process]:
+    """Check the topics, name the process, and serve its metrics and probes while the block runs.
+
+    Args:
+        settings: the configuration.
+        role: ``worker`` or ``scheduler``.
+
+    Raises:
+        TopologyRefusedError: the topics would lose data.
+        TransportError: Kafka cannot be asked about the topics.
+        EndpointError: the port of the endpoint cannot be opened.
+    """
+    verify(settings)
+    instance = Instance.from_settings(settings)
+    health = Health(settings.metrics.stalled_after)
+    with serve_metrics(settings, role, instance.name, health) as observer:
+        yield Process(settings, instance, health, observer)

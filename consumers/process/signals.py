@@ -1,0 +1,55 @@
+"""SIGTERM and SIGINT: a shutdown within a time limit."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from types import FrameType
+
+from kafka_redelivery.topology.durations import format_duration
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def stop_on_signal(stop: Callable[[], None], timeout: timedelta) -> Iterator[None]:
+    """Call ``stop`` on the first SIGTERM and on the first SIGINT while the block runs.
+
+    A second signal of the same kind ends the process immediately.
+
+    A shutdown can hang while Kafka does not answer. After ``timeout`` the process exits with status 1. Kafka then
+    delivers again what is not committed, as it does after a kill.
+    """
+    deadline = threading.Timer(timeout.total_seconds(), _exit_unfinished, (timeout,))
+    deadline.daemon = True
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        _log.info("%s: stopping within %s", signal.Signals(number).name, format_duration(timeout))
+        # For the first process of a container the kernel ignores signals that have no handler.
+        signal.signal(number, signal.SIG_DFL if os.getpid() != 1 else _exit_immediately)
+        if not deadline.is_alive():
+            deadline.start()
+        stop()
+
+    previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+        _log.info("stopped")
+    finally:
+        deadline.cancel()
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _exit_immediately(number: int, _frame: FrameType | None) -> None:
+    os._exit(128 + number)
+
+
+def _exit_unfinished(timeout: timedelta) -> None:
+    _log.error("not stopped within %s, exiting; Kafka delivers uncommitted records again", format_duration(timeout))
+    os._exit(1)

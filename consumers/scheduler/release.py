@@ -1,0 +1,233 @@
+"""The scheduler's writes: which record goes where when it leaves its tier, and how early a write begins."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil
+
+from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.routes import UNKNOWN_SOURCE, RetryTopics
+from kafka_redelivery.consumers.scheduler.tier_partition import TierRecord
+from kafka_redelivery.consumers.telemetry.observers import OutcomeLabel
+from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import HeaderError
+from kafka_redelivery.topology.policy.decision import (
+    DeadLetter,
+    Discard,
+    Failure,
+    FailureKind,
+    Reason,
+    decide,
+    suppressed,
+)
+from kafka_redelivery.topology.policy.entry import DeadLetterKind
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.topics.tiers import TierSet
+from kafka_redelivery.topology.wire.headers import (
+    HeaderList,
+    dead_letter_headers,
+    read_address,
+    read_lineage,
+    read_partial_lineage,
+    ready_headers,
+)
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.clients.message_headers import headers_of
+from kafka_redelivery.transport.protocols import Partition, ProducerRecord, WriteResult
+
+_log = logging.getLogger(__name__)
+
+_INITIAL_LEAD_S = 0.01
+_MAX_LEAD_S = 0.05
+"""An open transaction blocks every read-committed reader of its partitions."""
+
+_NEWEST_WEIGHT = 0.2
+"""Weight of the newest write in the moving average."""
+
+
+@dataclass(slots=True)
+class Release:
+    """One write of the scheduler."""
+
+    records: list[ProducerRecord] = field(default_factory=list)
+    origins: list[tuple[Partition, int]] = field(default_factory=list)
+    """For each produced record the partition and offset of its record in the tier."""
+
+    due_ms: list[int] = field(default_factory=list)
+    """Due time of each record that becomes ready."""
+
+    moved: int = 0
+    """Records that go to a shorter tier."""
+
+    outcomes: Counter[OutcomeLabel] = field(default_factory=Counter)
+    """Outcomes of the records that cannot be released."""
+
+    dead_letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Records that are dead-lettered because they cannot be released, by source topic and reason."""
+
+    discarded: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Records that are discarded because they cannot be released, by source topic and reason."""
+
+    audited: list[tuple[Lineage, str]] = field(default_factory=list)
+    """Lineage and audit suffix of each dead letter that the audit has noted for this write."""
+
+    checkpoints: Mapping[Partition, Checkpoint] = field(default_factory=dict)
+    early: bool = False
+    """Whether the write begins before its records leave."""
+
+
+class CommitLeadTime:
+    """How long before its records leave a write begins: a moving average of what recent writes needed up to the commit.
+
+    No reader sees a record before its transaction commits. So everything but the commit can be done before the time.
+    """
+
+    def __init__(self, initial_s: float = _INITIAL_LEAD_S) -> None:
+        self._seconds = initial_s
+
+    @property
+    def ms(self) -> int:
+        """The lead time, rounded up."""
+        return ceil(self._seconds * 1000)
+
+    def measure(self, result: WriteResult) -> None:
+        """Add a confirmed write to the average."""
+        self._seconds += _NEWEST_WEIGHT * (min(result.prepared_s, _MAX_LEAD_S) - self._seconds)
+
+
+class ReleaseBuilder:
+    """Produces the records of a write, for the topics that exist in the cluster."""
+
+    def __init__(
+        self, settings: Settings, tiers: TierSet, partitions: Mapping[str, int], audit: DeadLetterAudit | None = None
+    ) -> None:
+        """Prepare the topic names.
+
+        Args:
+            settings: the configuration.
+            tiers: all tiers of the group.
+            partitions: the partition count of each topic of the cluster.
+            audit: the dead letters written before.
+        """
+        self._audit = DeadLetterAudit() if audit is None else audit
+        naming = settings.naming()
+        self._group = settings.group
+        self._retry_topics = RetryTopics(naming, tiers, partitions)
+        self._ready_topics = {source.topic: naming.ready_topic(source.topic) for source in settings.sources}
+        self._entries = settings.entries()
+        self._dead_letter_topics = {
+            topic: naming.dead_letter_topic(entry.dead_letter_strategy.topic, topic)
+            for topic, entry in self._entries.items()
+        }
+        kept = [
+            topic
+            for topic, entry in self._entries.items()
+            if entry.dead_letter_strategy.kind is not DeadLetterKind.DISCARDING
+        ]
+        self._fallback_source = next(iter(kept or self._entries))
+        """The source whose policy applies to records of a source that is not configured."""
+
+    def add(self, release: Release, partition: Partition, record: TierRecord, now_ms: int, refusal: str | None) -> None:
+        """Add the produced record for one waiting record to a write.
+
+        Args:
+            release: the write.
+            partition: the tier's partition.
+            record: the waiting record.
+            now_ms: epoch ms.
+            refusal: the broker's reason for refusing the record in an earlier write, ``None`` if it did not.
+
+        Raises:
+            HaltedError: the record must be dead-lettered, and there is no topic for it.
+        """
+        headers = headers_of(record.message)
+        try:
+            lineage = read_lineage(headers)
+        except HeaderError as error:
+            waiting = Lineage(partition.topic, partition.number, record.offset, record.message.timestamp()[1])
+            lineage = read_partial_lineage(headers, waiting)
+            failure = Failure(FailureKind.BAD_HEADERS, type(error).__name__, str(error))
+            address = read_address(headers) or lineage.address
+            self._dead_letter(release, partition, record, lineage, address, failure, now_ms)
+            return
+        ready_topic = self._ready_topics.get(lineage.address)
+        if refusal is not None:
+            problem = refusal
+        elif ready_topic is None:
+            problem = f"{lineage.address} is not among the sources of group {self._group}"
+        elif ready_topic not in self._retry_topics.partitions:
+            problem = f"there is no topic {ready_topic}"
+        elif not record.final and record.due_ms > now_ms:
+            release.moved += 1
+            tier_topic = self._retry_topics.topic_for(record.due_ms - now_ms)
+            self._produce(release, partition, record, tier_topic, lineage, list(headers))
+            return
+        else:
+            release.due_ms.append(record.due_ms)
+            self._produce(release, partition, record, ready_topic, lineage, ready_headers(headers))
+            return
+        failure = Failure(FailureKind.UNDELIVERABLE, "Undeliverable", problem)
+        self._dead_letter(release, partition, record, lineage, lineage.address, failure, now_ms)
+
+    def _produce(
+        self,
+        release: Release,
+        partition: Partition,
+        record: TierRecord,
+        topic: str,
+        lineage: Lineage,
+        headers: HeaderList,
+    ) -> None:
+        number = self._retry_topics.partition_for(topic, lineage.partition)
+        message = record.message
+        release.origins.append((partition, record.offset))
+        release.records.append(ProducerRecord(topic, number, message.key(), message.value(), headers))
+
+    def _dead_letter(
+        self,
+        release: Release,
+        partition: Partition,
+        record: TierRecord,
+        lineage: Lineage,
+        address: str,
+        failure: Failure,
+        now_ms: int,
+    ) -> None:
+        """Dead-letter a record that cannot be released, so that it never blocks its tier.
+
+        The policy and the dead-letter topic are those of the source ``address``.
+        """
+        location = f"{partition.topic}-{partition.number}@{record.offset}"
+        _log.warning("%s cannot be released: %s", location, failure.message)
+        is_known = address in self._entries
+        source = address if is_known else self._fallback_source
+        label = address if is_known else UNKNOWN_SOURCE
+        decision = decide(failure, lineage, self._entries[source], now_ms)
+        if isinstance(decision, DeadLetter) and decision.reason is not Reason.BAD_HEADERS:
+            suffix = f"/{record.due_ms}"  # a redelivery with another due time is no duplicate
+            if self._audit.is_duplicate(lineage, suffix):
+                decision = suppressed(decision)
+                _log.warning("%s is a duplicate of a dead letter and is not dead-lettered again", lineage.message_id)
+            else:
+                release.audited.append((lineage, suffix))
+        match decision:
+            case DeadLetter():
+                topic = self._dead_letter_topics[source]
+                if topic not in self._retry_topics.partitions:
+                    raise HaltedError(
+                        f"{location} cannot be released ({failure.message}), and there is no topic {topic} to "
+                        "dead-letter it; create it with `redelivery topology apply`"
+                    )
+                headers = dead_letter_headers(lineage, self._group, headers_of(record.message), decision, now_ms)
+                self._produce(release, partition, record, topic, lineage, headers)
+                release.outcomes[OutcomeLabel(label, "dead_lettered", decision.ack_type)] += 1
+                release.dead_letters[label, str(decision.reason)] += 1
+            case Discard():
+                release.discarded[label, str(decision.reason)] += 1
+                release.outcomes[OutcomeLabel(label, "discarded", decision.ack_type)] += 1
+            case _:
+                raise AssertionError(f"a record that cannot be released is never retried: {decision}")

@@ -1,0 +1,364 @@
+"""The delay scheduler: releases records that are due. Kafka is its only store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from kafka_redelivery.consumers.clock import Clock, monotonic_s
+from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
+from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.scheduler.release import CommitLeadTime, Release, ReleaseBuilder
+from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.telemetry.observers import Released, SchedulerObserver, TierBacklog
+from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
+from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS, TierSet
+from kafka_redelivery.topology.wire.progress import Progress
+from kafka_redelivery.topology.wire.progress_metadata import HOLE_BITS
+from kafka_redelivery.transport.errors import MissingOffsetError, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.protocols import BackgroundWriter, Message, Partition, Reader, ReleaseTime, WriteResult
+
+_log = logging.getLogger(__name__)
+
+_BUFFER_DIVISOR = 2
+"""A scheduler buffers half as much as a worker: only records that leave soon need to be in memory."""
+
+_MAX_WAIT_S = 0.2
+_WRITE_WAIT_S = 0.005
+"""How long a turn waits for the write in flight before it fetches."""
+
+_REPORT_INTERVAL_S = 1.0
+_REFRESH_INTERVAL_S = 30.0
+_SET_BACK_MS = 500
+"""A clock that moves back by more between two turns was set back. An adjusted clock slews by far less."""
+
+
+class Scheduler:
+    """Releases due records from the tier partitions that the consumer group assigns to it. One thread.
+
+    A record leaves its tier when it is due, or when it has waited there for the tier's delay, whichever is first. A
+    record that is due goes to its ready topic, any other record to a shorter tier.
+
+    One write is in flight at a time. It starts before its records leave, by the commit lead time, and commits when they
+    leave, so no reader sees them early.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        reader: Reader,
+        writer: BackgroundWriter,
+        observer: SchedulerObserver,
+        clock: Clock,
+        lead_time: CommitLeadTime | None = None,
+        health: Health | None = None,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._observer = observer
+        self._clock = clock
+        self._settings = settings
+        self._naming = settings.naming()
+        self._delays_ms: dict[str, int] = {}
+        """Topic of each tier in the cluster -> its delay."""
+
+        self._first_tier = ("", 1)
+        """Name and partition count of the first tier; the name is empty if there is none."""
+
+        self._tiers: dict[Partition, TierPartition] = {}
+        self._paused: set[Partition] = set()
+        self._builder: ReleaseBuilder
+        self._audit = DeadLetterAudit(settings.entries())
+        self._in_flight: Release | None = None
+        self._lead_time = lead_time or CommitLeadTime()
+        self._abort_deadline = AbortDeadline()
+        self._refusals: dict[tuple[Partition, int], str] = {}
+        """The broker's reason for each refused record, by tier partition and offset."""
+
+        self._health = health or Health()
+        self._stopping = False
+        self._reported_s = self._refreshed_s = 0.0
+        self._clock_difference_ms: int | None = None
+        """Wall clock minus monotonic clock at the last turn."""
+
+    def stop(self) -> None:
+        """Request a shutdown. Safe in a signal handler and from any thread."""
+        self._stopping = True
+
+    def share(self) -> PartitionShare:
+        """Return this scheduler's share of the work that the group's schedulers divide. Safe from any thread.
+
+        The share of a scheduler is its partitions of the first tier (by name); Kafka assigns each to one scheduler. In
+        a group without tiers every scheduler has everything.
+        """
+        first, count = self._first_tier
+        if not first:
+            return PartitionShare(frozenset({0}), 1)
+        owned = frozenset(partition.number for partition in list(self._tiers) if partition.topic == first)
+        return PartitionShare(owned, count)
+
+    def run(self) -> None:
+        """Release records until :meth:`stop` is called.
+
+        Raises:
+            HaltedError: writes keep being aborted, or a record can be neither released nor dead-lettered.
+            TransportError: Kafka cannot be used, or another process has taken over this scheduler's name.
+        """
+        try:
+            self._refresh()
+            while not self._stopping:
+                self._turn()
+        finally:
+            self._health.stopping()
+            try:
+                self._reader.close()
+            finally:
+                self._writer.close()
+
+    def _turn(self) -> None:
+        self._health.turned()
+        self._check_clock()
+        self._await_write(_WRITE_WAIT_S)
+        self._release_due()
+        wait_s = 0.0 if self._in_flight else self._wait_s()
+        self._buffer(self._reader.fetch(self._settings.limits.batch_records, wait_s))
+        self._pause_full()
+        now_s = monotonic_s()
+        if now_s - self._reported_s >= _REPORT_INTERVAL_S:
+            self._reported_s = now_s
+            self._observer.backlog(self._backlog())
+        if now_s - self._refreshed_s >= _REFRESH_INTERVAL_S:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Subscribe to every tier of the group that exists: its records must leave even if it is not configured."""
+        self._refreshed_s = monotonic_s()
+        partition_counts = self._reader.partition_counts()
+        delays_ms = self._naming.tiers_among(partition_counts)
+        tiers = TierSet(tuple(sorted(delays_ms.values())), mixed=self._naming.mixed_topic() in partition_counts)
+        if tiers.mixed:
+            delays_ms[self._naming.mixed_topic()] = SHORTEST_LADDER_TIER_MS
+        self._builder = ReleaseBuilder(self._settings, tiers, partition_counts, self._audit)
+        self._first_tier = next(((topic, partition_counts[topic]) for topic in sorted(delays_ms)), ("", 1))
+        if delays_ms != self._delays_ms:
+            self._delays_ms = delays_ms
+            self._reader.subscribe(sorted(delays_ms), self)
+        elif not delays_ms:
+            self._health.joined()  # no tiers, so nothing to join
+
+    def _check_clock(self) -> None:
+        """Shorten waits if the wall clock was set back: records must not wait until it catches up."""
+        now_ms = self._clock()
+        difference_ms = now_ms - round(monotonic_s() * 1000)
+        if self._clock_difference_ms is not None and difference_ms < self._clock_difference_ms - _SET_BACK_MS:
+            _log.warning("the clock was set back by %d ms", self._clock_difference_ms - difference_ms)
+            for tier in self._tiers.values():
+                tier.clock_set_back(now_ms)
+        self._clock_difference_ms = difference_ms
+
+    def _wait_s(self) -> float:
+        """Seconds until the next write must begin; a fetched record ends the wait sooner."""
+        leaving = [leaves_ms for tier in self._tiers.values() if (leaves_ms := tier.next_ms) is not None]
+        if not leaving:
+            return _MAX_WAIT_S
+        return min(_MAX_WAIT_S, max(0, min(leaving) - self._lead_time.ms - self._clock()) / 1000)
+
+    def _buffer(self, messages: list[Message]) -> None:
+        """Add fetched records to their tiers; fetch again later what does not fit into the commit metadata."""
+        if not messages:
+            return
+        now_ms = self._clock()
+        rejected: dict[Partition, int] = {}
+        for message in messages:
+            partition = Partition(message.topic(), message.partition())
+            tier = self._tiers.get(partition)
+            if tier is not None and partition not in rejected and not tier.add(message, now_ms):
+                rejected[partition] = message.offset()
+        for partition, offset in rejected.items():
+            self._reader.seek(partition, offset)
+
+    def _pause_full(self) -> None:
+        """Pause partitions whose buffer is full, and resume them when it is half empty.
+
+        The first records after a resume need a fetch to arrive, so a resume comes before the buffer is empty.
+        """
+        limits, divisor = self._settings.limits, _BUFFER_DIVISOR * max(1, len(self._tiers))
+        max_records, max_bytes = max(1, limits.buffer_records // divisor), limits.buffer_bytes // divisor
+        full = set()
+        for partition, tier in self._tiers.items():
+            factor = 2 if partition in self._paused else 1
+            if (
+                len(tier) * factor >= max_records
+                or tier.bytes * factor >= max_bytes
+                or not tier.has_metadata_space(max(limits.batch_records, HOLE_BITS + 1))
+            ):
+                full.add(partition)
+        if full != self._paused:
+            self._reader.pause(full - self._paused)
+            self._reader.resume(partition for partition in self._paused - full if partition in self._tiers)
+            self._paused = full
+
+    def _release_due(self) -> None:
+        """Begin one write for the records that leave within the commit lead time, unless a write is in flight."""
+        if self._in_flight is not None:
+            return
+        now_ms = self._clock()
+        horizon_ms = now_ms + self._lead_time.ms
+        space = self._settings.limits.batch_records
+        release = Release()
+        released: dict[Partition, TierPartition] = {}
+        leaves_ms = 0
+        for partition, tier in self._tiers.items():
+            taken = tier.take(horizon_ms, space)
+            if taken:
+                for record in taken:
+                    refusal = self._refusals.get((partition, record.offset))
+                    self._builder.add(release, partition, record, now_ms, refusal)
+                tier.progress.complete([record.offset for record in taken])
+                leaves_ms = max(leaves_ms, *(record.leaves_ms for record in taken))
+                released[partition] = tier
+                space -= len(taken)
+                if space <= 0:
+                    self._tiers[partition] = self._tiers.pop(partition)  # the other partitions come first next time
+                    break
+        if released:
+            release.checkpoints = {partition: tier.progress.checkpoint() for partition, tier in released.items()}
+            release.early = leaves_ms > now_ms
+            # If the clock was set back since now_ms was read, the commit must not wait for that difference.
+            left_ms = leaves_ms - max(now_ms, self._clock())
+            release_time = ReleaseTime(leaves_ms, monotonic_s() + left_ms / 1000) if release.early else None
+            self._writer.begin(release.records, release.checkpoints, release_time)
+            self._in_flight = release
+
+    def _await_write(self, timeout_s: float | None) -> None:
+        """Wait for the write in flight, for at most ``timeout_s`` (``None`` = until it ends), and act on its end."""
+        release = self._in_flight
+        if release is None:
+            return
+        try:
+            result = self._writer.result(timeout_s)
+        except WriteRefusedError as error:
+            self._forget_dead_letters(release)
+            self._record_refusals(release, error)
+            self._rewind(str(error))
+        except WriteAbortedError as error:
+            if not error.records_written:
+                self._forget_dead_letters(release)
+            self._rewind(str(error))
+        else:
+            if result is not None:
+                if release.early:  # a late write has no preparation to measure
+                    self._lead_time.measure(result)
+                self._confirm(release, result)
+        finally:
+            if not self._writer.busy:
+                self._in_flight = None
+
+    def _confirm(self, release: Release, result: WriteResult) -> None:
+        """Report a confirmed write, and drop the refusals that it has dealt with."""
+        self._abort_deadline.succeeded()
+        for partition, offset in list(self._refusals):
+            if partition in release.checkpoints and offset < release.checkpoints[partition].offset:
+                del self._refusals[partition, offset]
+        clock_faults = 0
+        for tier in self._tiers.values():
+            clock_faults, tier.clock_faults = clock_faults + tier.clock_faults, 0
+        now_ms = self._clock()
+        self._observer.released(
+            Released(
+                seconds=result.seconds,
+                lateness_ms=[now_ms - due_ms for due_ms in release.due_ms],
+                moved=release.moved,
+                clock_faults=clock_faults,
+                outcomes=release.outcomes,
+                dead_letters=release.dead_letters,
+                discarded=release.discarded,
+            )
+        )
+
+    def _forget_dead_letters(self, release: Release) -> None:
+        """Remove the dead letters of an aborted write from the audit, because they do not exist."""
+        for lineage, suffix in release.audited:
+            self._audit.forget((lineage,), suffix)
+
+    def _record_refusals(self, release: Release, error: WriteRefusedError) -> None:
+        """Record which records the broker refuses; they are dead-lettered when they are read again."""
+        for refused in error.refused:
+            origin = release.origins[refused.index]
+            if origin in self._refusals:
+                partition, offset = origin
+                raise HaltedError(
+                    f"the broker refuses even the dead letter of {partition.topic}-{partition.number}@{offset}: "
+                    f"{refused.reason}"
+                ) from error
+            self._refusals[origin] = refused.reason
+
+    def _rewind(self, cause: str) -> None:
+        """Rewind all partitions to their committed offsets after an aborted write."""
+        self._abort_deadline.aborted(cause)
+        _log.warning("rewinding to the committed offsets: %s", cause)
+        self._observer.write_aborted(cause)
+        for partition, start in self._open(list(self._tiers)).items():
+            self._reader.seek(partition, start)
+
+    def _backlog(self) -> list[TierBacklog]:
+        backlogs: dict[str, TierBacklog] = {}
+        for partition, tier in self._tiers.items():
+            topic = partition.topic
+            pending = len(tier) + self._reader.lag(partition, tier.progress.next_offset)
+            oldest_ms = tier.oldest_ms
+            before = backlogs.get(topic)
+            if before is not None:
+                pending += before.pending
+                oldest_ms = min((ms for ms in (oldest_ms, before.oldest_ms) if ms is not None), default=None)
+            owned = 1 if before is None else before.partitions + 1
+            backlogs[topic] = TierBacklog(topic, pending, oldest_ms, self._delays_ms[topic], owned)
+        return list(backlogs.values())
+
+    # The reader calls these within its fetch() and close(). Partitions are given up after the write in flight has
+    # ended, because their next owner reads the committed offsets.
+
+    def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
+        """See :class:`RebalanceListener`."""
+        self._observer.rebalanced("assigned")
+        starts = self._open(partitions)
+        self._health.joined()
+        return starts
+
+    def revoked(self, partitions: Iterable[Partition]) -> None:
+        """See :class:`RebalanceListener`."""
+        self._give_up(partitions)
+        self._observer.rebalanced("revoked")
+
+    def lost(self, partitions: Iterable[Partition]) -> None:
+        """See :class:`RebalanceListener`."""
+        self._health.left()
+        self._give_up(partitions)
+        self._observer.rebalanced("lost")
+
+    def _give_up(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            self._tiers.pop(partition, None)
+            self._paused.discard(partition)
+        self._await_write(None)
+
+    def _open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Start each partition at its committed progress, and return the offsets to read from."""
+        starts = {}
+        for partition, committed in self._reader.committed(partitions).items():
+            if partition.topic not in self._delays_ms:
+                continue  # the tier was deleted meanwhile
+            if committed is None:
+                raise MissingOffsetError(
+                    f"{partition.topic}-{partition.number} has no committed offset for "
+                    f"{self._settings.group}.scheduler, so its records could be lost or repeated; see `redelivery "
+                    "topology check`, fix it with `redelivery topology apply`"
+                )
+            topic, progress = partition.topic, Progress.restore(committed.offset, committed.metadata)
+            ordered = topic != self._naming.mixed_topic()
+            self._tiers[partition] = TierPartition(topic, self._delays_ms[topic], progress, ordered=ordered)
+            starts[partition] = committed.offset
+        return starts

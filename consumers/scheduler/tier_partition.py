@@ -1,0 +1,143 @@
+"""One partition of one retry tier, as far as a scheduler has read it."""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from kafka_redelivery.consumers.flow.lane import size_of
+from kafka_redelivery.topology.wire.headers import read_due
+from kafka_redelivery.topology.wire.progress import Progress
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.protocols import Message
+
+_ROUNDING_MS = 1
+"""Due times are rounded up and append times down. A difference of 1 ms is waited for here, not in another tier."""
+
+
+class TierRecord(NamedTuple):
+    """A record that waits in a tier. Ordered by the time it leaves, then by offset."""
+
+    leaves_ms: int
+    """When it leaves the tier (epoch ms)."""
+
+    offset: int
+    due_ms: int
+    final: bool
+    """Whether it is due when it leaves, so that it goes to its ready topic and not to a shorter tier."""
+
+    message: Message
+
+
+class TierPartition:
+    """The records of one partition of a tier, in the order in which they leave.
+
+    All records of a tier wait for the same delay, so a partition is read in order and waits for its first record. The
+    mixed topic (``ordered`` is false) holds records with any delay and uses a heap.
+    """
+
+    def __init__(self, topic: str, delay_ms: int, progress: Progress, *, ordered: bool) -> None:
+        """Start at the committed progress.
+
+        Args:
+            topic: the name of the tier's topic.
+            delay_ms: the longest time that a record stays, counted from its append.
+            progress: the finished offsets of the partition.
+            ordered: whether all records stay for the same time.
+        """
+        self.topic = topic
+        self.progress = progress
+        self.clock_faults = 0
+        """Records with impossible times since this was last set to 0."""
+
+        self.bytes = 0
+        """Bytes of the keys and values in the buffer."""
+
+        self._delay_ms = delay_ms
+        self._ordered = ordered
+        self._queue: deque[TierRecord] = deque()
+        self._heap: list[TierRecord] = []
+
+    def __len__(self) -> int:
+        """Return the number of records in the buffer."""
+        return len(self._queue) + len(self._heap)
+
+    @property
+    def next_ms(self) -> int | None:
+        """When the next record leaves (epoch ms), ``None`` if the buffer is empty."""
+        if self._ordered:
+            return self._queue[0].leaves_ms if self._queue else None
+        return self._heap[0].leaves_ms if self._heap else None
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """Append time of the oldest record (epoch ms), ``None`` if the buffer is empty."""
+        if self._ordered:
+            return self._queue[0].message.timestamp()[1] if self._queue else None
+        return min((record.message.timestamp()[1] for record in self._heap), default=None)
+
+    def add(self, message: Message, now_ms: int) -> bool:
+        """Buffer a fetched record, unless it is finished already.
+
+        Returns:
+            false if the record must be fetched again later, because the commit metadata has no space for it.
+        """
+        offset = message.offset()
+        if offset < self.progress.next_offset:
+            return True
+        if not self._ordered and not self.progress.can_track_offset(offset):
+            return False
+        if not self.progress.track(offset):
+            return True
+        appended_ms = message.timestamp()[1]
+        due_ms = _read_due(message)
+        if due_ms is None:
+            due_ms = appended_ms + self._delay_ms  # the header is damaged; the tier's delay is all that is known
+        stays_until_ms = appended_ms + self._delay_ms
+        final = due_ms <= stays_until_ms + _ROUNDING_MS
+        leaves_ms = due_ms if final else stays_until_ms
+        if leaves_ms > now_ms + self._delay_ms + _ROUNDING_MS:
+            # The clock of the writer or of this process is wrong. No record waits longer than the tier's delay.
+            self.clock_faults += 1
+            leaves_ms = now_ms + self._delay_ms
+        record = TierRecord(leaves_ms, offset, due_ms, final, message)
+        self.bytes += size_of((message,))
+        if self._ordered:
+            self._queue.append(record)
+        else:
+            heappush(self._heap, record)
+        return True
+
+    def take(self, now_ms: int, max_records: int) -> list[TierRecord]:
+        """Remove and return the records that leave by ``now_ms``, at most ``max_records``."""
+        taken: list[TierRecord] = []
+        if self._ordered:
+            queue = self._queue
+            while queue and queue[0].leaves_ms <= now_ms and len(taken) < max_records:
+                taken.append(queue.popleft())
+        else:
+            heap = self._heap
+            while heap and heap[0].leaves_ms <= now_ms and len(taken) < max_records:
+                taken.append(heappop(heap))
+        self.bytes -= size_of([record.message for record in taken])
+        return taken
+
+    def has_metadata_space(self, records: int) -> bool:
+        """Whether the commit metadata has space for ``records`` more; an ordered tier needs none."""
+        return self._ordered or self.progress.can_track(records)
+
+    def clock_set_back(self, now_ms: int) -> None:
+        """Limit the wait of all records to the tier's delay from ``now_ms``, because the wall clock was set back."""
+        latest_ms = now_ms + self._delay_ms
+        self.clock_faults += sum(record.leaves_ms > latest_ms for record in (*self._queue, *self._heap))
+        self._queue = deque(record._replace(leaves_ms=min(record.leaves_ms, latest_ms)) for record in self._queue)
+        self._heap = [record._replace(leaves_ms=min(record.leaves_ms, latest_ms)) for record in self._heap]
+        heapify(self._heap)
+
+
+def _read_due(message: Message) -> int | None:
+    try:
+        return read_due(headers_of(message))
+    except UnreadableHeadersError:
+        return None

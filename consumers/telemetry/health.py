@@ -1,0 +1,80 @@
+"""The results of a process's liveness and readiness probes.
+
+A process is alive while its polling thread makes turns; nothing else is a reason to restart it. It is ready while it is
+a member of its group and no partition is halted. A slow handler changes neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import NamedTuple
+
+from kafka_redelivery.consumers.clock import monotonic_s
+
+STALLED_AFTER = timedelta(minutes=2)
+"""Longer than any single wait of the polling thread while Kafka does not answer (60 s and one call of 30 s)."""
+
+
+class ProbeResult(NamedTuple):
+    """The result of a probe."""
+
+    ok: bool
+    reason: str
+
+
+class Health:
+    """The polling thread updates it, and the endpoint's threads read it. Each update is one assignment without a lock.
+
+    Args:
+        stalled_after: the longest time between two turns of the polling thread.
+        clock_s: monotonic seconds.
+    """
+
+    def __init__(self, stalled_after: timedelta = STALLED_AFTER, clock_s: Callable[[], float] = monotonic_s) -> None:
+        self._stalled_after_s = stalled_after.total_seconds()
+        self._clock_s = clock_s
+        self._turned_s = clock_s()
+        self._joined = False
+        self._halted = 0
+        self._stopping = False
+
+    def turned(self) -> None:
+        """The polling thread has made a turn."""
+        self._turned_s = self._clock_s()
+
+    def joined(self) -> None:
+        """The group has assigned partitions to this process, possibly none."""
+        self._joined = True
+
+    def left(self) -> None:
+        """The group has removed this process. Nothing is read until it has joined again."""
+        self._joined = False
+
+    def halted(self, partitions: int) -> None:
+        """Set the number of partitions that are not read until they are assigned again, to protect data."""
+        self._halted = partitions
+
+    def stopping(self) -> None:
+        """A shutdown begins. It has its own time limit, so the time since the last turn starts again at 0."""
+        self.turned()
+        self._stopping = True
+
+    def alive(self) -> ProbeResult:
+        """Not ok if the polling thread hangs, so that only a restart helps."""
+        since_s = self._clock_s() - self._turned_s
+        if since_s > self._stalled_after_s:
+            reason = f"the polling thread has not turned for {since_s:.1f} s, {self._stalled_after_s:g} s are allowed"
+            return ProbeResult(ok=False, reason=reason)
+        return ProbeResult(ok=True, reason="alive")
+
+    def ready(self) -> ProbeResult:
+        """Not ok while the process is stopping, stalled or no member of its group, or has halted partitions."""
+        if self._stopping:
+            return ProbeResult(ok=False, reason="stopping")
+        if not self._joined:
+            return ProbeResult(ok=False, reason="waiting for the group to assign partitions")
+        if self._halted:
+            return ProbeResult(ok=False, reason=f"{self._halted} halted partitions; the log says why")
+        alive = self.alive()
+        return ProbeResult(ok=True, reason="ready") if alive.ok else alive

@@ -1,0 +1,307 @@
+"""The metrics of a process, collected by Prometheus.
+
+The polling thread adds the numbers of a whole write to plain counters. Prometheus's metric families are built only
+when an endpoint is scraped, so no record takes a lock or looks up a metric.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
+from kafka_redelivery.consumers.telemetry.endpoint import serve
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.telemetry.observers import (
+    Committed,
+    DeadLetterCounts,
+    MicroBatch,
+    OutcomeLabel,
+    QueryState,
+    Released,
+    SweeperState,
+    Swept,
+    TierBacklog,
+    WorkerState,
+)
+from kafka_redelivery.topology import metric_catalogue as catalogue
+from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.metric_catalogue import Kind, Metric
+from kafka_redelivery.topology.policy.decision import AckType, Reason
+
+_MAX_ATTEMPT_LABEL = 10
+_OUTCOMES = (
+    *((outcome, ack) for outcome in ("acked", "recovered") for ack in (AckType.STANDARD, AckType.INDIVIDUAL)),
+    ("retried", AckType.REDELIVERED),
+    *((outcome, ack) for outcome in ("dead_lettered", "discarded") for ack in (AckType.POISON, AckType.EXPIRED)),
+)
+_Labels = tuple[str, ...]
+
+
+class Build(NamedTuple):
+    """Values of the build info metric and of the labels that every metric has."""
+
+    version: str
+    role: str
+    group: str
+    instance: str
+
+
+class Measurements(Collector):
+    """The observer behind the metrics endpoint.
+
+    The threads of the process write to it; the thread of the endpoint reads it.
+    """
+
+    def __init__(self, build: Build, clock: Clock = wall_clock_ms) -> None:
+        """Create all metrics of the catalogue; counters without labels start at 0.
+
+        Args:
+            build: the process.
+            clock: epoch ms.
+        """
+        self._common = (build.group, build.role)
+        self._clock = clock
+        self._counts: dict[str, Counter[_Labels]] = {
+            metric.name: Counter() for metric in catalogue.CATALOGUE if metric.kind is Kind.COUNTER
+        }
+        self._gauges: dict[str, dict[_Labels, float]] = {
+            metric.name: {} for metric in catalogue.CATALOGUE if metric.kind is Kind.GAUGE
+        }
+        self._histograms = {
+            metric.name: _Histogram(metric.buckets) for metric in catalogue.CATALOGUE if metric.kind is Kind.HISTOGRAM
+        }
+        self._gauges[catalogue.BUILD.name] = {(build.version, build.instance): 1}
+        self._gauges[catalogue.STARTED.name] = {(): clock() / 1000}
+
+    def begin_at_zero(self, topics: Collection[str], dead_letter_topics: Collection[str] = ()) -> None:
+        """Expose labelled counters at 0 before their first event.
+
+        Prometheus computes no increase for a series that appears with its first event.
+        """
+        reasons = {(topic, reason): 0 for topic in topics for reason in Reason}
+        self._counts[catalogue.DISCARDED.name].update(reasons)
+        dead = {label: 0 for label in reasons if label[1] is not Reason.DUPLICATE}
+        self._counts[catalogue.DEAD_LETTERS.name].update(dead)
+        outcomes = [(outcome, ack.name.lower()) for outcome, ack in _OUTCOMES]
+        self._counts[catalogue.DELIVERIES.name].update({(topic, *each): 0 for topic in topics for each in outcomes})
+        attempts = [_attempt(number) for number in range(1, _MAX_ATTEMPT_LABEL + 1)]
+        for counted in (catalogue.REDELIVERIES, catalogue.SUCCESSES):
+            self._counts[counted.name].update({(topic, attempt): 0 for topic in topics for attempt in attempts})
+        for swept in (catalogue.REMOVED, catalogue.EXPIRED_MOVED, catalogue.SWEEP_REFUSED):
+            self._counts[swept.name].update({(topic,): 0 for topic in dead_letter_topics})
+        self._counts[catalogue.EARLY.name].update({(where,): 0 for where in ("handler", "release")})
+        self._counts[catalogue.REBALANCES.name].update({(event,): 0 for event in ("assigned", "revoked", "lost")})
+
+    def committed(self, details: Committed) -> None:
+        """See :meth:`WorkerObserver.committed`."""
+        self._count_outcomes(details.outcomes, details.dead_letters)
+        self._counts[catalogue.DISCARDED.name].update(details.discarded)
+        redeliveries = self._counts[catalogue.REDELIVERIES.name]
+        for (topic, attempt), number in details.redeliveries.items():
+            redeliveries[topic, _attempt(attempt)] += number
+        successes = self._counts[catalogue.SUCCESSES.name]
+        for label, number in details.outcomes.items():
+            if label.outcome == "acked":
+                successes[label.topic, "1"] += number
+        for (topic, attempt), number in details.recoveries.items():
+            successes[topic, _attempt(attempt)] += number
+        self._observe_lateness(catalogue.DELIVERY_LATENESS, "handler", details.lateness_ms)
+        self._histograms[catalogue.HANDLER_TIME.name].observe(details.handler_seconds)
+        self._histograms[catalogue.COMMIT_TIME.name].observe((details.seconds,))
+
+    def released(self, details: Released) -> None:
+        """See :meth:`SchedulerObserver.released`."""
+        self._count_outcomes(details.outcomes, details.dead_letters)
+        self._counts[catalogue.DISCARDED.name].update(details.discarded)
+        self._observe_lateness(catalogue.RELEASE_LATENESS, "release", details.lateness_ms)
+        self._histograms[catalogue.COMMIT_TIME.name].observe((details.seconds,))
+        self._counts[catalogue.MOVED.name][()] += details.moved
+        self._counts[catalogue.CLOCK_FAULTS.name][()] += details.clock_faults
+
+    def backlog(self, details: Sequence[TierBacklog]) -> None:
+        """See :meth:`SchedulerObserver.backlog`."""
+        self._gauges[catalogue.PENDING.name] = {(tier.tier,): tier.pending for tier in details}
+        self._gauges[catalogue.OLDEST.name] = {
+            (tier.tier,): tier.oldest_ms / 1000 for tier in details if tier.oldest_ms is not None
+        }
+
+        self._gauges[catalogue.TIER_DELAY.name] = {(tier.tier,): tier.delay_ms / 1000 for tier in details}
+        self._gauges[catalogue.ASSIGNED.name] = {(): sum(tier.partitions for tier in details)}
+        self._set_alive()
+
+    def worker_state(self, details: WorkerState) -> None:
+        """See :meth:`WorkerObserver.worker_state`."""
+        self._set_alive()
+        self._gauges[catalogue.ASSIGNED.name] = {(): details.assigned}
+        self._gauges[catalogue.IN_FLIGHT.name] = {(): details.in_flight}
+        self._gauges[catalogue.UNACKNOWLEDGED.name] = {(): details.unacknowledged}
+        self._gauges[catalogue.HALTED_PARTITIONS.name] = {(): details.halted}
+        self._gauges[catalogue.LAG.name] = {(topic,): lag for topic, lag in details.lag.items()}
+
+    def dead_letter_counts(self, details: DeadLetterCounts) -> None:
+        """See :meth:`DeadLetterObserver.dead_letter_counts`."""
+        kinds, topics = details.kinds.items(), details.topics.items()
+        self._gauges[catalogue.DEAD_LETTER_DEPTH.name] = {kind: kept.depth for kind, kept in kinds}
+        self._gauges[catalogue.DEAD_LETTER_EXPIRED.name] = {kind: kept.expired for kind, kept in kinds}
+        self._gauges[catalogue.DEAD_LETTER_OLDEST.name] = {
+            kind: kept.oldest_ms / 1000 for kind, kept in kinds if kept.oldest_ms is not None
+        }
+        self._gauges[catalogue.DEAD_LETTER_UNREAD.name] = {(name,): topic.unread for name, topic in topics}
+        self._gauges[catalogue.DEAD_LETTER_RETENTION.name] = {
+            (name,): topic.retention_ms / 1000 for name, topic in topics if topic.retention_ms is not None
+        }
+        self._gauges[catalogue.DEAD_LETTER_DELETION.name] = {
+            (name,): topic.loss_ms / 1000 for name, topic in topics if topic.loss_ms is not None
+        }
+
+    def swept(self, details: Swept) -> None:
+        """See :meth:`SweeperObserver.swept`."""
+        for metric, numbers in (
+            (catalogue.REMOVED, details.removed),
+            (catalogue.EXPIRED_MOVED, details.moved),
+            (catalogue.SWEEP_REFUSED, details.refused),
+        ):
+            self._counts[metric.name].update({(topic,): number for topic, number in numbers.items()})
+        self._counts[catalogue.SWEEP_CLOCK_FAULTS.name][()] += details.clock_faults
+
+    def sweeper_state(self, details: SweeperState) -> None:
+        """See :meth:`SweeperObserver.sweeper_state`."""
+        self._gauges[catalogue.SWEEP_NEXT.name] = {(topic,): at / 1000 for topic, at in details.next_ms.items()}
+        paused = details.paused.items()
+        self._gauges[catalogue.SWEEP_RESTING.name] = {(topic, reason): number for (topic, reason), number in paused}
+
+    def unowned_partitions(self, numbers: Mapping[str, int]) -> None:
+        """See :meth:`DeadLetterObserver.unowned_partitions`."""
+        self._gauges[catalogue.UNOWNED.name] = {(topic,): number for topic, number in numbers.items()}
+
+    def fenced(self) -> None:
+        """See :meth:`ProcessObserver.fenced`."""
+        self._counts[catalogue.FENCED.name][()] += 1
+
+    def write_aborted(self, cause: str) -> None:  # noqa: ARG002 - no metric has the cause
+        """See :meth:`ProcessObserver.write_aborted`."""
+        self._counts[catalogue.UNDONE.name][()] += 1
+
+    def rebalanced(self, event: str) -> None:
+        """See :meth:`ProcessObserver.rebalanced`."""
+        self._counts[catalogue.REBALANCES.name][(event,)] += 1
+
+    def halted(self, cause: str) -> None:  # noqa: ARG002 - as above
+        """See :meth:`ProcessObserver.halted`."""
+        self._counts[catalogue.HALTS.name][()] += 1
+
+    def micro_batch(self, details: MicroBatch) -> None:
+        """See :meth:`QueryObserver.micro_batch`."""
+        self._histograms[catalogue.MICRO_BATCH_TIME.name].observe((details.seconds,))
+        self._histograms[catalogue.MICRO_BATCH_RECORDS.name].observe((details.records,))
+        self._gauges[catalogue.BEHIND_LATEST.name] = {(topic,): left for topic, left in details.behind_latest.items()}
+        self._set_progressed()
+
+    def query_state(self, details: QueryState) -> None:
+        """See :meth:`QueryObserver.query_state`."""
+        self._set_alive()
+        if details.idle:
+            self._set_progressed()
+        self._gauges[catalogue.ASSIGNED.name] = {(): details.assigned}
+        self._gauges[catalogue.LAG.name] = {(topic,): lag for topic, lag in details.lag.items()}
+
+    def collect(self) -> Iterator[Family]:
+        """Yield the current values as metric families, in the order of the catalogue."""
+        for metric in catalogue.CATALOGUE:
+            names = (*catalogue.COMMON, *metric.labels)
+            match metric.kind:
+                case Kind.COUNTER:
+                    counter = CounterMetricFamily(metric.name, metric.help, labels=names)
+                    for labels, number in _copy(self._counts[metric.name], metric):
+                        counter.add_metric((*self._common, *labels), number)
+                    yield counter
+                case Kind.GAUGE:
+                    gauge = GaugeMetricFamily(metric.name, metric.help, labels=names)
+                    for labels, value in self._gauges[metric.name].items():
+                        gauge.add_metric((*self._common, *labels), value)
+                    yield gauge
+                case Kind.HISTOGRAM:
+                    yield self._histograms[metric.name].family(metric, self._common)
+
+    def _set_alive(self) -> None:
+        self._gauges[catalogue.ALIVE.name] = {(): self._clock() / 1000}
+
+    def _set_progressed(self) -> None:
+        self._gauges[catalogue.QUERY_PROGRESS.name] = {(): self._clock() / 1000}
+
+    def _count_outcomes(
+        self, outcomes: Mapping[OutcomeLabel, int], dead_letters: Mapping[tuple[str, str], int]
+    ) -> None:
+        deliveries = self._counts[catalogue.DELIVERIES.name]
+        for label, number in outcomes.items():
+            deliveries[label.topic, label.outcome, label.ack_type.name.lower()] += number
+        self._counts[catalogue.DEAD_LETTERS.name].update(dead_letters)
+
+    def _observe_lateness(self, metric: Metric, where: str, lateness_ms: Sequence[int]) -> None:
+        if lateness_ms:
+            self._histograms[metric.name].observe([late / 1000 for late in lateness_ms])
+            self._counts[catalogue.EARLY.name][(where,)] += sum(late < 0 for late in lateness_ms)
+
+
+class _Histogram:
+    """A histogram of plain numbers."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._buckets = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, values: Sequence[float]) -> None:
+        bounds, buckets = self._bounds, self._buckets
+        first = bounds[0]
+        rest = [value for value in values if value > first]  # a fast handler leaves almost none
+        buckets[0] += len(values) - len(rest)
+        for value in rest:
+            buckets[bisect_left(bounds, value)] += 1
+        self._sum += sum(values)
+
+    def family(self, metric: Metric, common: _Labels) -> Family:
+        """Cumulative buckets, the format of Prometheus."""
+        family = HistogramMetricFamily(metric.name, metric.help, labels=catalogue.COMMON)
+        total = 0
+        cumulative: list[tuple[str, float]] = []
+        bounds = [*(str(bound) for bound in self._bounds), "+Inf"]
+        for bound, number in zip(bounds, list(self._buckets), strict=True):
+            total += number
+            cumulative.append((bound, total))
+        family.add_metric(common, cumulative, self._sum)
+        return family
+
+
+def _attempt(number: int) -> str:
+    return str(number) if number < _MAX_ATTEMPT_LABEL else f"{_MAX_ATTEMPT_LABEL}+"
+
+
+def _copy(counts: Counter[_Labels], metric: Metric) -> list[tuple[_Labels, int]]:
+    """A copy of a counter; one without labels exists from the start, at 0."""
+    found = list(counts.items())
+    return found or ([] if metric.labels else [((), 0)])
+
+
+@contextmanager
+def serve_metrics(settings: Settings, role: str, instance: str, health: Health) -> Iterator[Measurements]:
+    """Yield the observer of a process, and serve its metrics and probes while the block runs if a port is configured.
+
+    Raises:
+        EndpointError: another process listens on the port, or the host is no address of this machine.
+    """
+    measurements = Measurements(Build(version("kafka-redelivery"), role, settings.group, instance))
+    swept = sweep_plan(settings).topics if role == "scheduler" else ()
+    measurements.begin_at_zero([source.topic for source in settings.sources], swept)
+    with serve(settings.metrics, measurements, health):
+        yield measurements

@@ -1,0 +1,1 @@
+"""The worker process: its poll loop, rebalances, handler deadlines and shutdown."""

@@ -1,0 +1,177 @@
+"""Builds a worker from the configuration and runs it until it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from kafka_redelivery.consumers.clock import failure_clock_ms, wall_clock_ms
+from kafka_redelivery.consumers.errors import HandlerLoadError
+from kafka_redelivery.consumers.flow.assignment import Assignment
+from kafka_redelivery.consumers.flow.buffer_quota import batch_bytes
+from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
+from kafka_redelivery.consumers.flow.fetcher import Fetcher
+from kafka_redelivery.consumers.flow.keyed_lane import MAX_IN_PLACE
+from kafka_redelivery.consumers.flow.lanes import Lanes
+from kafka_redelivery.consumers.flow.session import Sessions
+from kafka_redelivery.consumers.flow.work_item import FinishedItems
+from kafka_redelivery.consumers.handlers.child_process_pool import ChildProcessPool
+from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
+from kafka_redelivery.consumers.handlers.processor import Processor
+from kafka_redelivery.consumers.handlers.session_processor import SessionProcessor
+from kafka_redelivery.consumers.handlers.slots import AsyncSlots, Slots, ThreadSlots
+from kafka_redelivery.consumers.jitter import draws
+from kafka_redelivery.consumers.process.clients import open_reader, open_writer
+from kafka_redelivery.consumers.process.lifecycle import Process, start_process
+from kafka_redelivery.consumers.routes import RetryTopics, Route, codecs
+from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
+from kafka_redelivery.consumers.worker.worker import Worker
+from kafka_redelivery.consumers.writes.batch import BatchDependencies
+from kafka_redelivery.consumers.writes.committer import Committer
+from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.serdes.codec import Codec
+from kafka_redelivery.topology.config.settings import HandlerSection, Isolation, Ordering, Settings
+from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
+from kafka_redelivery.topology.policy.decision import AckType
+from kafka_redelivery.topology.topics.tiers import tier_set
+from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
+from kafka_redelivery.transport.client_config import source_start
+from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.write_thread import WriteThread
+
+_log = logging.getLogger(__name__)
+
+
+def run_worker(settings: Settings, base: Path) -> None:
+    """Run a worker until SIGTERM or SIGINT.
+
+    Args:
+        settings: the configuration.
+        base: the folder of the configuration file. Paths of schemas are relative to it, and it is added to
+            ``sys.path`` to import the handler.
+
+    Raises:
+        HandlerLoadError: the handler cannot be loaded.
+        SerdeError: a schema cannot be loaded.
+        TopologyRefusedError: the topics would lose data.
+        HaltedError: going on would lose data.
+        TransportError: Kafka stays unreachable, or another process has taken this worker's identity.
+    """
+    section = settings.handler
+    if section is None:
+        raise HandlerLoadError(
+            "missing",
+            "the configuration has no 'handler' section",
+            "add 'handler: {callable: package.module:function}'",
+        )
+    if section.vectorized:
+        problem = "is vectorized, and only `redelivery pipeline stream` calls vectorized handlers"
+        raise HandlerLoadError(section.callable, problem, "configure a handler without 'vectorized' for workers")
+    with ExitStack() as stack:
+        # Appended, so that a module of the user does not hide an installed one.
+        sys.path.append(str(base))
+        handler = _load_handler(section, stack)
+        routes = _routes(settings, base)
+        outputs = {output.topic: codecs(output, base) for output in settings.outputs}
+        process = stack.enter_context(start_process(settings, "worker"))
+        reader = open_reader(settings, settings.group, process.instance)
+        worker = _build_worker(settings, section, handler, routes, outputs, reader, process)
+        topics = ", ".join(name for route in routes for name in (route.source, route.ready))
+        with process.until_stopped(worker.stop):
+            _log.info("worker %s of group %s reads %s", process.instance.name, settings.group, topics)
+            worker.run()
+
+
+def _load_handler(section: HandlerSection, stack: ExitStack) -> Handler:
+    if section.isolation is Isolation.NONE:
+        return load_handler(section.callable, section.not_retryable, stack)
+    children = ChildProcessPool(section)
+    stack.callback(children.close)
+    return children.handler()
+
+
+def _routes(settings: Settings, base: Path) -> list[Route]:
+    routes = []
+    for source in settings.sources:
+        key, value = codecs(source, base)
+        routes.append(Route.of(settings, source.topic, key, value))
+    return routes
+
+
+def _build_worker(
+    settings: Settings,
+    section: HandlerSection,
+    handler: Handler,
+    routes: list[Route],
+    outputs: Mapping[str, tuple[Codec, Codec]],
+    reader: GroupReader,
+    process: Process,
+) -> Worker:
+    limits = settings.limits
+    blocking = not section.non_blocking_redelivery
+    persist_deliveries = section.persist_delivery_count_before_delivery
+    individual = settings.mode is AcknowledgementMode.INDIVIDUAL
+    finished = FinishedItems()
+    sessions = Sessions(individual=individual, wake=finished.wake)
+    lanes = Lanes(section.ordering, section.slots, persist_deliveries=persist_deliveries)
+    assignment = Assignment(
+        routes,
+        source_start(settings.kafka),
+        reader,
+        author=1 + secrets.randbits(31) if persist_deliveries else None,
+        max_in_place=_max_in_place(section, blocking=blocking),
+    )
+    arguments = (handler, outputs, wall_clock_ms, section.deadline, TopicMetadataCache(settings.kafka))
+    processor = (
+        SessionProcessor(sessions, *arguments) if settings.mode.by_handler else Processor(*arguments, blocking=blocking)
+    )
+    slots: Slots = (AsyncSlots if handler.asynchronous else ThreadSlots)(section.slots, processor, finished)
+    naming = settings.naming()
+    batch_dependencies = BatchDependencies(
+        group=settings.group,
+        retry_topics=RetryTopics(naming, tier_set(settings.entries().values()), reader.partition_counts()),
+        clock=failure_clock_ms,
+        jitter=draws,
+        write_failures={},
+        journal=naming.journal_topic() if settings.journal else None,
+        blocking=blocking,
+        audits=DeadLetterAudit(settings.entries()),
+        success_ack=AckType.INDIVIDUAL if individual else AckType.STANDARD,
+    )
+    committer = Committer(
+        batch_dependencies,
+        WriteThread(open_writer(settings, "worker", process.instance, reader), wake=finished.wake),
+        process.observer,
+        limits.batch_records,
+        batch_bytes(limits),
+        settings.lazy_acknowledgement(),
+    )
+    in_order = section.ordering is Ordering.PARTITION and not settings.mode.by_handler
+    return Worker(
+        reader=reader,
+        committer=committer,
+        assignment=assignment,
+        lanes=lanes,
+        fetcher=Fetcher(reader, assignment, lanes, limits, in_order=in_order),
+        delivery_notes=DeliveryNotes(lanes, limits.batch_records),
+        unacknowledged=Unacknowledged(sessions, lanes, settings.acknowledgement.timeout),
+        slots=slots,
+        finished=finished,
+        limits=limits,
+        observer=process.observer,
+        health=process.health,
+        # In a child process, the slot kills the handler at the deadline and is free again.
+        deadline=section.deadline if section.isolation is Isolation.NONE else None,
+        blocking=blocking,
+    )
+
+
+def _max_in_place(section: HandlerSection, *, blocking: bool) -> int:
+    """Return how many records of a partition may wait in place, including one that is isolated."""
+    if not blocking:
+        return int(section.persist_delivery_count_before_delivery)
+    return 2 if section.ordering is Ordering.PARTITION else MAX_IN_PLACE + 2

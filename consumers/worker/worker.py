@@ -1,0 +1,398 @@
+"""The worker: fetches records, hands them to slots, decides about failures and starts writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
+from kafka_redelivery.consumers.flow.assignment import Assignment
+from kafka_redelivery.consumers.flow.delivery_notes import KILLED_WORKER, DeliveryNotes
+from kafka_redelivery.consumers.flow.fetcher import Fetcher
+from kafka_redelivery.consumers.flow.lanes import Lanes
+from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
+from kafka_redelivery.consumers.handlers.processor import SLICE_S, deadline_passed
+from kafka_redelivery.consumers.handlers.slots import Slots
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
+from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
+from kafka_redelivery.consumers.writes.committer import LINGER_S, Committer
+from kafka_redelivery.topology.config.settings import LimitsSection
+from kafka_redelivery.transport.protocols import Message, Partition, Reader
+
+_MAX_FETCH_WAIT_S = 0.2
+_MAX_COLLECT_WAIT_S = 0.002
+_REPORT_EVERY_S = 1.0
+_CLOSING_S = 3.0
+"""Part of the shutdown timeout that is kept for giving the partitions back and closing the clients."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Worker:
+    """Runs the poll loop. Every method runs on the polling thread, which runs neither handlers nor writes.
+
+    Only :meth:`stop` may be called from other threads.
+    """
+
+    reader: Reader
+    committer: Committer
+    assignment: Assignment
+    lanes: Lanes
+    fetcher: Fetcher
+    delivery_notes: DeliveryNotes
+    unacknowledged: Unacknowledged
+    slots: Slots
+    finished: FinishedItems
+    limits: LimitsSection
+    observer: WorkerObserver
+    health: Health = field(default_factory=Health)
+    deadline: timedelta | None = None
+    """How long a handler call may take before it is abandoned; ``None`` = without limit."""
+
+    blocking: bool = False
+    """Whether a record that failed waits in place, so that the records behind it wait, too."""
+
+    def __post_init__(self) -> None:
+        """Start without partitions."""
+        self._in_flight: set[WorkItem] = set()
+        self._abandoned: set[WorkItem] = set()
+        """Work items whose handler missed its deadline and has not returned yet. Each occupies a slot."""
+
+        self._leaving: frozenset[Partition] = frozenset()
+        """Partitions that are being revoked or were lost."""
+
+        self._stopping = False
+        self._reported_s = 0.0
+
+    def stop(self) -> None:
+        """Request a graceful shutdown. Safe in a signal handler and from any thread."""
+        self._stopping = True
+        # Before Python 3.13, a wait never ends if a signal interrupts it and its time-out passes meanwhile.
+        self.finished.wake()
+
+    def run(self) -> None:
+        """Work until :meth:`stop` is called.
+
+        Raises:
+            HaltedError: going on would lose a record, or every slot is occupied by a handler that does not return.
+            TransportError: Kafka stays unreachable, or another process has taken this worker's identity.
+        """
+        try:
+            self.reader.subscribe(self.assignment.topics, self)
+            while not self._stopping:
+                self._turn()
+        finally:
+            self._shut_down()
+
+    def _turn(self) -> None:
+        """Fetch, hand out, collect and write once."""
+        self.health.turned()
+        self._buffer(self._fetch())
+        self._decide_fatal_records()
+        self._hand_out()
+        busy = self._in_flight or self.committer.writing or self.committer.batch.size
+        self._collect(_MAX_COLLECT_WAIT_S if busy else 0.0)
+        self._await_write()
+        self._collect_dispositions()
+        if self._should_write():
+            self._begin_write()
+        self._abandon_overdue()
+        self._split_slow()
+        self._report_state()
+
+    def _fetch(self) -> list[Message]:
+        """Fetch records for which there is room. Wait for them only if nothing else can happen meanwhile."""
+        busy = self._in_flight or self.lanes.ready or self.committer.writing
+        max_s = self.committer.write_due_in_s(self.unacknowledged.max_wait_s(_MAX_FETCH_WAIT_S))
+        timeout_s = 0.0 if busy else self.delivery_notes.due_in_s(self.lanes.due_in_s(max_s))
+        return self.fetcher.fetch(self.committer.bytes, timeout_s)
+
+    def _buffer(self, messages: list[Message]) -> None:
+        for assigned, records in self.assignment.accept(messages):
+            self.lanes.add(assigned, self.committer.decide_refused(assigned, records))
+        self.fetcher.check_metadata_room()
+
+    def _decide_fatal_records(self) -> None:
+        """Count the delivery that killed a worker as failed. It may have used up the record's last attempt."""
+        for assigned, record in self.delivery_notes.take_fatal_records():
+            lineage = lineage_of(assigned, record)
+            before = lineage.delivered(max(0, lineage.deliveries - 1))
+            with self._discard_on_error():
+                self.committer.batch.add_failure(assigned, record, before, KILLED_WORKER)
+                self._requeue_in_place()
+
+    def _requeue_in_place(self) -> None:
+        """Put the records that now wait in place back into their lanes."""
+        in_place = self.committer.batch.in_place
+        while in_place:
+            self.lanes.requeue(*in_place.pop())
+
+    @property
+    def _usable_slots(self) -> int:
+        return self.slots.capacity - len(self._abandoned)
+
+    @property
+    def _idle(self) -> bool:
+        """Whether no record is in a slot and none could start."""
+        return not (self._in_flight or self.lanes.ready)
+
+    def _hand_out(self) -> None:
+        """Submit work items to every slot, and some more so that no slot waits for this thread."""
+        if self.committer.halting:
+            return
+        next_item = self.delivery_notes.next_isolated if self.delivery_notes.isolating else self.lanes.next_item
+        usable = self._usable_slots
+        while len(self._in_flight) < usable + min(usable, self.lanes.max_queued):
+            item = next_item()
+            if item is None:
+                return
+            self._in_flight.add(item)
+            self.slots.submit(item)
+
+    def _collect(self, timeout_s: float) -> None:
+        """Take finished work items until the batch is full. Wait up to ``timeout_s`` for the first one."""
+        if self.committer.full:
+            self._await_write(timeout_s)  # no outcome can be added before the write in progress ends
+            return
+        for item in self.finished.take(timeout_s):
+            self._take_finished(item)
+            if self.committer.full:
+                return
+
+    def _take_finished(self, item: WorkItem) -> None:
+        if item in self._abandoned:
+            self._abandoned.discard(item)  # its outcome was decided at the deadline; now its slot is free again
+            self.unacknowledged.void(item)
+            return
+        self._in_flight.discard(item)
+        self.delivery_notes.item_returned(item)
+        item = item.without_taken()
+        self.lanes.put_back(item)
+        if item.lane.assigned.closed:
+            self.unacknowledged.void(item)
+        elif item.position:
+            self._add_outcomes(item)
+
+    def _add_outcomes(self, item: WorkItem) -> None:
+        with self._discard_on_error():
+            self.committer.batch.add(item)
+            self.unacknowledged.retain(item)
+            self._requeue_in_place()
+
+    def _collect_dispositions(self) -> None:
+        """Add the outcomes of records that were acknowledged, recovered or timed out after their handler returned."""
+        with self._discard_on_error():
+            self.unacknowledged.add_dispositions(self.committer.batch)
+
+    def _abandon_overdue(self) -> None:
+        """Abandon handler calls that exceed the deadline. Asynchronous calls are cancelled before that."""
+        if self.deadline is None:
+            return
+        deadline_s = self.deadline.total_seconds()
+        limit_s = monotonic_s() - deadline_s - LINGER_S
+        for item in list(self._in_flight):
+            result = item.abandon(limit_s)
+            if result is not None:
+                self._abandon(item, result, deadline_s)
+
+    def _abandon(self, item: WorkItem, result: WorkItem, deadline_s: float) -> None:
+        """Take ``result`` instead of ``item``, which occupies its slot until the handler returns."""
+        self._in_flight.discard(item)
+        self.delivery_notes.item_returned(item)
+        self._abandoned.add(item)
+        assigned = item.lane.assigned
+        if not assigned.closed:
+            result.failures.append((result.position, deadline_passed(deadline_s)))
+            result.position += 1
+        self.lanes.put_back(result)
+        if not assigned.closed:
+            self._add_outcomes(result)
+        if self._usable_slots <= 0:
+            self._flush()
+            raise HaltedError(
+                f"no slot is free: the handlers in all {self.slots.capacity} did not return within {deadline_s:g} s; "
+                "set timeouts for the calls that the handler makes, or raise handler.deadline or handler.slots"
+            )
+
+    def _split_slow(self) -> None:
+        """Take outcomes from work items whose current call is slow, and let other slots handle the records behind."""
+        limit_s = monotonic_s() - SLICE_S
+        for item in self._in_flight:
+            if self.committer.full:
+                return  # no outcome can be added before the write in progress ends
+            if self.blocking and item.failures:
+                continue  # its slot returns it now, and the records behind the failed one have to wait
+            done = self.lanes.split(item, limit_s)
+            if done is not None and done.position:
+                self._add_outcomes(done)
+
+    def _should_write(self) -> bool:
+        if self.committer.should_write(more_to_come=bool(self._in_flight or self.lanes.waiting)):
+            return True
+        if self.committer.writing:
+            return False
+        if not self.committer.batch.size and self.assignment.dirty():
+            return True  # commit the start offset of a new partition
+        free = self._usable_slots - len(self._in_flight)
+        return self.delivery_notes.need_commit(idle=self._idle, free_slots=free)
+
+    def _begin_write(self) -> None:
+        with self._discard_on_error():
+            if self.committer.batch.halts:  # nothing more is handed out
+                self.delivery_notes.withdraw(self.assignment.all())
+                noted = []
+            else:
+                noted = self.delivery_notes.prepare(idle=self._idle)
+            self.committer.begin([*self.assignment.dirty(), *noted])
+
+    def _await_write(self, timeout_s: float | None = 0.0) -> None:
+        """Wait up to ``timeout_s`` for the write in progress and act on its result; ``None`` waits until it ends."""
+        writing = self.committer.writing
+        with self._discard_on_error():
+            refused = self.committer.await_write(timeout_s)
+        if refused is not None:
+            self.assignment.halt(assigned.partition for assigned in refused)
+            self._rewind()
+        elif writing and not self.committer.writing:
+            self.delivery_notes.confirm()
+
+    def _flush(self) -> None:
+        """Write all outcomes and wait for it."""
+        self._await_write(None)
+        self._collect_dispositions()
+        self._begin_write()
+        self._await_write(None)
+
+    @contextmanager
+    def _discard_on_error(self) -> Iterator[None]:
+        """Drop the batch and all partitions if the block raises: progress and batch may no longer agree."""
+        try:
+            yield
+        except BaseException:
+            self.committer.discard()
+            self._forget([assigned.partition for assigned in self.assignment.all()])
+            raise
+
+    def _rewind(self) -> None:
+        """Start again from the committed offsets. No write may be in progress."""
+        self.committer.discard()
+        self.delivery_notes.reset()
+        for assigned in self.assignment.all():
+            self.lanes.close(assigned)
+            self.unacknowledged.forget(assigned)
+        for assigned in self.assignment.reopen(leaving=self._leaving):
+            self.lanes.open(assigned)
+            self.reader.seek(assigned.partition, assigned.progress.next_offset)
+
+    def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
+        """See :class:`RebalanceListener`; the reader calls these three methods within ``fetch`` and ``close``."""
+        starts = {}
+        for assigned in self.assignment.open(partitions):
+            self.lanes.open(assigned)
+            self.committer.forget(assigned)
+            starts[assigned.partition] = assigned.progress.next_offset
+        self.observer.rebalanced("assigned")
+        self.health.joined()
+        return starts
+
+    def revoked(self, partitions: Iterable[Partition]) -> None:
+        """Finish or abandon the work in flight of these partitions, commit, and forget them."""
+        self._leaving = frozenset(partitions)
+        try:
+            leaving = self.assignment.find(self._leaving)
+            self._await_write(None)
+            self._drain(self.assignment.find(self._leaving), self.limits.rebalance_timeout.total_seconds())
+            self._flush_leaving(leaving)
+        finally:
+            self._forget(self._leaving)
+            self._leaving = frozenset()
+        self.observer.rebalanced("revoked")
+
+    def lost(self, partitions: Iterable[Partition]) -> None:
+        """Forget these partitions. Results of their work in flight, and outcomes not yet written, are ignored."""
+        self.health.left()
+        self._leaving = frozenset(partitions)
+        try:
+            self._await_write(None)
+        finally:
+            self._forget(self._leaving)
+            self._leaving = frozenset()
+        if self.committer.batch.size:
+            # The batch may contain records produced for these partitions. Their offsets are not in the transaction, so
+            # the broker would accept a write for partitions that this worker has lost.
+            self._rewind()
+        self.observer.rebalanced("lost")
+
+    def _drain(self, leaving: list[AssignedPartition], timeout_s: float) -> None:
+        """Start no more records of these partitions, and wait for their work items in flight."""
+        end_s = monotonic_s() + timeout_s
+        for assigned in leaving:
+            self.lanes.close(assigned)
+        while True:
+            remaining = [item for item in self._in_flight if item.lane.assigned in leaving]
+            for item in remaining:
+                item.stop = True
+            left_s = end_s - monotonic_s()
+            if not remaining or left_s <= 0:
+                return
+            self._collect(min(left_s, _MAX_COLLECT_WAIT_S))
+            if self.committer.full:
+                self._flush()
+            self._abandon_overdue()
+
+    def _flush_leaving(self, leaving: list[AssignedPartition]) -> None:
+        """Write all outcomes, and withdraw the delivery notes of these partitions even if that write aborts."""
+        self.delivery_notes.withdraw(leaving)
+        self._flush()
+        aborted = [assigned.partition for assigned in leaving if assigned.closed]
+        if aborted and self.lanes.persist_deliveries:
+            self.delivery_notes.withdraw(self.assignment.open(aborted))
+            self._flush()
+
+    def _forget(self, leaving: Iterable[Partition]) -> None:
+        leaving = list(leaving)
+        for assigned in self.assignment.find(leaving):
+            self.lanes.close(assigned)
+            self.unacknowledged.forget(assigned)
+            self.delivery_notes.forget(assigned)
+            self.committer.forget(assigned)
+        for partition in leaving:
+            self.assignment.close(partition)
+            self.fetcher.forget(partition)
+
+    def _report_state(self) -> None:
+        """Report state and lag once a second."""
+        now_s = monotonic_s()
+        if now_s < self._reported_s + _REPORT_EVERY_S:
+            return
+        self._reported_s = now_s
+        in_flight = sum(len(item.messages) for item in self._in_flight)
+        self.observer.worker_state(self.assignment.state(in_flight, len(self.unacknowledged)))
+        self.health.halted(len(self.assignment.halted))
+
+    def _shut_down(self) -> None:
+        """Run all steps in order. An error in one does not prevent the later ones."""
+        self.health.stopping()
+        timeout_s = self.limits.shutdown_timeout.total_seconds()
+        steps: list[Callable[[], object]] = [
+            partial(self._drain_all, max(0.0, timeout_s - _CLOSING_S)),
+            self.reader.close,  # gives the partitions back and leaves the group; a static member stays in it
+            partial(self.slots.close, 1.0),  # handlers that still run end with the process
+            self.committer.close,
+        ]
+        with ExitStack() as stack:
+            for step in reversed(steps):  # the stack calls them from last to first
+                stack.callback(step)
+
+    def _drain_all(self, timeout_s: float) -> None:
+        """Finish or abandon all work in flight, commit, and forget all partitions."""
+        self._await_write(None)
+        owned = self.assignment.all()
+        self._drain(owned, timeout_s)
+        self._flush_leaving(owned)
+        self._forget([assigned.partition for assigned in owned])

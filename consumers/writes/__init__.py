@@ -1,0 +1,1 @@
+"""Writes: outcomes become produced records and committed offsets, in one Kafka transaction per batch."""

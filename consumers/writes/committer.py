@@ -1,0 +1,246 @@
+"""Writes batches, one at a time while the next one is collected, and handles aborted writes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
+from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
+from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
+from kafka_redelivery.consumers.writes.batch import Batch, BatchDependencies, ProducedFor
+from kafka_redelivery.consumers.writes.refused_records import DeadLetterRefusedError, failure_of_refused_record
+from kafka_redelivery.topology.policy.acknowledgement import LazyAcknowledgement
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.protocols import BackgroundWriter, Message, Partition
+
+_log = logging.getLogger(__name__)
+
+LINGER_S = 0.01
+"""Longest time that outcomes wait for further ones that are being handled."""
+
+MAX_REST_S = 0.05
+"""Longest pause after a write, unless the next batch is full."""
+
+
+class Committer:
+    """Collects outcomes into a batch and writes it. Owned by the polling thread."""
+
+    def __init__(
+        self,
+        dependencies: BatchDependencies,
+        writer: BackgroundWriter,
+        observer: WorkerObserver,
+        max_records: int,
+        max_bytes: int = 2**24,
+        lazy: LazyAcknowledgement | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            dependencies: shared by all batches.
+            writer: writes one batch at a time.
+            observer: receives every committed and aborted write.
+            max_records: number of outcomes that make a batch full.
+            max_bytes: bytes of records and outputs that make a batch full.
+            lazy: delays successes, which are then acknowledged together; ``None`` = no delay.
+        """
+        self._lazy = lazy
+        self._committed_at_s = monotonic_s()
+        self._dependencies = dependencies
+        self._writer = writer
+        self._observer = observer
+        self._max_records = max_records
+        self._max_bytes = max_bytes
+        self._abort_deadline = AbortDeadline()
+        self._collecting_since_s = 0.0
+        self._resting_until_s = 0.0
+        self._writing: Batch | None = None
+        """The batch being written. The progress of its partitions includes its outcomes; an abort voids them."""
+
+        self._checkpoints: Mapping[Partition, Checkpoint] = {}
+        self.batch = Batch(dependencies)
+
+    @property
+    def writing(self) -> bool:
+        """Whether a write is under way whose end the committer has not seen."""
+        return self._writing is not None
+
+    @property
+    def full(self) -> bool:
+        """Whether the batch must be written before anything is added to it."""
+        return self.batch.size >= self._max_records or self.batch.bytes >= self._max_bytes
+
+    @property
+    def bytes(self) -> int:
+        """Size of the batches that are not committed yet."""
+        return self.batch.bytes + (0 if self._writing is None else self._writing.bytes)
+
+    def should_write(self, *, more_to_come: bool) -> bool:
+        """Whether to begin a write now.
+
+        Never while a write is under way. A full batch and a halt are written immediately. Other batches wait after a
+        write for as long as that write took, at most :data:`MAX_REST_S`, so that small writes do not load the broker.
+        Then they are written when no more outcomes are to be expected, or after :data:`LINGER_S`.
+
+        Args:
+            more_to_come: whether records are being handled or wait for a slot.
+        """
+        if not self.batch.size:
+            self._collecting_since_s = 0.0
+            return False
+        now = monotonic_s()
+        self._collecting_since_s = self._collecting_since_s or now
+        if self.writing:
+            return False
+        if self.full or self.batch.halts:
+            return True
+        if self._lazy is not None and not self.batch.urgent:
+            return self._lazy.now(self.batch.size, self._unacknowledged_ms())
+        return now >= self._resting_until_s and (not more_to_come or now - self._collecting_since_s >= LINGER_S)
+
+    def write_due_in_s(self, max_s: float) -> float:
+        """Return the seconds until the batch has to be written if nothing is added to it, at most ``max_s``."""
+        if not self.batch.size:
+            return max_s
+        if self._lazy is None or self.batch.urgent or self.full or self.batch.halts:
+            return 0.0
+        left_ms = self._lazy.left_ms(self._unacknowledged_ms())
+        return max_s if left_ms is None else min(max_s, left_ms / 1000)
+
+    def _unacknowledged_ms(self) -> int:
+        return round((monotonic_s() - self._committed_at_s) * 1000)
+
+    @property
+    def halting(self) -> bool:
+        """Whether the worker halts once the outcomes so far are written, so that no further record may be started."""
+        return bool(self.batch.halts or (self._writing is not None and self._writing.halts))
+
+    def decide_refused(self, assigned: AssignedPartition, records: list[Message]) -> list[Message]:
+        """Decide about fetched records whose earlier write the broker refused.
+
+        Returns:
+            The records that have to be handled, among them those that now wait in place.
+        """
+        failures = self._dependencies.write_failures
+        if not failures:
+            return records
+        batch = self.batch
+        refused = [record for record in records if (assigned.partition, record.offset()) in failures]
+        for record in refused:
+            failure = failures[assigned.partition, record.offset()]
+            batch.add_failure(assigned, record, lineage_of(assigned, record), failure)
+        in_place = [record for _, record in batch.in_place]
+        batch.in_place.clear()
+        return [record for record in records if record not in refused or record in in_place]
+
+    def begin(self, dirty: Iterable[AssignedPartition]) -> None:
+        """Begin to write the batch, and start the next one. No write may be under way.
+
+        Args:
+            dirty: partitions whose position is committed even if the batch holds no outcome of them.
+
+        Raises:
+            Exception: the write has not begun. The caller must discard the progress of the partitions, because a later
+                write would commit it.
+        """
+        batch, self.batch = self.batch, Batch(self._dependencies)
+        self._collecting_since_s = 0.0
+        for assigned in dirty:
+            batch.commit_position(assigned)
+        checkpoints = batch.checkpoints()
+        if not checkpoints and not batch.produced:
+            return
+        batch.add_journal_records()
+        self._writer.begin(batch.produced, checkpoints)
+        self._writing, self._checkpoints = batch, checkpoints
+
+    def await_write(self, within_s: float | None = 0.0) -> list[AssignedPartition] | None:
+        """Wait for the end of the write under way.
+
+        Args:
+            within_s: longest time to wait, in seconds; ``None`` = no limit.
+
+        Returns:
+            ``None`` if no write is under way, if it has not ended, or if it was committed. If it was aborted, the
+            partitions that halt; the caller rewinds all partitions to their committed offsets.
+
+        Raises:
+            HaltedError: the write contained a decision that halts the worker, or writes are aborted again and again.
+            WriterFencedError: another worker has taken this one's place.
+        """
+        batch = self._writing
+        if batch is None:
+            return None
+        try:
+            written = self._writer.result(within_s)
+        except WriteRefusedError as error:
+            batch.forget_dead_letters()
+            produced_for = batch.produced_for
+            halted = [self._note_refused_record(produced_for[each.index], each.reason) for each in error.refused]
+            self._report_abort(str(error))
+            return [assigned for assigned in halted if assigned is not None]
+        except WriteAbortedError as error:
+            if not error.records_written:
+                batch.forget_dead_letters()
+            self._report_abort(str(error))
+            return []
+        finally:
+            if not self._writer.busy:
+                self._writing = None
+        if written is None:
+            return None
+        self._abort_deadline.succeeded()
+        self._committed_at_s = monotonic_s()
+        self._resting_until_s = monotonic_s() + min(written.seconds, MAX_REST_S)
+        self._drop_write_failures(batch.decided_outside_items, self._checkpoints)
+        self._dependencies.report.add(batch.dropped)
+        self._observer.committed(batch.report(written.seconds))
+        batch.raise_if_halted()
+        return None
+
+    def discard(self) -> None:
+        """Discard the batch. Its records will be handled again."""
+        self.batch.forget_dead_letters()
+        self.batch = Batch(self._dependencies)
+
+    def forget(self, assigned: AssignedPartition) -> None:
+        """Drop the audit of a partition that is assigned or revoked. It would miss what other workers do."""
+        self._dependencies.audits.forget_partition(assigned.route.source, assigned.partition.number)
+
+    def close(self) -> None:
+        """Release the writer."""
+        self._writer.close()
+
+    def _note_refused_record(self, produced_for: ProducedFor | None, reason: str) -> AssignedPartition | None:
+        """Store the failure for the next time that the consumed record is fetched.
+
+        Returns:
+            The partition if it halts, because the broker refuses a dead letter of it.
+        """
+        try:
+            consumed, failure = failure_of_refused_record(produced_for, reason)
+        except DeadLetterRefusedError as error:
+            _log.error("partition halted until it is assigned again (restart the worker): %s", error)
+            self._observer.halted(str(error))
+            return error.assigned
+        self._dependencies.write_failures[consumed] = failure
+        return None
+
+    def _drop_write_failures(
+        self, decided: Iterable[tuple[Partition, int]], checkpoints: Mapping[Partition, Checkpoint]
+    ) -> None:
+        """Drop the failures that were decided, even if their record waits in place, and those of finished records."""
+        write_failures = self._dependencies.write_failures
+        for record in decided:
+            write_failures.pop(record, None)
+        for partition, offset in list(write_failures):
+            if partition in checkpoints and offset < checkpoints[partition].offset:
+                del write_failures[partition, offset]
+
+    def _report_abort(self, cause: str) -> None:
+        self._abort_deadline.aborted(cause)
+        _log.warning("write aborted, rewinding to the committed offsets: %s", cause)
+        self._observer.write_aborted(cause)

@@ -1,0 +1,66 @@
+"""``enableAudit``: the records that this process has dead-lettered, so that it dead-letters no duplicate.
+
+A duplicate is a second retry record of the same redelivery. A crash can leave one in the modes that are at least once.
+A redriven record has the same origin, but arrives in the ready topic without a due time and may be dead-lettered again.
+A record with damaged headers is no duplicate of any other, because part of its lineage may be wrong.
+The audit of a partition starts anew when the source partition or its ready partition is assigned or revoked. It has
+therefore seen every record that was redriven since its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafka_redelivery.topology.classic.audit import DuplicateAudit, StrategyAudit
+from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy, PolicyEntry
+from kafka_redelivery.topology.policy.lineage import Lineage
+
+
+class DeadLetterAudit:
+    """Dead-lettered records. Owned by one thread.
+
+    ``maxAuditDepth`` and ``maxProducersToAudit`` of each strategy bound their number.
+    """
+
+    def __init__(self, entries: Mapping[str, PolicyEntry] | None = None) -> None:
+        """Start empty.
+
+        Args:
+            entries: policy entries by source topic.
+        """
+        self._audits: dict[str, DuplicateAudit] = {}
+        strategies: dict[DeadLetterStrategy, StrategyAudit] = {}
+        for source, entry in ({} if entries is None else entries).items():
+            strategy = entry.dead_letter_strategy
+            if strategy.enable_audit:
+                shared = strategy.kind is DeadLetterKind.SHARED
+                made = StrategyAudit(shared, strategy.max_audit_depth, strategy.max_producers_to_audit)
+                self._audits[source] = strategies.setdefault(strategy, made).of(source)
+
+    def is_duplicate(self, lineage: Lineage, suffix: str = "") -> bool:
+        """Add a dead-lettered record, and return whether it was there before.
+
+        Args:
+            lineage: lineage of the record.
+            suffix: distinguishes several dead letters of one origin; part of the producer's name in the audit.
+        """
+        audit = self._audits.get(lineage.address)
+        return audit is not None and audit.is_duplicate(_producer(lineage, suffix), lineage.offset)
+
+    def forget(self, lineages: Iterable[Lineage], suffix: str = "") -> None:
+        """Remove records: they were not dead-lettered after all, or may be dead-lettered again."""
+        for lineage in lineages:
+            audit = self._audits.get(lineage.address)
+            if audit is not None:
+                audit.forget(_producer(lineage, suffix), lineage.offset)
+
+    def forget_partition(self, source: str, partition: int) -> None:
+        """Remove all records of a source partition."""
+        audit = self._audits.get(source)
+        if audit is not None:
+            audit.drop(f"{source}-{partition}")
+
+
+def _producer(lineage: Lineage, suffix: str) -> str:
+    """Return the partition as ActiveMQ's producer; the offset is its sequence number."""
+    return f"{lineage.address}-{lineage.partition}{suffix}"

@@ -1,0 +1,121 @@
+"""Plays the scenario from the first flight until each record has ended. Worker and scheduler run elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from rich.console import Console
+
+from examples.flights.accounting import Accounting
+from examples.flights.check import check
+from examples.flights.engine import Engine
+from examples.flights.feed import Feed, send_planes
+from examples.flights.late import LatePlanes
+from examples.flights.layout import Layout
+from examples.flights.ledger import Ledger
+from examples.flights.progress import Live
+from examples.flights.report import Report
+from examples.flights.scenario import Scenario
+from examples.flights.topics import Follower, Sender
+
+_STALLED_S: Final = 180.0
+"""If no record ends for this long, the playback ends, and the check lists the pending records. Longer than any delay,
+any restart (of Spark, on a busy machine) and any time-out of the broker."""
+
+_POLL_S: Final = 0.05
+_SHOW_S: Final = 0.2
+
+
+class Stopwatch:
+    """Measures how long each phase takes."""
+
+    def __init__(self) -> None:
+        self._since = monotonic()
+        self.seconds: dict[str, float] = {}
+
+    def lap(self, phase: str) -> None:
+        """End the current phase under this name, and begin the next."""
+        now = monotonic()
+        self.seconds[phase], self._since = now - self._since, now
+
+
+@dataclass(frozen=True, slots=True)
+class Playback:
+    """What is sent, and what the journal and the tiers show meanwhile. Made by :func:`playback`."""
+
+    servers: str
+    layout: Layout
+    accounting: Accounting
+    feed: Feed
+    late: LatePlanes
+    journal: Follower
+    ledger: Ledger
+    engine: Engine
+
+    def work(self, console: Console, watch: Callable[[], None]) -> None:
+        """Send and observe, step by step, until every record has ended or no record ends any more.
+
+        Args:
+            console: where progress is shown.
+            watch: called at each step; raises to end the playback.
+
+        Raises:
+            KafkaAccessError: a record could not be written.
+        """
+        with Live(
+            console, expected=self.accounting.expected, feed=self.feed, late=self.late, ledger=self.ledger
+        ) as live:
+            shown_s = news_s = monotonic()
+            while len(self.ledger.ended) < self.feed.total:
+                self.feed.step(self.ledger.delivered)
+                self.late.step()
+                news = self.journal.fetch(_POLL_S)
+                self.ledger.take(news)
+                watch()
+                now = monotonic()
+                if news:
+                    news_s = now
+                if now - news_s > _STALLED_S:
+                    return
+                if now - shown_s > _SHOW_S:
+                    shown_s = now
+                    live.show()
+
+    def report(self, restarts: Mapping[str, int], seconds: Mapping[str, float]) -> Report:
+        """Find every record in the topics, and compare with the CSV files.
+
+        Args:
+            restarts: by role.
+            seconds: by phase; read when the report is shown.
+
+        Raises:
+            KafkaAccessError: a topic could not be read to its end.
+        """
+        self.ledger.take(self.journal.rest())
+        findings = check(self.servers, self.layout, self.accounting, self.ledger)
+        return Report(
+            self.accounting.expected,
+            findings,
+            self.ledger.counts,
+            self.ledger.lateness_ms,
+            restarts,
+            seconds,
+            self.engine,
+        )
+
+
+@contextmanager
+def playback(
+    servers: str, given: Scenario, layout: Layout, sender: Sender, engine: Engine = Engine.WORKERS
+) -> Iterator[Playback]:
+    """Open the clients; nothing is sent yet."""
+    with ExitStack() as stack:
+        journal = stack.enter_context(closing(Follower(servers, [layout.journal])))
+        first_tier = stack.enter_context(closing(Follower(servers, [layout.tiers[0]])))
+        feed = Feed(sender, given, engine.max_undelivered)
+        late = LatePlanes(given, first_tier.fetch, lambda plane: send_planes(sender, [plane]))
+        yield Playback(servers, layout, Accounting(given, feed.sent), feed, late, journal, Ledger(), engine)

@@ -1,0 +1,1 @@
+"""The archive: dead letters in a table of the lake, each exactly once."""

@@ -1,0 +1,73 @@
+"""Runs the archive repeatedly, with compaction after each run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from threading import Event
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.pipeline.archive.archive import Archive, ArchiveRun, run_archive
+from kafka_redelivery.pipeline.archive.compaction import CompactionResult, compact
+from kafka_redelivery.pipeline.lake.files import LakeFiles
+from kafka_redelivery.pipeline.lake.table import TableFormat
+
+_MIN_FILES_FOLLOWING: Final = 16
+"""With ``follow``, a folder is compacted when it has this many small files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveService:
+    """Writes and compacts one table."""
+
+    spark: SparkSession
+    """A session of :func:`archive_session`."""
+
+    archive: Archive
+    compact: bool = False
+    grace: timedelta = timedelta(hours=1)
+    """How long replaced files stay for readers that have already opened the table."""
+
+    skip_removed: bool = False
+
+    def once(
+        self, stop: Event, on_progress: Callable[[ArchiveRun], None] = lambda _: None, *, min_files: int = 2
+    ) -> tuple[ArchiveRun, CompactionResult | None]:
+        """Archive the dead letters that exist now, then compact folders with at least ``min_files`` small files.
+
+        Raises:
+            PipelineError: see :func:`run_archive` and :func:`compact`.
+            TransportError: Kafka does not answer.
+        """
+        run = run_archive(self.spark, self.archive, skip_removed=self.skip_removed, on_progress=on_progress, stop=stop)
+        return run, self._compact(min_files) if self.compact and not stop.is_set() else None
+
+    def follow(self, every: timedelta, stop: Event) -> Iterator[tuple[ArchiveRun, CompactionResult | None]]:
+        """Repeat :meth:`once` until ``stop`` is set, and yield the runs that changed something.
+
+        Raises:
+            PipelineError, TransportError: see :meth:`once`.
+        """
+        while not stop.is_set():
+            run, compacted = self.once(stop, min_files=_MIN_FILES_FOLLOWING)
+            if run.letters or run.removed or (compacted is not None and compacted != CompactionResult()):
+                yield run, compacted
+            stop.wait(every.total_seconds())
+
+    def _compact(self, min_files: int) -> CompactionResult:
+        files = LakeFiles(self.spark, self.archive.output)
+        if self.archive.format is TableFormat.DELTA:
+            return self._optimize() if files.names("_delta_log") else CompactionResult()
+        return compact(
+            self.spark, files, wall_clock_ms(), grace_ms=self.grace // timedelta(milliseconds=1), min_files=min_files
+        )
+
+    def _optimize(self) -> CompactionResult:
+        """Compact with Delta's OPTIMIZE. Replaced files stay until VACUUM deletes them."""
+        path = self.archive.output.replace("`", "``")
+        done = self.spark.sql(f"OPTIMIZE delta.`{path}`").select("metrics.*").collect()[0]
+        return CompactionResult(done["partitionsOptimized"], done["numFilesRemoved"], done["numFilesAdded"])

@@ -1,0 +1,1 @@
+"""The audit: what became of every source record, and which records are missing or duplicated."""

@@ -1,0 +1,193 @@
+"""The audit: counts the state of every source record from the topics alone, and finds missing and doubled records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
+from kafka_redelivery.pipeline.audit.findings import findings_of, write
+from kafka_redelivery.pipeline.audit.journal_frames import JournalFrames, coverage
+from kafka_redelivery.pipeline.audit.range import RangeBound
+from kafka_redelivery.pipeline.audit.result import AuditResult, PartitionCounts, notes
+from kafka_redelivery.pipeline.audit.snapshot import Snapshot
+from kafka_redelivery.pipeline.audit.snapshot_taking import take_snapshot
+from kafka_redelivery.pipeline.audit.states import RANGE_SCHEMA, STATES, count_by_origin, record_states
+from kafka_redelivery.pipeline.audit.topic_frames import TopicFrames
+from kafka_redelivery.pipeline.frames.kafka_frames import Frames
+from kafka_redelivery.pipeline.lake.table import TableFormat
+from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
+from kafka_redelivery.topology.config.settings import Ordering, Settings
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.admin.preflight import survey
+from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS: Final = 3
+"""The number of attempts. An audit starts again if Kafka removes records that it was going to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOptions:
+    """Options of an audit."""
+
+    first: RangeBound | None = None
+    end: RangeBound | None = None
+    journal: bool = True
+    """Whether to use the journal. Set it to false if the journal was off for some time."""
+
+    archive: str | None = None
+    """The table of ``redelivery pipeline archive``, a path or URI. Archived dead letters do not count as missing."""
+
+    archive_format: TableFormat = TableFormat.PARQUET
+    listed: int = 20
+    """The maximum number of findings in the result."""
+
+    output: Path | None = None
+    """A file for all findings, one JSON object per line; overwritten."""
+
+
+def audit(
+    spark: SparkSession,
+    settings: Settings,
+    options: AuditOptions,
+    *,
+    on_progress: Callable[[str], None] = lambda _: None,
+    clock: Clock = wall_clock_ms,
+) -> AuditResult:
+    """Audit a group, which may be running.
+
+    Args:
+        spark: the session.
+        settings: the group's configuration.
+        options: range and output.
+        on_progress: called with a short description of the current step.
+        clock: epoch ms.
+
+    Raises:
+        PipelineError: the range is not valid, a client setting has no translation, or a transaction stays open.
+        TransportError: the cluster does not answer.
+        OSError: the output cannot be written.
+    """
+    connection = kafka_options(settings.kafka)
+    positions = PartitionOffsets(settings.kafka)
+    for left in reversed(range(_ATTEMPTS)):
+        on_progress("reading the positions")
+        planned, cluster = survey(ClusterAdmin(settings.kafka), settings)
+        bounds = options.first, options.end
+        snapshot = take_snapshot(settings, planned, cluster, positions, clock(), *bounds, journal=options.journal)
+        ordering = Ordering.PARTITION if settings.handler is None else settings.handler.ordering
+        try:
+            return _audit_snapshot(Frames(spark, connection), snapshot, ordering, options, on_progress)
+        except PySparkException:
+            trimmed = _trimmed_partition(positions, snapshot)
+            if not left or trimmed is None:
+                raise
+            _log.info("records of %s-%d were removed while it was read; starting again", *trimmed)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _audit_snapshot(
+    frames: Frames, snapshot: Snapshot, ordering: Ordering, options: AuditOptions, on_progress: Callable[[str], None]
+) -> AuditResult:
+    on_progress("reading copies, dead letters and the journal")
+    evidence, journal = TopicFrames(frames, snapshot), JournalFrames(frames, snapshot)
+    with (
+        _cached(evidence.copies(options.archive, options.archive_format)) as parsed,
+        _cached(journal.ranges()) as ranges,
+    ):
+        copies = evidence.attributed(parsed)
+        unattributed = _unattributed(copies, snapshot)
+        covered = coverage(ranges, snapshot, ordering)
+        states_frame = record_states(
+            evidence.sources(),
+            journal.outcomes(ranges),
+            count_by_origin(copies, snapshot),
+            _range(frames, snapshot, covered),
+            snapshot,
+        )
+        with _cached(states_frame) as records:
+            on_progress("reading the sources")
+            partitions = _partition_counts(records, snapshot)
+            begins = {partition: at for partition, (at, _) in covered.items()}
+            result = AuditResult(
+                group=snapshot.group,
+                taken_ms=snapshot.taken_ms,
+                journal=snapshot.journal,
+                partitions=partitions,
+                findings=(),
+                removed=snapshot.removed,
+                unattributed=unattributed,
+                notes=tuple(notes(snapshot, partitions, begins, unattributed)),
+            )
+            found = iter(()) if result.conserved else findings_of(records, copies)
+            if options.output is not None:
+                return replace(result, findings=tuple(write(found, options.output, options.listed)))
+            return replace(result, findings=tuple(islice(found, options.listed)))
+
+
+def _range(frames: Frames, snapshot: Snapshot, covered: Mapping[Partition, tuple[int, int]]) -> DataFrame:
+    rows = [
+        (*source.partition, source.first, source.end, *covered.get(source.partition, (None, None)))
+        for source in snapshot.sources
+    ]
+    return frames.local(rows, RANGE_SCHEMA)
+
+
+def _partition_counts(records: DataFrame, snapshot: Snapshot) -> tuple[PartitionCounts, ...]:
+    states: dict[Partition, dict[str, int]] = {}
+    waiting: dict[Partition, dict[str, int]] = {}
+    for row in records.groupBy("topic", "partition", "state", "place").count().collect():
+        partition = Partition(row["topic"], row["partition"])
+        mine = states.setdefault(partition, {})
+        mine[row["state"]] = mine.get(row["state"], 0) + row["count"]
+        if row["place"] is not None:
+            waiting.setdefault(partition, {})[row["place"]] = row["count"]
+    return tuple(
+        PartitionCounts(
+            topic=source.partition.topic,
+            partition=source.partition.number,
+            first=source.first,
+            end=source.end,
+            states={state: states.get(source.partition, {}).get(state, 0) for state in STATES},
+            waiting=waiting.get(source.partition, {}),
+        )
+        for source in snapshot.sources
+    )
+
+
+def _unattributed(copies: DataFrame, snapshot: Snapshot) -> dict[str, int]:
+    sources = sorted({source.partition.topic for source in snapshot.sources})
+    foreign = copies.where(F.col("origin_offset").isNull() | ~F.col("origin_topic").isin(sources))
+    return {row["topic"]: row["count"] for row in foreign.groupBy("topic").count().orderBy("topic").collect()}
+
+
+def _trimmed_partition(positions: PartitionOffsets, snapshot: Snapshot) -> Partition | None:
+    """Return a partition from which Kafka has removed records since the snapshot that the audit was going to read."""
+    starts = snapshot.starts()
+    return next(
+        (partition for partition, start in positions.log_start_offsets(starts).items() if start > starts[partition]),
+        None,
+    )
+
+
+@contextmanager
+def _cached(frame: DataFrame) -> Iterator[DataFrame]:
+    """Cache a frame for the block."""
+    frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield frame
+    finally:
+        frame.unpersist()

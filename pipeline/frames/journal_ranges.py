@@ -1,0 +1,42 @@
+"""The outcomes in the journal as columns. :mod:`kafka_redelivery.consumers.writes.journal` defines its format.
+
+Spark's own functions parse the values; a value that is not an entry of this group is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kafka_redelivery.consumers.writes.journal import OUTCOMES, VERSION
+
+_ENTRY: Final = "v int, group string, topic string, partition int, " + ", ".join(
+    f"{outcome} array<array<bigint>>" for outcome in OUTCOMES
+)
+
+
+def journal_ranges(records: DataFrame, group: str, *kept: str) -> DataFrame:
+    """Return one row for each range of offsets: ``topic, partition, outcome, first, last``, and the columns ``kept``.
+
+    ``topic`` and ``partition`` are those of the source; ``last`` is inclusive.
+
+    Args:
+        records: records of the journal, with the column ``value``.
+        group: the consumer group whose entries count.
+        kept: further columns of the records.
+    """
+    entry = F.from_json(F.col("value").cast("string"), _ENTRY)
+    outcomes = F.array(
+        *(F.struct(F.lit(name).alias("outcome"), F.col(f"entry.{name}").alias("ranges")) for name in OUTCOMES)
+    )
+    entries = records.select(*kept, entry.alias("entry")).where(
+        (F.col("entry.v") == VERSION) & (F.col("entry.group") == group)
+    )
+    lists = entries.select(*kept, "entry.topic", "entry.partition", F.explode(outcomes).alias("list"))
+    runs = lists.select(*kept, "topic", "partition", "list.outcome", F.explode("list.ranges").alias("run"))
+    first, last = F.get("run", 0).alias("first"), F.get("run", 1).alias("last")
+    return runs.select("topic", "partition", "outcome", first, last, *kept).where(
+        F.col("topic").isNotNull() & (F.col("first") >= 0) & (F.col("last") >= F.col("first"))
+    )

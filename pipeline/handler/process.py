@@ -1,0 +1,208 @@
+"""The process that runs the handler of a Spark task, seen from the Python worker that owns it.
+
+A record can kill the process or exceed the deadline. Exactly that record then has a failed delivery. Records whose
+outcome was lost with the process are handled again; no output of theirs was written.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Final
+
+from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S, ChildProcess
+from kafka_redelivery.consumers.handlers.processor import deadline_passed
+from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.handler.messages import receive, send
+from kafka_redelivery.pipeline.handler.outcomes import Outcomes
+from kafka_redelivery.pipeline.handler.rows import Rows
+from kafka_redelivery.pipeline.handler.shared_position import SHARED_BYTES, SharedPosition
+from kafka_redelivery.topology.policy.decision import Failure
+
+_log = logging.getLogger(__name__)
+
+_MODULE: Final = "kafka_redelivery.pipeline.handler.child"
+_MAX_IDLE_DEATHS: Final = 3
+"""Deaths in a row without a record being handled, after which the task halts."""
+
+_CLOSING_S: Final = 2.0
+
+
+class _ChildDiedError(Exception):
+    """The child is dead.
+
+    ``handling`` is the index, within the records it was sent, of the first record that it was handling, and their
+    number; ``None`` = it was handling no record.
+    """
+
+    def __init__(self, handling: tuple[int, int] | None, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.handling = handling
+        self.failure = failure
+
+
+class HandlerProcess:
+    """Runs one child at a time and replaces it when it dies. Used by one thread."""
+
+    def __init__(self, config: HandlerConfig) -> None:
+        """Start the child and wait until it has loaded the handler.
+
+        Raises:
+            HandlerLoadError: the child cannot load the handler.
+        """
+        self._config = config
+        deadline = config.section.deadline
+        self._deadline_s = None if deadline is None else deadline.total_seconds()
+        self._child: _RowsChild | None = _RowsChild(config)
+
+    def close(self) -> None:
+        """Let the child end by itself within two seconds, else kill it."""
+        if self._child is not None:
+            self._child.leave()
+            self._child.join(_CLOSING_S)
+            self._child = None
+
+    def run(self, rows: Rows) -> Iterator[Outcomes]:
+        """Have records handled, and yield their outcomes in order as they come.
+
+        If the child dies of several records that it was handling in one call, each of them is handled again in a call
+        of its own, which finds the one that kills it.
+
+        Raises:
+            HandlerLoadError: a new child cannot load the handler any more.
+            HaltedError: children die again and again without handling a record.
+        """
+        killers: dict[int, Failure] = {}
+        suspects = range(0)
+        """Records that were in one call when their child died."""
+
+        position = idle_deaths = 0
+        while position < len(rows):
+            if position in killers:
+                yield Outcomes(1, [(0, killers.pop(position))])
+                position += 1
+                continue
+            start = position
+            end = min(each for each in (*killers, suspects.start, suspects.stop, len(rows)) if each > start)
+            try:
+                for outcomes in self._idle_child().run(rows[start:end], self._deadline_s, singly=start in suspects):
+                    position += outcomes.number
+                    idle_deaths = 0
+                    yield outcomes
+                    if outcomes.critical:
+                        return
+            except _ChildDiedError as death:
+                self._kill()
+                if death.handling is not None:
+                    first, number = start + death.handling[0], death.handling[1]
+                    offset = rows[first].offset()
+                    _log.warning(
+                        "%d record(s) from %s-%d@%d: %s", number, *rows.partition, offset, death.failure.message
+                    )
+                    if number == 1:
+                        killers[first] = death.failure
+                    else:
+                        suspects = range(first, first + number)
+                    continue
+                idle_deaths += 1
+                _log.warning("%s; it was handling no record", death.failure.message)
+                if idle_deaths >= _MAX_IDLE_DEATHS:
+                    problem = f"{death.failure.message}, {idle_deaths} times in a row while it was handling no record"
+                    raise HaltedError(problem) from None
+
+    def _idle_child(self) -> _RowsChild:
+        if self._child is not None and not self._child.idle:
+            self._kill()  # the last task gave up in the middle of a run: the next answers would be of its records
+        if self._child is None:
+            self._child = _RowsChild(self._config)
+        return self._child
+
+    def _kill(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+
+
+class _RowsChild(ChildProcess):
+    def __init__(self, config: HandlerConfig) -> None:
+        self.idle = True
+        """Whether it has returned the outcome of every record that it was sent."""
+
+        with tempfile.TemporaryFile() as file:
+            file.truncate(SHARED_BYTES)
+            self._memory = mmap.mmap(file.fileno(), SHARED_BYTES)
+            self._position = SharedPosition(self._memory)
+            self._position.clear()
+            # Spark's Python workers run with PYTHONSAFEPATH. Programs that the handler starts must not inherit it.
+            environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+            environment["PYTHONPATH"] = os.pathsep.join(config.search_path)
+            super().__init__(
+                _MODULE,
+                config,
+                search_path=config.search_path,
+                descriptors=[file.fileno()],
+                environment=environment,
+            )
+        self.wait_until_ready(config.section.callable)
+
+    def run(self, rows: Rows, deadline_s: float | None, *, singly: bool) -> Iterator[Outcomes]:
+        """Send records, and yield their outcomes as they come.
+
+        Args:
+            rows: the records.
+            deadline_s: longest time for one call of the handler.
+            singly: whether a vectorised handler is called with one record at a time.
+
+        Raises:
+            _ChildDiedError: the child died, or was killed because a call exceeded the deadline.
+        """
+        left = len(rows)
+        self.idle = False
+        try:
+            send(self._pipe, (rows, singly))
+            while left:
+                self._wait(deadline_s)
+                outcomes: Outcomes = receive(self._pipe)
+                left -= outcomes.number
+                self.idle = not left or outcomes.critical
+                yield outcomes
+                if outcomes.critical:
+                    return
+        except (EOFError, OSError):
+            handling = self._position.read()
+            raise _ChildDiedError(None if handling is None else handling[:2], self.death()) from None
+
+    def _wait(self, deadline_s: float | None) -> None:
+        """Wait for an answer as long as no call exceeds the deadline.
+
+        Raises:
+            EOFError: the child is dead.
+            _ChildDiedError: a call exceeded the deadline, and the child was killed.
+        """
+        while True:
+            handling = self._position.read()
+            if handling is None or deadline_s is None:
+                if self.poll(MAX_WAIT_S):
+                    return
+                continue
+            end_s = handling[2] + deadline_s
+            if self.poll(end_s - monotonic_s()):
+                return
+            if self._position.read() != handling or monotonic_s() < end_s:
+                continue
+            self._process.kill()
+            self._process.wait()
+            if self._pipe.poll(0) or self._position.read() != handling:
+                return  # the call ended in time after all; the pipe holds its outcome, or ends
+            raise _ChildDiedError(handling[:2], deadline_passed(deadline_s))
+
+    def kill(self) -> None:
+        """End the child now, and close what it shares with this process."""
+        super().kill()
+        self.leave()
+        self._memory.close()

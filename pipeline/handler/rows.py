@@ -1,0 +1,177 @@
+"""Records as Spark passes them to a task: Arrow batches whose rows have the interface of a Kafka client's message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, overload
+
+import pyarrow as pa
+
+from kafka_redelivery.topology.wire.headers import HeaderList
+from kafka_redelivery.transport.protocols import Partition
+
+SCHEMA: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+    ]
+)
+"""The columns that a task receives; ``timestamp`` is in epoch ms."""
+
+_CREATE_TIME: Final = 1
+_REPLACEMENT: Final = "\ufffd"
+"""The character that the Java client puts in place of bytes that are not UTF-8."""
+
+
+class Row:
+    """One record, with the methods of :class:`Message`."""
+
+    __slots__ = ("_headers", "_key", "_offset", "_partition", "_timestamp", "_value")
+
+    def __init__(
+        self,
+        partition: Partition,
+        offset: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[dict[str, Any]] | None,
+        timestamp: int,
+    ) -> None:
+        self._partition = partition
+        self._offset = offset
+        self._key = key
+        self._value = value
+        self._headers: Any = headers
+        self._timestamp = timestamp
+
+    def topic(self) -> str:
+        """Return the topic."""
+        return self._partition.topic
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self._partition.number
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self._offset
+
+    def key(self) -> bytes | None:
+        """Return the raw key."""
+        return self._key
+
+    def value(self) -> bytes | None:
+        """Return the raw value."""
+        return self._value
+
+    def headers(self) -> HeaderList | None:
+        """Return the headers.
+
+        Raises:
+            SystemError: a name is not UTF-8; the same error as from the Kafka client of workers.
+        """
+        if not self._headers:
+            return None
+        pairs = [(each["key"], each["value"]) for each in self._headers]
+        if any(_REPLACEMENT in name for name, _ in pairs):
+            raise SystemError("a header's name is not UTF-8")
+        return pairs
+
+    def set_headers(self, value: HeaderList) -> None:
+        """Replace the headers."""
+        self._headers = [{"key": name, "value": content} for name, content in value]
+
+    def __len__(self) -> int:
+        """Return the number of bytes of the value."""
+        return len(self._value or b"")
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return the timestamp's type and epoch ms."""
+        return _CREATE_TIME, self._timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Consecutive records of one partition. ``rows[index]`` creates a row on first access and caches it."""
+
+    partition: Partition
+    batch: pa.RecordBatch
+    _made: dict[int, Row] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Callable[..., Rows], tuple[Partition, pa.Buffer]]:
+        """Pickle only the slice; Arrow's own pickling includes the whole batch that it is a slice of."""
+        return _unpacked, (self.partition, packed(self.batch))
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return int(self.batch.num_rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Rows: ...
+    def __getitem__(self, index: int | slice) -> Row | Rows:
+        """Return one record, or a slice of them without a copy."""
+        if isinstance(index, slice):
+            first, end, _ = index.indices(len(self))
+            return Rows(self.partition, self.batch.slice(first, end - first))
+        made = self._made.get(index)
+        if made is None:
+            made = self._made[index] = self._row(index)
+        return made
+
+    def __iter__(self) -> Iterator[Row]:
+        """Iterate over all records in order."""
+        columns = (self.batch.column(name).to_pylist() for name in ("offset", "key", "value", "headers", "timestamp"))
+        for offset, key, value, headers, timestamp in zip(*columns, strict=True):
+            yield Row(self.partition, offset, key, value, headers, timestamp)
+
+    def offsets(self) -> list[int]:
+        """Return the offsets of all records."""
+        return list(self.batch.column("offset").to_pylist())
+
+    @property
+    def bytes(self) -> int:
+        """The approximate size in memory."""
+        return int(self.batch.nbytes)
+
+    def _row(self, index: int) -> Row:
+        columns = ("offset", "key", "value", "headers", "timestamp")
+        return Row(self.partition, *(self.batch.column(name)[index].as_py() for name in columns))
+
+
+def packed(batch: pa.RecordBatch) -> pa.Buffer:
+    """Serialise a batch to a buffer, which pickle transfers out of band."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue()
+
+
+def unpacked(body: pa.Buffer) -> pa.RecordBatch:
+    """Deserialise a batch without copying the buffer."""
+    with pa.ipc.open_stream(body) as stream:
+        return stream.read_next_batch()
+
+
+def _unpacked(partition: Partition, body: pa.Buffer) -> Rows:
+    return Rows(partition, unpacked(body))
+
+
+def by_partition(batch: pa.RecordBatch) -> Iterator[Rows]:
+    """Split a batch by partition. Spark gives a task the records of one partition, in order."""
+    topics, numbers = batch.column("topic"), batch.column("partition")
+    first, total = 0, batch.num_rows
+    while first < total:
+        partition = Partition(topics[first].as_py(), numbers[first].as_py())
+        end = total
+        if (topics[total - 1].as_py(), numbers[total - 1].as_py()) != partition:
+            end = next(i for i in range(first, total) if (topics[i].as_py(), numbers[i].as_py()) != partition)
+        yield Rows(partition, batch.slice(first, end - first))
+        first = end

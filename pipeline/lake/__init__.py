@@ -1,0 +1,1 @@
+"""Tables in the lake: their files, their format, and the log of Spark's file sink."""

@@ -1,0 +1,1 @@
+"""The failure report: figures, plots and the HTML page."""

@@ -1,0 +1,151 @@
+"""The plots of a report as inline SVG."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from kafka_redelivery.pipeline.report.report import Report, Rows
+
+_COLOURS: Final = ("#2f6690", "#d1495b", "#edae49", "#66a182", "#8d6a9f", "#5b8e99", "#a98467", "#6c757d")
+_INK, _FAINT = "#24323d", "#dfe5ea"
+_STYLE: Final[dict[Any, Any]] = {
+    "svg.fonttype": "none",  # text stays text, so that a search in the page finds it
+    "svg.hashsalt": "report",  # the same figures give the same page
+    "text.parse_math": False,  # do not interpret dollar signs in names
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": _INK,
+    "axes.edgecolor": _FAINT,
+    "axes.labelcolor": _INK,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": _FAINT,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+_WIDE, _NARROW, _HIGH = 9.6, 4.7, 2.9
+_BARS: Final = 12
+_LABEL: Final = 34
+_MILLION, _THOUSAND = 1_000_000, 1000
+
+
+def plots(report: Report) -> dict[str, str]:
+    """Return the plots that have data, by name: ``trend``, ``origins``, ``survival``, ``recovery``."""
+    made: dict[str, str] = {}
+    if report.trend:
+        made["trend"] = _svg(lambda axes: _trend(axes, report), _WIDE, "Dead letters over time")
+    if len(report.by_origin) > 1:
+        made["origins"] = _svg(lambda axes: _origins(axes, report.by_origin), _NARROW, "Dead letters by source")
+    if any(row["recovered"] for row in report.survival):
+        made["survival"] = _svg(lambda axes: _survival(axes, report), _NARROW, "Share recovered by attempt")
+    if report.curve:
+        made["recovery"] = _svg(lambda axes: _recovery(axes, report.curve), _NARROW, "Time to recovery")
+    return made
+
+
+def _svg(draw: Callable[[Axes], None], width: float, title: str) -> str:
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(width, _HIGH), layout="constrained")
+        draw(figure.add_subplot())
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None, "Title": title}, transparent=True)
+    drawn = text.getvalue()
+    # Inline SVG has no XML prologue or doctype, and no fixed size.
+    inner = drawn[drawn.index("<svg") :]
+    return re.sub(r"<svg [^>]*>", lambda found: _fluid(found[0]), inner, count=1)
+
+
+def _fluid(tag: str) -> str:
+    without = re.sub(r' (?:width|height)="[^"]*"', "", tag)
+    return without.replace("<svg ", '<svg role="img" ', 1)
+
+
+def _trend(axes: Axes, report: Report) -> None:
+    times = sorted({row["since"] for row in report.trend})
+    place = {time: number for number, time in enumerate(times)}
+    reasons = [row["reason"] for row in report.by_reason]
+    days = {"second": 1 / 86_400, "minute": 1 / 1440, "hour": 1 / 24, "day": 1.0}[report.unit]
+    below = [0] * len(times)
+    for reason, colour in zip(reasons, _cycle(len(reasons)), strict=True):
+        heights = [0] * len(times)
+        for row in report.trend:
+            if row["reason"] == reason:
+                heights[place[row["since"]]] += row["letters"]
+        axes.bar(times, heights, days * 0.9, below, align="edge", color=colour, label=reason)
+        below = [low + height for low, height in zip(below, heights, strict=True)]
+    locator = AutoDateLocator(maxticks=10)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    axes.set_ylabel(f"dead letters per {report.unit}")
+    axes.grid(visible=False, axis="x")
+    _counts(axes.yaxis)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+
+
+def _origins(axes: Axes, rows: Rows) -> None:
+    shown = list(reversed(rows[:_BARS]))
+    names = [_short(row["origin"]) for row in shown]
+    bars = axes.barh(range(len(shown)), [row["letters"] for row in shown], color=_COLOURS[0], height=0.7)
+    axes.set_yticks(range(len(shown)), names)
+    axes.bar_label(bars, [_count(row["letters"]) for row in shown], padding=3)
+    axes.margins(x=0.18)
+    axes.grid(visible=False, axis="y")
+    axes.set_ylim(-0.6, max(len(shown), 3) - 0.4)
+    axes.set_xlabel("dead letters")
+    _counts(axes.xaxis)
+
+
+def _survival(axes: Axes, report: Report) -> None:
+    """Plot the share of failed records that had recovered, or were dead letters or discarded, by attempt."""
+    rows = report.survival
+    recovered = dead = 0
+    shares: list[tuple[int, float, float]] = []
+    for row in rows:
+        recovered, dead = recovered + row["recovered"], dead + row["dead"] + row["discarded"]
+        shares.append((row["attempt"], 100 * recovered / report.failed, 100 * dead / report.failed))
+    attempts, up, down = zip(*shares, strict=True)
+    axes.plot(attempts, up, marker="o", drawstyle="steps-post", color=_COLOURS[3], label="recovered")
+    axes.plot(attempts, down, marker="o", drawstyle="steps-post", color=_COLOURS[1], label="dead")
+    axes.set_xlabel("by attempt")
+    axes.set_ylabel("% of failed records")
+    axes.set_ylim(0, 102)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(frameon=False)
+
+
+def _recovery(axes: Axes, curve: list[float]) -> None:
+    axes.plot([0, *curve], range(len(curve) + 1), color=_COLOURS[3])
+    axes.set_xlabel("seconds from the first failure")
+    axes.set_ylabel("% of recovered records")
+    axes.set_ylim(0, 102)
+    axes.set_xlim(left=0)
+
+
+def _cycle(number: int) -> Iterable[str]:
+    return (_COLOURS[index % len(_COLOURS)] for index in range(number))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LABEL else f"{name[: _LABEL - 3]}..."
+
+
+def _count(number: float) -> str:
+    if number >= _MILLION:
+        return f"{number / _MILLION:.3g}M"
+    return f"{number / _THOUSAND:.3g}k" if number >= 10 * _THOUSAND else f"{number:,.0f}"
+
+
+def _counts(axis: Any) -> None:  # noqa: ANN401 - either axis
+    axis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axis.set_major_formatter(FuncFormatter(lambda number, _: _count(number)))

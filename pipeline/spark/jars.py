@@ -1,0 +1,51 @@
+"""Jars that PySpark does not include: sets pinned in lock files, downloaded once and verified at every use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_SETTINGS: Final = ("spark.jars", "spark.jars.packages")
+
+
+@dataclass(frozen=True, slots=True)
+class JarSet:
+    """Jars that are used together."""
+
+    what: str
+    """Their name in messages."""
+
+    lock_file: Path
+    main_jar: str
+    """The prefix of the main jar's name. Settings that name this jar are assumed to name the whole set."""
+
+    def paths(self) -> tuple[Path, ...]:
+        """Return the paths of the jars. Downloads those that are missing.
+
+        Raises:
+            TransportError: a jar cannot be downloaded, or does not match its pinned hash.
+        """
+        from kafka_redelivery.transport.broker.jars import kafka_jars  # noqa: PLC0415 - not needed where the settings name the jars
+
+        return kafka_jars(lock_file=self.lock_file, what=self.what)
+
+
+CONNECTOR: Final = JarSet("Spark's Kafka connector", Path(__file__).with_name("spark_jars.txt"), "spark-sql-kafka")
+DELTA: Final = JarSet("Delta Lake", Path(__file__).with_name("delta_jars.txt"), "delta-spark")
+
+
+def with_jars(settings: Mapping[str, str], wanted: Iterable[JarSet]) -> dict[str, str]:
+    """Return Spark's setting for the jars that ``settings`` names and those that are wanted besides.
+
+    Returns:
+        no setting if ``settings`` already names all jars.
+
+    Raises:
+        TransportError: as :meth:`JarSet.paths`.
+    """
+    given = ",".join(settings.get(name, "") for name in _SETTINGS)
+    ours = [str(path) for each in wanted if each.main_jar not in given for path in each.paths()]
+    named = settings.get("spark.jars", "")
+    return {"spark.jars": ",".join([*filter(None, [named]), *ours])} if ours else {}

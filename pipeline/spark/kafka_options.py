@@ -1,0 +1,237 @@
+"""Translates the ``kafka`` section, which has settings of librdkafka, into options of Spark, which has the Java client.
+
+Settings that begin with ``spark.`` are settings of the Java client. They apply to Spark only and override translations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from kafka_redelivery.pipeline.errors import KafkaOptionError
+from kafka_redelivery.transport.client_config import JAVA_PREFIX, ConfigValue
+
+_OTHERS: Final = ("producer.", "admin.")
+_READING: Final = {
+    # After every poll Spark seeks to both ends of the partition, which drops records that were fetched but not polled.
+    # So a poll takes a whole fetch, whose size is limited in bytes.
+    "max.poll.records": "10000",
+    # The client also fetches beyond the last record that Spark wants, and Spark's next request waits for that fetch:
+    # half a second in each task at the end of a topic, with the default.
+    "fetch.max.wait.ms": "20",
+}
+"""Defaults for Spark's tasks."""
+
+_CONSUMER: Final = "consumer."
+
+_SAME: Final = frozenset(
+    {
+        "bootstrap.servers",
+        "client.dns.lookup",
+        "client.rack",
+        "connections.max.idle.ms",
+        "fetch.max.bytes",
+        "fetch.min.bytes",
+        "max.partition.fetch.bytes",
+        "metadata.max.age.ms",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "sasl.kerberos.service.name",
+        "security.protocol",
+        "send.buffer.bytes",
+        "ssl.cipher.suites",
+    }
+)
+"""Settings with the same name and meaning in both clients."""
+
+_RENAMED: Final = {
+    "metadata.broker.list": "bootstrap.servers",
+    "fetch.wait.max.ms": "fetch.max.wait.ms",
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
+    "socket.receive.buffer.bytes": "receive.buffer.bytes",
+    "socket.send.buffer.bytes": "send.buffer.bytes",
+}
+
+_DROPPED: Final = frozenset(
+    {
+        "acks",
+        "auto.offset.reset",  # a query has explicit start offsets
+        "batch.num.messages",
+        "batch.size",
+        "broker.address.family",
+        "client.id",
+        "compression.codec",
+        "compression.level",
+        "compression.type",
+        "debug",
+        "delivery.timeout.ms",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.partition.eof",
+        "fetch.queue.backoff.ms",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "linger.ms",
+        "log_level",
+        "max.in.flight.requests.per.connection",
+        "max.poll.interval.ms",
+        "message.max.bytes",
+        "message.send.max.retries",
+        "message.timeout.ms",
+        "partition.assignment.strategy",
+        "partitioner",
+        "queue.buffering.max.kbytes",
+        "queue.buffering.max.messages",
+        "queue.buffering.max.ms",
+        "queued.max.messages.kbytes",
+        "queued.min.messages",
+        "request.required.acks",
+        "request.timeout.ms",
+        "retries",
+        "session.timeout.ms",
+        "socket.keepalive.enable",
+        "socket.nagle.disable",
+        "socket.timeout.ms",
+        "statistics.interval.ms",
+        "topic.metadata.refresh.interval.ms",
+        "transaction.timeout.ms",
+    }
+)
+"""Settings that only tune librdkafka or that the query decides. They are dropped."""
+
+_SASL: Final = ("sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "sasl.jaas.config")
+_TLS: Final = {
+    "ssl.ca.location": "ssl.truststore.certificates",
+    "ssl.certificate.location": "ssl.keystore.certificate.chain",
+    "ssl.key.location": "ssl.keystore.key",
+}
+_TLS_TEXT: Final = {
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+    "ssl.key.password": "ssl.key.password",
+}
+_TLS_CHECKS: Final = ("ssl.endpoint.identification.algorithm", "enable.ssl.certificate.verification")
+
+_LOGINS: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def kafka_options(kafka: Mapping[str, ConfigValue], *, read: Callable[[Path], str] | None = None) -> dict[str, str]:
+    """Return the options of Spark's Kafka source, each with the prefix ``kafka.``, with isolation ``read_committed``.
+
+    Args:
+        kafka: the ``kafka`` section. Settings of the producer or admin client only are left out.
+        read: reads a file with certificates or a key; ``None`` = from this machine's file system.
+
+    Raises:
+        KafkaOptionError: a setting has no translation.
+    """
+    own = {name.removeprefix(JAVA_PREFIX): value for name, value in kafka.items() if name.startswith(JAVA_PREFIX)}
+    java = _translated(_consumer_settings(kafka), set(own), read or _text)
+    java = _READING | java | {name: _plain(value) for name, value in own.items()}
+    java["isolation.level"] = "read_committed"
+    return {f"kafka.{name}": value for name, value in java.items()}
+
+
+def _consumer_settings(kafka: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
+    """Return the settings that a consumer of librdkafka would get."""
+    shared = {n: v for n, v in kafka.items() if not n.startswith((*_OTHERS, _CONSUMER, JAVA_PREFIX))}
+    return shared | {n.removeprefix(_CONSUMER): v for n, v in kafka.items() if n.startswith(_CONSUMER)}
+
+
+def _translated(settings: Mapping[str, ConfigValue], own: set[str], read: Callable[[Path], str]) -> dict[str, str]:
+    java: dict[str, str] = {}
+    for name, value in settings.items():
+        java |= _setting(name, value, own, read)
+    if "ssl.truststore.certificates" in java:
+        java["ssl.truststore.type"] = "PEM"
+    if "ssl.keystore.key" in java or "ssl.keystore.certificate.chain" in java:
+        java["ssl.keystore.type"] = "PEM"
+    return java | _login(settings, own)
+
+
+def _setting(name: str, value: ConfigValue, own: set[str], read: Callable[[Path], str]) -> dict[str, str]:
+    if name == "security.protocol":
+        return {name: str(value).upper()}
+    if name in _SAME:
+        return {name: _plain(value)}
+    if name in _RENAMED:
+        return {_RENAMED[name]: _plain(value)}
+    if name in _TLS:
+        return {_TLS[name]: _read(name, str(value), read)}
+    if name in _TLS_TEXT:
+        return {_TLS_TEXT[name]: str(value)}
+    if name in _TLS_CHECKS:
+        return _host_check(name, _plain(value))
+    if name in _SASL or name in _DROPPED or name in own:
+        return {}
+    raise KafkaOptionError(
+        name,
+        "has no translation for Spark, which reads with the Java client",
+        f"add the Java client's setting as kafka: {{'{JAVA_PREFIX}NAME': ...}} "
+        f"('{JAVA_PREFIX}{name}' if the name is the same), or remove it",
+    )
+
+
+def _login(settings: Mapping[str, ConfigValue], own: set[str]) -> dict[str, str]:
+    mechanism = settings.get("sasl.mechanism", settings.get("sasl.mechanisms"))
+    if mechanism is None or "sasl.jaas.config" in own:
+        return {} if mechanism is None else {"sasl.mechanism": str(mechanism)}
+    module = _LOGINS.get(str(mechanism))
+    if module is None:
+        raise KafkaOptionError(
+            "sasl.mechanism",
+            f"is {mechanism}, for which no login module of the Java client is known",
+            f"set the login module as kafka: {{'{JAVA_PREFIX}sasl.jaas.config': ...}}",
+        )
+    user, password = (_quoted(str(settings.get(name, ""))) for name in ("sasl.username", "sasl.password"))
+    return {
+        "sasl.mechanism": str(mechanism),
+        "sasl.jaas.config": f"{module} required username={user} password={password};",
+    }
+
+
+def _host_check(name: str, value: str) -> dict[str, str]:
+    if name == "ssl.endpoint.identification.algorithm":
+        return {name: "" if value == "none" else value}
+    if value == "true":
+        return {}
+    raise KafkaOptionError(
+        name,
+        "is false; the Java client always verifies certificates",
+        "set ssl.ca.location instead",
+    )
+
+
+def _read(name: str, path: str, read: Callable[[Path], str]) -> str:
+    try:
+        return read(Path(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise KafkaOptionError(
+            name, f"names {path}, which cannot be read as PEM text: {error}", "name a PEM file that exists"
+        ) from error
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _plain(value: ConfigValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

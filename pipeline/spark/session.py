@@ -1,0 +1,104 @@
+"""The Spark session that all jobs run in.
+
+By default it is ``local[*]`` in this process, with the Java that is found and the pinned jars. Under ``spark-submit``
+the submitted settings apply: master, memory, jars.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kafka_redelivery.pipeline.errors import SparkUnavailableError
+from kafka_redelivery.pipeline.spark.jars import CONNECTOR, JarSet, with_jars
+from kafka_redelivery.pipeline.spark.java import find_spark_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOPBACK: Final = "127.0.0.1"
+_JAVA_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+_LOG: Final = "log4j2.configurationFile"
+_QUIET: Final = Path(__file__).with_name("log4j2.properties")
+"""Spark logs its default log4j profile at start, before ``spark.log.level`` applies. This file suppresses that."""
+
+_DEFAULTS: Final = {
+    # Epoch ms and days mean the same on every machine.
+    "spark.sql.session.timeZone": "UTC",
+    # Two tasks for one partition share a transactional id, so a speculative task would fence the first one.
+    "spark.speculation": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A topic has a few partitions: a shuffle into the default 200 costs more than it gains.
+    "spark.sql.shuffle.partitions": "8",
+    # Spark starts Python workers with `python -m`, which looks for modules in the working directory first. A user's
+    # grp.py there would hide the one of the standard library.
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
+}
+
+
+@contextmanager
+def spark_session(
+    name: str, settings: Mapping[str, str] | None = None, jars: Iterable[JarSet] = ()
+) -> Iterator[SparkSession]:
+    """Open a Spark session for the block.
+
+    Args:
+        name: the name of the application.
+        settings: Spark settings; they override our defaults and are overridden by submitted ones.
+        jars: jars besides Spark's Kafka connector. A submitted application must bring its own.
+
+    Raises:
+        SparkUnavailableError: PySpark is not installed, or no suitable Java is found.
+        TransportError: a jar cannot be downloaded or fails its check.
+    """
+    try:
+        from pyspark import SparkConf  # noqa: PLC0415 - an optional dependency
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+    except ImportError as error:
+        raise SparkUnavailableError(
+            f"PySpark is not installed ({error}); install kafka-redelivery with its extra 'spark'"
+        ) from error
+    # py4j logs every call between Python and the JVM.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    chosen = {**_DEFAULTS, **(settings or {})}
+    # Under spark-submit the JVM is already running and has the submitted settings.
+    fixed = dict(SparkConf().getAll()) if "PYSPARK_GATEWAY_PORT" in os.environ else _local(chosen, jars)
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**chosen, **fixed}.items():
+        builder = builder.config(key, value)
+    handler = signal.getsignal(signal.SIGINT)
+    session = builder.getOrCreate()
+    # Spark's context replaces the handler of Ctrl-C by one that cancels all jobs. The caller's handler is restored.
+    if handler is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _local(chosen: Mapping[str, str], jars: Iterable[JarSet]) -> dict[str, str]:
+    """Return the settings of a session without spark-submit, which runs in a JVM that this process starts."""
+    os.environ["JAVA_HOME"] = str(find_spark_java())
+    os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    # Python workers use this interpreter, not python3 of PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "SPARK_CONF_DIR" not in os.environ and _LOG not in os.environ.get(_JAVA_OPTIONS, ""):
+        option = f'"-D{_LOG}={_QUIET.as_uri()}"'
+        os.environ[_JAVA_OPTIONS] = f"{os.environ.get(_JAVA_OPTIONS, '')} {option}".strip()
+    return {
+        "spark.master": chosen.get("spark.master", "local[*]"),
+        "spark.driver.host": _LOOPBACK,
+        "spark.driver.bindAddress": _LOOPBACK,
+        **with_jars(chosen, (CONNECTOR, *jars)),
+    }

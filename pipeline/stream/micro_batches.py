@@ -1,0 +1,144 @@
+"""Runs micro-batches: one task for each partition, repeated until all tasks are done."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.telemetry.observers import QueryObserver
+from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
+from kafka_redelivery.pipeline.errors import StreamHaltedError, first_line
+from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.stream.membership import Membership
+from kafka_redelivery.pipeline.stream.shutdown import Shutdown
+from kafka_redelivery.pipeline.task.contract import TaskPlan, TaskResult, TaskStatus, merge_writes
+from kafka_redelivery.pipeline.task.task import RESULT, Task
+from kafka_redelivery.transport.protocols import Partition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_log = logging.getLogger(__name__)
+
+_RETRY_PAUSE_S: Final = 1.0
+
+
+class QueryEndedError(Exception):
+    """Ends the query. :attr:`MicroBatches.failure` has the cause.
+
+    From this message Spark concludes that the query was stopped, which is not a failure to it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("py4j.protocol.Py4JJavaError: An error occurred while calling: java.lang.InterruptedException")
+
+
+class MicroBatches:
+    """The function of ``foreachBatch``. Spark calls it on a thread of its own."""
+
+    def __init__(
+        self,
+        config: HandlerConfig,
+        member: Membership,
+        counts: Mapping[str, int],
+        observer: QueryObserver,
+        shutdown: Shutdown,
+    ) -> None:
+        """Run nothing yet.
+
+        Args:
+            config: configuration of the handler processes.
+            member: the driver's membership of the group.
+            counts: number of partitions of each topic.
+            observer: receives the outcomes of every micro-batch.
+            shutdown: whether to stop.
+        """
+        self._config = config
+        self._member = member
+        self._counts = counts
+        self._observer = observer
+        self._shutdown = shutdown
+        self._query = secrets.token_hex(8)
+        self._runners: dict[Partition, str] = {}
+        self._abort_deadline = AbortDeadline()
+        self.failure: Exception | None = None
+        """The error that ended the query."""
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        """Handle a micro-batch. Tasks skip records whose outcomes are already committed.
+
+        Raises:
+            EndedError: the query cannot go on; why is in :attr:`failure`.
+        """
+        try:
+            with self._shutdown.micro_batch():
+                self._run(frame, number)
+        except Exception as error:  # noqa: BLE001 - run_stream raises it again
+            self.failure = error
+            raise QueryEndedError from None
+
+    def _run(self, frame: DataFrame, number: int) -> None:
+        begun_s = monotonic_s()
+        outdated: object = None
+        while True:
+            member = self._member.member(than=outdated)
+            plan = TaskPlan(self._query, self._config, member, self._counts, dict(self._runners))
+            try:
+                rows = frame.mapInArrow(Task(plan), RESULT).collect()
+            except Exception as error:
+                # A process was killed or an executor was lost. In local mode Spark does not retry the task.
+                if self._shutdown.requested:
+                    raise
+                self._member.member()  # raises the cause if the membership is lost
+                cause, outdated = first_line(error), None
+            else:
+                results = [TaskResult.from_bytes(bytes(row.summary)) for row in rows]
+                self._report(results)
+                repeated = [each for each in results if each.status in {TaskStatus.OUTDATED, TaskStatus.SUPERSEDED}]
+                if not repeated:
+                    self._abort_deadline.succeeded()
+                    _log_outcomes(number, monotonic_s() - begun_s, results)
+                    return
+                cause = repeated[0].cause
+                outdated = member if any(each.status is TaskStatus.OUTDATED for each in repeated) else None
+            self._observer.write_aborted(cause)
+            self._abort_deadline.aborted(cause)
+            _log.warning("micro-batch %d is run again: %s", number, cause)
+            if self._shutdown.wait(_RETRY_PAUSE_S):
+                raise StreamHaltedError("stopped before the micro-batch could be run again")
+
+    def _report(self, results: list[TaskResult]) -> None:
+        for each in results:
+            if each.partition is not None:
+                self._runners[each.partition] = each.runner
+            if each.writes:
+                self._observer.committed(merge_writes(each.writes))
+            for cause in each.aborted:
+                self._observer.write_aborted(cause)
+        for each in results:
+            if each.status is TaskStatus.HALTED:
+                raise HaltedError(each.cause)
+            if each.status is TaskStatus.REPLACED:
+                self._observer.fenced()
+                raise StreamHaltedError(
+                    f"another query of group {self._config.settings.group} was started and has taken over; "
+                    "this one ends"
+                )
+
+
+def _log_outcomes(number: int, seconds: float, results: Sequence[TaskResult]) -> None:
+    """Log the outcomes of a micro-batch that had records."""
+    found: Counter[str] = Counter()
+    for each in results:
+        for write in each.writes:
+            for label, count in write.outcomes.items():
+                found[label.outcome] += count
+    if found:
+        text = ", ".join(f"{count} {outcome}" for outcome, count in sorted(found.items()))
+        more = {"micro_batch": number, "seconds": round(seconds, 3), "outcomes": dict(found)}
+        _log.info("micro-batch %d: %s in %.2f s", number, text, seconds, extra=more)

@@ -1,0 +1,119 @@
+"""Graceful shutdown of a streaming query: the current micro-batch finishes, and no other begins."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from types import FrameType
+from typing import Final
+
+from kafka_redelivery.pipeline.errors import StreamHaltedError
+from kafka_redelivery.topology.durations import format_duration
+
+_log = logging.getLogger(__name__)
+
+_CLOSING_S: Final = 3.0
+"""The part of the shutdown timeout that is left for closing clients after the micro-batch."""
+
+_STOP_DELAY_S: Final = 0.5
+"""The time that Spark needs to note a stop. A micro-batch that fails earlier counts as a failure of the query."""
+
+
+class Shutdown:
+    """A shutdown request. Thread-safe: one thread requests the shutdown, others obey it."""
+
+    def __init__(self, timeout: timedelta) -> None:
+        """Create one that is not requested.
+
+        Args:
+            timeout: the longest time that the shutdown may take.
+        """
+        self._timeout_s = max(0.0, timeout.total_seconds() - _CLOSING_S)
+        self._requested = threading.Event()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._finished = threading.Event()
+
+    @property
+    def requested(self) -> bool:
+        """Whether a shutdown was requested."""
+        return self._requested.is_set()
+
+    def request(self) -> None:
+        """Request the shutdown."""
+        self._requested.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the shutdown is requested, at most ``seconds``; return whether it is requested."""
+        return self._requested.wait(seconds)
+
+    @contextmanager
+    def micro_batch(self) -> Iterator[None]:
+        """Mark a micro-batch as running for the block. After a request, wait until the shutdown is finished instead.
+
+        Raises:
+            StreamHaltedError: the shutdown was requested before the block began.
+        """
+        if self._requested.is_set():
+            self._finished.wait(self._timeout_s + _CLOSING_S)
+            raise StreamHaltedError("stopped before the micro-batch began")
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._idle.set()
+
+    def finish(self) -> None:
+        """Release the threads that wait for the end of the shutdown."""
+        self._requested.set()
+        self._finished.set()
+
+    def finish_soon(self) -> None:
+        """Call :meth:`finish` shortly after: Spark's stop waits for a micro-batch that waits for :meth:`finish`."""
+        timer = threading.Timer(_STOP_DELAY_S, self.finish)
+        timer.daemon = True
+        timer.start()
+
+    def wait_for_micro_batch(self) -> bool:
+        """Wait for the running micro-batch, at most for the timeout; return whether it has ended."""
+        ended = self._idle.wait(self._timeout_s)
+        if not ended:
+            _log.warning(
+                "the micro-batch did not finish in time and is cancelled; records without a commit are handled again"
+            )
+        return ended
+
+
+@contextmanager
+def shutdown_on_signals(timeout: timedelta, given: Shutdown | None) -> Iterator[Shutdown]:
+    """Request a shutdown on SIGTERM and SIGINT; a second signal ends the process immediately.
+
+    Args:
+        timeout: the longest time that the shutdown may take.
+        given: used instead, and signals are left alone.
+    """
+    if given is not None:
+        try:
+            yield given
+        finally:
+            given.finish()
+        return
+    shutdown = Shutdown(timeout)
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        _log.info("%s: stopping, for at most %s", signal.Signals(number).name, format_duration(timeout))
+        signal.signal(number, signal.SIG_DFL)
+        shutdown.request()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield shutdown
+        _log.info("stopped")
+    finally:
+        shutdown.finish()
+        for number, handler in before.items():
+            signal.signal(number, handler)

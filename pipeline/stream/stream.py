@@ -1,0 +1,251 @@
+"""`redelivery pipeline stream`: a streaming query over the sources and their ready topics, under the group's policy.
+
+Spark decides which offsets a micro-batch has and starts a task for each partition. Tasks handle the records and write
+the outcomes (:mod:`kafka_redelivery.pipeline.task.task`). The progress of the group is in Kafka, not in Spark's
+checkpoint: the checkpoint only says what to read next, and tasks skip records that they have already handled.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kafka_redelivery.consumers.errors import ConsumersError
+from kafka_redelivery.consumers.telemetry.logs import TEXT, child_log_format
+from kafka_redelivery.consumers.telemetry.observers import QueryObserver
+from kafka_redelivery.pipeline.errors import PipelineError, StreamHaltedError, first_line
+from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.handler.process import HandlerProcess
+from kafka_redelivery.pipeline.lake.table import TableFormat
+from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
+from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
+from kafka_redelivery.pipeline.spark.session import spark_session
+from kafka_redelivery.pipeline.stream import sink_table as table
+from kafka_redelivery.pipeline.stream.checkpoint import (
+    refuse_skipped_records,
+    refuse_unwritable,
+    remove_stale_checkpoint,
+)
+from kafka_redelivery.pipeline.stream.membership import Membership, membership, refuse_members
+from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEndedError
+from kafka_redelivery.pipeline.stream.monitor import QueryMonitor, is_idle, progress_listener, query_monitor
+from kafka_redelivery.pipeline.stream.shutdown import Shutdown, shutdown_on_signals
+from kafka_redelivery.pipeline.stream.start_offsets import (
+    offsets_json,
+    partition_counts,
+    partitions_of,
+    ready_topics,
+    start_offsets,
+    topics_of,
+)
+from kafka_redelivery.pipeline.stream.validation import validate_settings
+from kafka_redelivery.topology.config.pipeline_section import PipelineSection
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import TopologyError
+from kafka_redelivery.transport.admin.preflight import verify
+from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.protocols import Partition
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_log = logging.getLogger(__name__)
+
+_POLL_S: Final = 0.2
+_HEADERS: Final = "array<struct<key: string, value: binary>>"
+_OUR_ERRORS: Final = (ConsumersError, PipelineError, TopologyError, TransportError)
+
+
+def run_stream(
+    settings: Settings,
+    base: Path,
+    *,
+    available_now: bool = False,
+    session: SparkSession | None = None,
+    shutdown: Shutdown | None = None,
+    observer: QueryObserver | None = None,
+) -> None:
+    """Run the query until SIGTERM or SIGINT; with ``available_now``, until the records that exist now are handled.
+
+    Args:
+        settings: the configuration.
+        base: the folder of the configuration file.
+        available_now: end when all records that exist at the start have been handled once.
+        session: the session to run in; ``None`` = a new one.
+        shutdown: whether to stop; ``None`` = on signals.
+        observer: receives the outcomes of micro-batches; ``None`` = metrics as configured.
+
+    Raises:
+        StreamRefusedError, KafkaOptionError, HandlerLoadError, SerdeError: the configuration cannot run here.
+        TopologyRefusedError: the topics are not safe to use, for example because they would lose data.
+        HaltedError, StreamHaltedError, TransportError: the query could not continue.
+    """
+    section = validate_settings(settings)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    logging.getLogger("py4j.clientserver").addFilter(_is_no_query_end)
+    options = kafka_options(settings.kafka)
+    # Last in the search path: a user's module must not hide an installed one.
+    if str(base) not in sys.path:
+        sys.path.append(str(base))
+    schemas = SchemaFiles.of(settings, base)
+    config = HandlerConfig(settings, base, tuple(sys.path), logging.getLogger().level, child_log_format(TEXT), schemas)
+    HandlerProcess(config).close()
+    verify(settings)
+    counts = partition_counts(settings)
+    if section.sink is not None:
+        table.validate_sink(section.sink, counts)
+    refuse_members(settings)
+    wanted = partitions_of(settings, counts)
+    with ExitStack() as stack:
+        stop = stack.enter_context(shutdown_on_signals(settings.limits.shutdown_timeout, shutdown))
+        monitor = stack.enter_context(query_monitor(settings, observer))
+        stored = TableFormat.PARQUET if section.sink is None else TableFormat(section.sink.format)
+        spark = {
+            "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.limits.buffer_bytes),
+            "spark.log.level": "DEBUG" if _log.isEnabledFor(logging.DEBUG) else "ERROR",
+            **stored.settings,
+            **{name: _text(value) for name, value in section.spark.items()},
+        }
+        own = nullcontext(session) if session is not None else spark_session(settings.group, spark, stored.jars)
+        session = stack.enter_context(own)
+        # Join after Spark has started, which takes seconds: a query that this one replaces keeps running until then.
+        member = stack.enter_context(membership(settings, wanted))
+        starts = start_offsets(settings, wanted, member.member())
+        monitor.started(starts)
+        folder = _folder(section.checkpoint, base)
+        refuse_unwritable(session, f"{folder}/stream")
+        remove_stale_checkpoint(session, settings, f"{folder}/stream", starts)
+        refuse_skipped_records(session, settings, f"{folder}/stream", starts)
+        batches = MicroBatches(config, member, counts, monitor.observer, stop)
+        handling = _handling(session, settings, section, options, starts).writeStream.foreachBatch(batches)
+        queries = [(handling.option("checkpointLocation", f"{folder}/stream"), section.trigger)]
+        if section.sink is not None:
+            path = _folder(section.sink.path, base)
+            writer = table.append_writer(session, options, section.sink, path)
+            queries.append((writer, section.sink.trigger))
+        _log.info("the query of group %s reads %s", settings.group, ", ".join(topics_of(settings)))
+        with _unwrapped_errors(batches):
+            _QueryRunner(session, stop, monitor, member).run(queries, available_now=available_now)
+
+
+class _QueryRunner:
+    """Starts, monitors and stops the queries on the driver's main thread."""
+
+    def __init__(self, session: SparkSession, shutdown: Shutdown, monitor: QueryMonitor, member: Membership) -> None:
+        self._session = session
+        self._shutdown = shutdown
+        self._monitor = monitor
+        self._member = member
+
+    def run(self, queries: list[tuple[DataStreamWriter, timedelta]], *, available_now: bool) -> None:
+        """Run until a query ends or a shutdown is requested. The monitor reports the first query."""
+        if available_now:
+            for number, (writer, _) in enumerate(
+                queries
+            ):  # one after the other: the second reads what the first writes
+                if not self._shutdown.requested:
+                    self._supervise([writer.trigger(availableNow=True).start()], monitored=number == 0)
+            return
+        started = []
+        try:
+            for writer, every in queries:
+                milliseconds = round(every.total_seconds() * 1000)
+                started.append(writer.trigger(processingTime=f"{milliseconds} milliseconds").start())
+            self._supervise(started, monitored=True)
+        finally:
+            for query in started:
+                query.stop()
+
+    def _supervise(self, queries: list[StreamingQuery], *, monitored: bool) -> None:
+        first = queries[0]
+        with progress_listener(self._session, first, self._monitor) if monitored else nullcontext():
+            while not any(query.awaitTermination(_POLL_S / len(queries)) for query in queries):  # type: ignore[arg-type] # accepts float
+                self._member.check()  # no micro-batch checks it while the query is idle
+                self._monitor.tick(member=self._member.joined, idle=lambda: is_idle(first))
+                if self._shutdown.requested:
+                    self._monitor.health.stopping()
+                    self._shutdown.wait_for_micro_batch()
+                    self._shutdown.finish_soon()
+                    for query in queries:
+                        query.stop()
+                    return
+
+
+@contextmanager
+def _unwrapped_errors(batches: MicroBatches) -> Iterator[None]:
+    """Raise the cause instead of Spark's error that wraps it."""
+    try:
+        yield
+    except _OUR_ERRORS:
+        raise
+    except Exception as error:
+        cause = error if batches.failure is None else batches.failure
+        if isinstance(cause, _OUR_ERRORS):
+            raise cause from None
+        raise StreamHaltedError(f"the query ended: {first_line(cause)}") from error
+
+
+def _is_no_query_end(record: logging.LogRecord) -> bool:
+    """Whether a log record is not about the error that ends the query, which the command reports itself."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], QueryEndedError)
+
+
+def _handling(
+    session: SparkSession,
+    settings: Settings,
+    section: PipelineSection,
+    options: Mapping[str, str],
+    starts: Mapping[Partition, int],
+) -> DataFrame:
+    """Read the ready topics and the sources with one Kafka source each.
+
+    A Kafka source divides the offsets of a micro-batch in proportion to the backlog of its topics. With one Kafka
+    source for all topics, redeliveries would wait while the sources have a backlog.
+    """
+
+    def read(topics: Iterable[str]) -> DataFrame:
+        wanted = set(topics)
+        found = (
+            session.readStream.format("kafka")
+            .options(**options)
+            .option("subscribe", ",".join(sorted(wanted)))
+            .option(
+                "startingOffsets",
+                offsets_json({partition: at for partition, at in starts.items() if partition.topic in wanted}),
+            )
+            .option("includeHeaders", "true")
+            .option("failOnDataLoss", "true")
+            .option("maxOffsetsPerTrigger", str(section.max_offsets_per_trigger))
+            .load()
+        )
+        return records(found)
+
+    return read(ready_topics(settings)).union(read(source.topic for source in settings.sources))
+
+
+def records(frame: DataFrame) -> DataFrame:
+    """Select the columns that tasks receive."""
+    from pyspark.sql import functions as F  # noqa: PLC0415 - an optional dependency
+
+    timestamp = F.unix_millis("timestamp").alias("timestamp")
+    # Spark measures the Arrow batch before each row. Measuring walks over the nulls behind the last list that is not
+    # null, so an empty list replaces null.
+    headers = F.coalesce("headers", F.array().cast(_HEADERS)).alias("headers")
+    return frame.select("key", "value", headers, "topic", "partition", "offset", timestamp)
+
+
+def _folder(path: str, base: Path) -> str:
+    """Return the URI of a path of the configuration; a path that is a URI already stays as it is."""
+    return path if "://" in path else (base / path).absolute().as_uri()
+
+
+def _text(value: str | float | bool) -> str:  # noqa: FBT001 - a setting
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""What runs in a Spark task: the records of one partition are handled, decided and written in transactions."""

@@ -1,0 +1,100 @@
+"""What the driver sends to a task, and what the task returns."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kafka_redelivery.consumers.telemetry.observers import Committed
+from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.transport.protocols import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """Sent to every task of a micro-batch."""
+
+    query: str
+    """Identifies the run of the driver: a Python worker reuses its handler process and producers within one run."""
+
+    config: HandlerConfig
+    member: object
+    """The driver's membership of the group. Kafka refuses commits with an outdated one."""
+
+    partitions: Mapping[str, int]
+    """The number of partitions of every topic."""
+
+    runners: Mapping[Partition, str]
+    """The Python worker that last had each partition."""
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self.config.settings.group
+
+
+class TaskStatus(StrEnum):
+    """How a task ended. Any other error fails the task."""
+
+    DONE = "done"
+    HALTED = "halted"
+    """A decision halted the partition, or the broker refused a record that must not be lost."""
+
+    REPLACED = "replaced"
+    """Another driver has joined the group with this driver's name and fenced it."""
+
+    OUTDATED = "outdated"
+    """The group has rebalanced. The micro-batch runs again with the current membership."""
+
+    SUPERSEDED = "superseded"
+    """Another task has this partition. The micro-batch runs again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one task did with one partition."""
+
+    partition: Partition | None
+    status: TaskStatus
+    cause: str
+    runner: str
+    """The Python worker that ran the task and still holds the partition's producer."""
+
+    writes: Sequence[Committed] = field(default=())
+    aborted: Sequence[str] = ()
+    """The cause of each transaction that was aborted and repeated."""
+
+    def to_bytes(self) -> bytes:
+        """Serialise for a row of Spark."""
+        return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
+
+    @classmethod
+    def from_bytes(cls, row: bytes) -> TaskResult:
+        """Deserialise what :meth:`to_bytes` wrote."""
+        found: TaskResult = pickle.loads(row)  # noqa: S301 - written by our own task
+        return found
+
+
+def merge_writes(writes: Iterable[Committed]) -> Committed:
+    """Add up several writes."""
+    outcomes: Counter[object] = Counter()
+    redeliveries: Counter[object] = Counter()
+    dead_letters: Counter[object] = Counter()
+    recoveries: Counter[object] = Counter()
+    discarded: Counter[object] = Counter()
+    lateness: list[int] = []
+    seconds: list[float] = []
+    took = 0.0
+    for write in writes:
+        outcomes.update(write.outcomes)
+        redeliveries.update(write.redeliveries)
+        dead_letters.update(write.dead_letters)
+        recoveries.update(write.recoveries)
+        discarded.update(write.discarded)
+        lateness += write.lateness_ms
+        seconds += write.handler_seconds
+        took += write.seconds
+    return Committed(took, outcomes, redeliveries, dead_letters, lateness, seconds, recoveries, discarded)  # type: ignore[arg-type]

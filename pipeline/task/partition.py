@@ -1,0 +1,334 @@
+"""The records of one topic partition in one task: handled, decided and written in transactions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from functools import partial
+from threading import Event
+from typing import Final, NamedTuple, cast
+
+from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
+from kafka_redelivery.consumers.flow.lane import Lane
+from kafka_redelivery.consumers.telemetry.observers import Committed
+from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
+from kafka_redelivery.consumers.writes.batch import Batch, ProducedFor
+from kafka_redelivery.consumers.writes.refused_records import failure_of_refused_record
+from kafka_redelivery.pipeline.handler.outcomes import Outcomes
+from kafka_redelivery.pipeline.handler.rows import Rows
+from kafka_redelivery.pipeline.task.contract import TaskPlan
+from kafka_redelivery.pipeline.task.rows_work_item import RowsWorkItem
+from kafka_redelivery.pipeline.task.runner import Runner
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.errors import (
+    MembershipOutdatedError,
+    MissingOffsetError,
+    TransportError,
+    WriteAbortedError,
+    WriteRefusedError,
+    WriterFencedError,
+)
+from kafka_redelivery.transport.protocols import Message, Partition, WriteResult
+
+_log = logging.getLogger(__name__)
+
+_MAX_RECORDS_PER_RUN: Final = 1_000
+"""Records sent to the handler's process together. A vectorised handler is given as many as one write may hold."""
+
+_WRITE_AFTER_S: Final = 1.0
+"""Age of the oldest outcome after which a batch is written even if it is not full."""
+
+_PAUSE_AFTER_ABORT_S: Final = 0.2
+
+
+class SupersededError(TransportError):
+    """Another task handles this partition, or did so in the meantime. The micro-batch must be run again."""
+
+
+class _PendingWrite(NamedTuple):
+    batch: Batch
+    points: Mapping[Partition, Checkpoint]
+    items: list[RowsWorkItem]
+    write: Future[WriteResult]
+
+
+class PartitionRun:
+    """Handles the records that a task is given of one partition, from the first record to the last write."""
+
+    def __init__(self, runner: Runner, plan: TaskPlan, partition: Partition, first: int) -> None:
+        """Take the partition over and read its committed offset.
+
+        Args:
+            runner: the runner of this process.
+            plan: the plan of the micro-batch.
+            partition: the topic partition.
+            first: the first offset that the task was given.
+
+        Raises:
+            MissingOffsetError: a ready topic has no committed offset.
+            TransportError: the broker does not answer.
+            ProgressError: the metadata of the committed offset was not written by this project.
+        """
+        self.writes: list[Committed] = []
+        """Reports of the committed writes."""
+
+        self.aborted: list[str] = []
+        """The cause of each aborted write."""
+
+        self._runner = runner
+        self._plan = plan
+        self._partition = partition
+        self._first = first
+        self._route, self._redelivered = runner.routes[partition.topic]
+        self._limit = plan.config.settings.limits.batch_records
+        self._max_bytes = plan.config.settings.limits.buffer_bytes // 2  # a second batch may be in the write under way
+        self._run = self._limit if plan.config.section.vectorized else min(_MAX_RECORDS_PER_RUN, self._limit)
+        self._writer, self._owns_partition = runner.writer(partition, plan)
+        self._items: list[RowsWorkItem] = []
+        """Items in the batch, from which an aborted batch is built again."""
+
+        self._pending: _PendingWrite | None = None
+        """The write that is made while further records are handled."""
+
+        self._refused: list[tuple[ProducedFor | None, str]] = []
+        """Consumed records for which the broker refused a produced one, and the broker's reason."""
+
+        self._handling: list[int] = []
+        """Offsets of the records that were sent to the handler last. Some have their outcome already."""
+
+        self._abort_deadline = AbortDeadline()
+        self._batch_since_s = monotonic_s()
+        self._open(runner.committed(partition))
+
+    def add(self, rows: Rows) -> None:
+        """Handle records, and write their outcomes whenever a batch is full or one second old.
+
+        Raises:
+            HaltedError, TransportError: as in :meth:`finish`.
+        """
+        for first in range(0, len(rows), self._run):
+            runs = list(self._unfinished(rows[first : first + self._run]))
+            self._handling = [offset for run in runs for offset in run.offsets()]
+            for run in runs:
+                self._handle(run)
+
+    def finish(self) -> None:
+        """Write the remaining outcomes and wait for the end of the write.
+
+        Raises:
+            HaltedError: a decision halts the query, the broker refuses a dead letter or the journal, or writes are
+                aborted again and again.
+            SupersededError: another task handles this partition.
+            MembershipOutdatedError, WriterFencedError: the driver's membership in the group is outdated, or lost.
+        """
+        if self._batch.size:
+            self._begin()
+        self._finish_pending()
+
+    def abandon(self) -> None:
+        """Wait for the write under way and ignore its result. The next task reads the committed offset."""
+        if self._pending is not None:
+            wait([self._pending.write])
+
+    def _open(self, committed: Checkpoint | None) -> None:
+        """Continue from a committed offset with an empty batch."""
+        if committed is None and self._redelivered:
+            topic, number = self._partition
+            raise MissingOffsetError(
+                f"{topic}-{number} has no committed offset for this group, so records that wait there could be lost or "
+                "repeated; run `redelivery topology check`, then `redelivery topology apply`"
+            )
+        self._committed = committed
+        progress = (
+            Progress(self._first) if committed is None else Progress.restore(committed.offset, committed.metadata)
+        )
+        self._assigned = AssignedPartition(self._partition, self._route, self._redelivered, progress)
+        self._lane = Lane(self._assigned, exclusive=True)
+        self._batch = Batch(self._runner.dependencies)
+
+    def _unfinished(self, rows: Rows) -> Iterator[Rows]:
+        """Yield the runs of records that are not finished, and track them."""
+        progress, offsets = self._assigned.progress, rows.offsets()
+        if offsets[-1] - offsets[0] + 1 == len(offsets) and progress.track_range(offsets[0], len(offsets)):
+            yield rows
+            return
+        first = None
+        for index, offset in enumerate(offsets):
+            if offset >= progress.next_offset and progress.track(offset):
+                first = index if first is None else first
+            elif first is not None:
+                yield rows[first:index]
+                first = None
+        if first is not None:
+            yield rows[first:]
+
+    def _handle(self, rows: Rows) -> None:
+        position = 0
+        for outcomes in self._runner.handler.run(rows):
+            item = self._item_of(rows[position : position + outcomes.number], outcomes)
+            position += outcomes.number
+            if not self._items:
+                self._batch_since_s = monotonic_s()
+            self._items.append(item)
+            self._batch.add(item)
+            if self._is_full() or self._batch.halts:
+                self._begin()
+            if outcomes.critical:
+                self._finish_pending()
+
+    def _is_full(self) -> bool:
+        batch = self._batch
+        return (
+            batch.size >= self._limit
+            or batch.bytes >= self._max_bytes
+            or monotonic_s() - self._batch_since_s > _WRITE_AFTER_S
+        )
+
+    def _item_of(self, rows: Rows, outcomes: Outcomes) -> RowsWorkItem:
+        lineages = list(outcomes.lineages)
+        for index, failure in outcomes.failures:
+            if failure.kind is FailureKind.BAD_HEADERS:
+                with suppress(UnreadableHeadersError):
+                    headers_of(rows[index])  # removes the headers, which cannot be read
+            if self._redelivered and index >= len(lineages):
+                lineages.append(lineage_of(self._assigned, rows[index]))  # its process died before it returned it
+        return RowsWorkItem(
+            self._lane,
+            cast("list[Message]", rows),
+            outcomes.number,
+            list(outcomes.failures),
+            [],
+            lineages,
+            list(outcomes.lateness),
+            list(outcomes.seconds),
+            rows.bytes,
+            tables=list(outcomes.emitted),
+        )
+
+    def _begin(self) -> None:
+        """Wait for the end of the last write, then begin to write the batch while further records are handled."""
+        self._finish_pending()
+        if not self._batch.size:
+            return
+        batch, self._batch = self._batch, Batch(self._runner.dependencies)
+        items, self._items = self._items, []
+        points = batch.checkpoints()
+        batch.add_journal_records()
+        write = self._runner.write_executor.submit(
+            self._writer.write, batch.produced, points, group_metadata=self._plan.member
+        )
+        self._pending = _PendingWrite(batch, points, items, write)
+
+    def _finish_pending(self) -> None:
+        """Wait for the write under way. If it is aborted, write all collected outcomes before this returns."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        if self._is_committed(pending.batch, pending.points, pending.write.result):
+            return
+        self._items = pending.items + self._items
+        if self._committed_after_all(pending.points[self._partition], pending.items):
+            self._note_commit(pending.batch, pending.points[self._partition], 0.0)
+        elif self._batch.size:
+            self._write()
+
+    def _write(self) -> None:
+        """Write the batch in this thread, again and again until it is committed."""
+        while True:
+            batch, items = self._batch, self._items
+            points = batch.checkpoints()
+            batch.add_journal_records()
+            write = partial(self._writer.write, batch.produced, points, group_metadata=self._plan.member)
+            self._items = []
+            if self._is_committed(batch, points, write):
+                self._batch = Batch(self._runner.dependencies)
+                return
+            self._items = items
+            if self._committed_after_all(points[self._partition], items):
+                self._items, self._batch = [], Batch(self._runner.dependencies)
+                self._note_commit(batch, points[self._partition], 0.0)
+                return
+
+    def _is_committed(
+        self, batch: Batch, points: Mapping[Partition, Checkpoint], write: Callable[[], WriteResult]
+    ) -> bool:
+        """Wait for a write and return whether it was committed. If not, keep refusals and replace a fenced writer."""
+        try:
+            written = write()
+        except WriteRefusedError as error:
+            produced_for = batch.produced_for
+            self._refused += [(produced_for[refusal.index], refusal.reason) for refusal in error.refused]
+            self._report_abort(str(error))
+            return False
+        except MembershipOutdatedError:
+            raise
+        except WriteAbortedError as error:
+            self._report_abort(str(error))
+            Event().wait(_PAUSE_AFTER_ABORT_S)
+            return False
+        except WriterFencedError as error:
+            if error.as_member or self._owns_partition:
+                raise
+            self._writer, self._owns_partition = self._runner.take_over(self._partition, self._writer), True
+            return False
+        self._note_commit(batch, points[self._partition], written.seconds)
+        return True
+
+    def _committed_after_all(self, point: Checkpoint, items: Sequence[RowsWorkItem]) -> bool:
+        """Read the committed offset again and rebuild the batch, unless the write turns out to be committed.
+
+        Args:
+            point: the offset that the write would have committed.
+            items: the items in the write; they are dropped if it was committed.
+
+        Raises:
+            SupersededError: another task has committed an offset.
+        """
+        refused, self._refused = self._refused, []
+        for produced_for, reason in refused:
+            (_, offset), failure = failure_of_refused_record(produced_for, reason)
+            self._replace_outcome(offset, failure)
+        before, committed = self._committed, self._runner.committed(self._partition)
+        if committed == point:
+            self._items = self._items[len(items) :]
+            return True
+        if committed != before:
+            raise SupersededError(
+                f"another task moved the committed offset of {self._partition.topic}-{self._partition.number} "
+                f"from {before} to {committed}"
+            )
+        self._open(committed)
+        progress = self._assigned.progress
+        for item in self._items:
+            for offset in item.offsets():
+                progress.track(offset)
+        for offset in self._handling:
+            if offset >= progress.next_offset:
+                progress.track(offset)
+        for item in self._items:
+            item.lane = self._lane
+            self._batch.add(item)
+        return False
+
+    def _note_commit(self, batch: Batch, point: Checkpoint, seconds: float) -> None:
+        self._abort_deadline.succeeded()
+        self._owns_partition = True  # a process that fences the writer from now on has taken the partition
+        self._committed = point
+        self.writes.append(batch.report(seconds))
+        batch.raise_if_halted()
+
+    def _report_abort(self, cause: str) -> None:
+        self.aborted.append(cause)
+        self._abort_deadline.aborted(cause)
+        _log.warning("write aborted, rewinding to the committed offset of %s-%d: %s", *self._partition, cause)
+
+    def _replace_outcome(self, offset: int, failure: Failure) -> None:
+        for item in self._items:
+            offsets = item.offsets()
+            if offsets[0] <= offset <= offsets[-1]:
+                item.refuse(offset, failure)

@@ -1,0 +1,125 @@
+"""What a Python worker reuses between tasks: the handler process, and one producer for each partition."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from typing import Final
+
+from kafka_redelivery.consumers.clock import failure_clock_ms
+from kafka_redelivery.consumers.jitter import draws
+from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
+from kafka_redelivery.consumers.routes import RetryTopics, Route
+from kafka_redelivery.consumers.writes.batch import BatchDependencies
+from kafka_redelivery.pipeline.handler.process import HandlerProcess
+from kafka_redelivery.pipeline.task.contract import TaskPlan
+from kafka_redelivery.topology.topics.tiers import tier_set
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.client_config import consumer_config, producer_config
+from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.writer import TransactionalWriter
+from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.protocols import Partition
+
+_MAX_PRODUCERS: Final = 16
+"""Each producer has its own threads and connections."""
+
+
+class Runner:
+    """Handler process and producers of one Python worker. Not thread-safe: a worker runs one task at a time."""
+
+    def __init__(self, plan: TaskPlan) -> None:
+        """Start the handler process.
+
+        Raises:
+            HandlerLoadError, SerdeError: the handler or a schema cannot be loaded on this machine.
+        """
+        self.name = secrets.token_hex(8)
+        self.query = plan.query
+        config = plan.config.on_this_machine()
+        settings = config.settings
+        self._settings = settings
+        self.routes: dict[str, tuple[Route, bool]] = config.routes()
+        self.handler = HandlerProcess(config)
+        self._reader = GroupReader(consumer_config(settings.kafka, group=settings.group, instance=None))
+        self.write_executor = ThreadPoolExecutor(1, "writer")
+        """Runs one write at a time while the handler works on the next records."""
+
+        self._writers: OrderedDict[Partition, TransactionalWriter] = OrderedDict()
+        naming = settings.naming()
+        self.dependencies = BatchDependencies(
+            group=settings.group,
+            retry_topics=RetryTopics(naming, tier_set(settings.entries().values()), plan.partitions),
+            clock=failure_clock_ms,
+            jitter=draws,
+            write_failures={},
+            journal=naming.journal_topic() if settings.journal else None,
+        )
+        self._until_closed = ExitStack()
+        self._until_closed.enter_context(infrequent_garbage_collection())
+
+    def writer(self, partition: Partition, plan: TaskPlan) -> tuple[TransactionalWriter, bool]:
+        """Return the producer of a partition, and whether it is new.
+
+        A new producer has ended the transactions that an older one left open. The cached producer is valid only if no
+        other Python worker has had the partition since.
+        """
+        cached = self._writers.pop(partition, None)
+        if cached is not None and plan.runners.get(partition) == self.name:
+            self._writers[partition] = cached
+            return cached, False
+        return self.take_over(partition, cached), True
+
+    def take_over(self, partition: Partition, cached: TransactionalWriter | None) -> TransactionalWriter:
+        """Return a new producer with the partition's transactional id, which fences every other one.
+
+        Raises:
+            TransportError: the broker does not answer.
+        """
+        if cached is not None:
+            self._release(cached)
+        self._writers.pop(partition, None)
+        identity = f"{self._settings.group}.spark.{partition.topic}.{partition.number}"
+        config = producer_config(self._settings.kafka, transactional_id=identity)
+        writer = self._writers[partition] = TransactionalWriter(config, self._reader)
+        while len(self._writers) > _MAX_PRODUCERS:
+            self._release(self._writers.popitem(last=False)[1])
+        return writer
+
+    def committed(self, partition: Partition) -> Checkpoint | None:
+        """Return the group's commit for a partition; waits while a transaction is being ended.
+
+        Raises:
+            ReaderError: the broker does not return it.
+        """
+        return self._reader.committed([partition])[partition]
+
+    def close(self) -> None:
+        """Stop the handler process and close all clients."""
+        self.handler.close()
+        self.write_executor.shutdown()
+        for writer in self._writers.values():
+            self._release(writer)
+        self._reader.close()
+        self._until_closed.close()
+
+    def _release(self, writer: TransactionalWriter) -> None:
+        with suppress(TransportError):
+            writer.close()
+
+
+_RUNNERS: dict[str, Runner] = {}
+"""The runner of this process by query; at most one."""
+
+
+def runner_for(plan: TaskPlan) -> Runner:
+    """Return this process's runner for a query. Closes the runner of any other query."""
+    runner = _RUNNERS.get(plan.query)
+    if runner is None:
+        for other in _RUNNERS.values():
+            other.close()
+        _RUNNERS.clear()
+        runner = _RUNNERS[plan.query] = Runner(plan)
+    return runner

@@ -1,0 +1,96 @@
+"""ActiveMQ's redelivery policies and dead-letter strategies for Kafka consumers.
+
+A handler is a function ``handle(record)`` or ``handle(record, context)``, sync or async::
+
+    from kafka_redelivery import Context, Record, Redeliver, Reject
+
+    def charge(record: Record, context: Context) -> None:
+        if record.value["amount"] < 0:
+            raise Reject("negative amount")
+        receipt = bank.charge(record.value)
+        context.send("receipts", receipt, key=record.key)
+
+The end of a call decides what happens to the record:
+
+- The handler returns: the record is acknowledged.
+- It raises :class:`Reject`: the record is dead-lettered without a redelivery.
+- It raises :class:`Redeliver`: the record is redelivered, after a delay that the handler may choose.
+- It raises any other exception: the record is redelivered as the redelivery policy says, and dead-lettered after the
+  last redelivery. ``MemoryError``, ``SystemExit`` and the like halt the worker instead.
+
+In the acknowledgement modes ``client`` and ``individual`` the handler acknowledges records itself, see
+:meth:`Record.acknowledge`.
+
+:class:`HandlerKit` tests a handler without Kafka. It returns one :class:`Delivery` per call, whose decision is an
+:class:`Ack`, :class:`Retry`, :class:`DeadLetter`, :class:`Discard` or :class:`Halt`. :class:`BatchContext` is the
+context of a vectorised handler on Spark.
+
+Each name is imported on its first use, so that importing a subpackage does not import the others.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kafka_redelivery.consumers.handlers.record import Context, Record, Redeliver, Reject
+    from kafka_redelivery.consumers.testkit import Delivery, HandlerKit
+    from kafka_redelivery.pipeline.handler.batch_context import BatchContext
+    from kafka_redelivery.serdes.codec import JsonCodec, RawCodec, StringCodec
+    from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
+    from kafka_redelivery.topology.policy.decision import Ack, DeadLetter, Discard, Halt, Retry
+    from kafka_redelivery.topology.policy.entry import DeadLetterStrategy
+
+_HOMES: Final = {
+    "Ack": "topology.policy.decision",
+    "BatchContext": "pipeline.handler.batch_context",
+    "Context": "consumers.handlers.record",
+    "DeadLetter": "topology.policy.decision",
+    "DeadLetterStrategy": "topology.policy.entry",
+    "Delivery": "consumers.testkit",
+    "Discard": "topology.policy.decision",
+    "Halt": "topology.policy.decision",
+    "HandlerKit": "consumers.testkit",
+    "JsonCodec": "serdes.codec",
+    "RawCodec": "serdes.codec",
+    "Record": "consumers.handlers.record",
+    "Redeliver": "consumers.handlers.record",
+    "RedeliveryPolicy": "topology.classic.policy",
+    "Reject": "consumers.handlers.record",
+    "Retry": "topology.policy.decision",
+    "StringCodec": "serdes.codec",
+}
+"""The module that defines each public name, relative to this package."""
+
+__all__ = [
+    "Ack",
+    "BatchContext",
+    "Context",
+    "DeadLetter",
+    "DeadLetterStrategy",
+    "Delivery",
+    "Discard",
+    "Halt",
+    "HandlerKit",
+    "JsonCodec",
+    "RawCodec",
+    "Record",
+    "Redeliver",
+    "RedeliveryPolicy",
+    "Reject",
+    "Retry",
+    "StringCodec",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is used for the first time (PEP 562).
+
+    Raises:
+        AttributeError: the package has no such name.
+        ModuleNotFoundError: ``BatchContext`` is used without the extra ``spark``.
+    """
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    return value

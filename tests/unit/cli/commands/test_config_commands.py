@@ -1,0 +1,171 @@
+"""`redelivery config`, without a cluster."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from kafka_redelivery.cli.main import app
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.config.settings import json_schema
+from kafka_redelivery.transport.clients.setting_check import SUGGESTED, refusal
+
+GOOD = "group: billing\nkafka: {bootstrap.servers: x, sasl.password: hunter2}\nsources: [{topic: orders}]\n"
+BAD = GOOD + "mode: fast\njournal: 5\n"
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test in a folder of its own, without variables of ``redelivery``."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("REDELIVERY_CONFIG", "REDELIVERY_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(*arguments: str, text: str | None = None) -> Result:
+    """Run the command on a ``redelivery.yaml`` with this text."""
+    if text is not None:
+        Path("redelivery.yaml").write_text(text, encoding="utf-8")
+    return CliRunner().invoke(app, arguments)
+
+
+def test_check_of_a_valid_file() -> None:
+    """One line, exit code 0."""
+    result = run("config", "check", text=GOOD)
+    assert (result.exit_code, result.stdout, result.stderr) == (exit_codes.OK, "redelivery.yaml: no faults\n", "")
+
+
+def test_check_of_an_invalid_file() -> None:
+    """One line per fault on standard error, nothing on standard output, no traceback."""
+    result = run("config", "check", text=BAD)
+    assert result.exit_code == exit_codes.CONFIGURATION
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines[0] == "error: the configuration has 2 faults"
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["redelivery.yaml:4:7", "mode:"],
+        ["redelivery.yaml:5:10", "journal:"],
+    ]
+
+
+def test_check_as_json() -> None:
+    """One object, with the same exit codes."""
+    good, bad = run("config", "check", "--json", text=GOOD), run("config", "check", "--json", text=BAD)
+    assert (good.exit_code, json.loads(good.stdout)) == (exit_codes.OK, {"ok": True, "faults": [], "warnings": []})
+    assert bad.exit_code == exit_codes.CONFIGURATION
+    found = json.loads(bad.stdout)
+    assert (found["ok"], found["error"], found["message"]) == (False, "configuration", "the configuration has 2 faults")
+    assert bad.stderr == ""
+    assert [set(fault) for fault in found["faults"]] == [{"place", "problem", "mend"}] * 2
+
+
+def test_flag_overrides_variable_and_variable_overrides_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``show`` prints the effective settings."""
+    monkeypatch.setenv("REDELIVERY_LIMITS__BATCH", "10")
+    monkeypatch.setenv("REDELIVERY_MODE", "auto")
+    result = run("config", "show", "--set", "limits.batch=20", text=GOOD)
+    shown = yaml.safe_load(result.stdout)
+    assert (shown["limits"]["batch"], shown["mode"], shown["group"]) == (20, "auto", "billing")
+
+
+def test_show_hides_secrets() -> None:
+    """In YAML and in JSON."""
+    for flags in ([], ["--json"]):
+        result = run("config", "show", *flags, text=GOOD)
+        assert result.exit_code == exit_codes.OK
+        assert "hunter2" not in result.output
+
+
+def test_output_of_show_is_a_valid_configuration() -> None:
+    """It can be used as the configuration file."""
+    shown = run("config", "show", text=GOOD).stdout
+    assert run("config", "check", text=shown).exit_code == exit_codes.OK
+
+
+def test_schema() -> None:
+    """It prints the JSON Schema and nothing else."""
+    assert json.loads(run("config", "schema").stdout) == json_schema()
+
+
+def test_environment_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``REDELIVERY_CONFIG`` is the default of ``--config``."""
+    Path("other.yaml").write_text(GOOD, encoding="utf-8")
+    monkeypatch.setenv("REDELIVERY_CONFIG", "other.yaml")
+    assert run("config", "check").stdout == "other.yaml: no faults\n"
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "bytes"])
+def test_unreadable_file(kind: str) -> None:
+    """One fault names the file."""
+    if kind == "folder":
+        Path("f.yaml").mkdir()
+    if kind == "bytes":
+        Path("f.yaml").write_bytes(b"group: \xff\xfe")
+    result = run("config", "check", "--config", "f.yaml")
+    assert result.exit_code == exit_codes.CONFIGURATION
+    assert result.stderr.splitlines()[0] == "error: the configuration has 1 fault"
+    assert result.stderr.splitlines()[1].startswith("  f.yaml: ")
+    assert len(result.stderr.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "fault"),
+    [
+        (
+            "kafka.bootstrap.server: x",
+            "kafka.kafka.bootstrap.server: is not a setting of the Kafka client; did you mean ",
+        ),
+        (
+            "session.timeout: 6000",
+            "session.timeout: is not a setting of the Kafka client; did you mean session.timeout.ms?",
+        ),
+        ("producer.linger.mss: 2", "mss: is not a setting of the Kafka client; did you mean producer.linger.ms?"),
+        (
+            "socket.timeout.ms: soon",
+            "socket.timeout.ms: is refused by the Kafka client: Invalid value for configuration",
+        ),
+        ("session.timeout.ms: -5", "session.timeout.ms: is refused by the Kafka client: Configuration property"),
+    ],
+)
+def test_check_asks_the_client_about_its_settings(setting: str, fault: str) -> None:
+    """A misspelled name has a suggestion; each fault has its location, and no broker is needed."""
+    result = run("config", "check", text=GOOD.replace("sasl.password: hunter2", setting))
+    assert result.exit_code == exit_codes.CONFIGURATION
+    [line] = result.stderr.splitlines()[1:]
+    assert line.startswith("  redelivery.yaml:2:")
+    assert fault in line
+
+
+def test_settings_of_a_working_configuration_pass() -> None:
+    """Also those that make sense together only, and those of the Java client."""
+    settings = (
+        "bootstrap.servers: x, security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: u, sasl.password: p, "
+        "ssl.ca.location: /etc/missing.pem, producer.linger.ms: 5, consumer.fetch.min.bytes: 1, log_level: 0, "
+        "spark.fetch.max.wait.ms: 5, socket.keepalive.enable: true, group.protocol: consumer, "
+        "group.remote.assignor: uniform"
+    )
+    text = GOOD.replace("bootstrap.servers: x, sasl.password: hunter2", settings)
+    assert run("config", "check", text=text).stdout == "redelivery.yaml: no faults\n"
+
+
+def test_the_client_knows_every_suggested_setting() -> None:
+    """A suggestion that is refused would not help."""
+    values = {name: refusal(name, "1") for name in SUGGESTED if name != "bootstrap.servers"}
+    assert [name for name, problem in values.items() if problem and problem.startswith("No such")] == []
+
+
+def test_check_reads_schema_files(tmp_path: Path) -> None:
+    """A schema file that is missing or wrong is a fault of the source or output that names it."""
+    serde = "value: {format: avro, schemas: {1: order.avsc}, writeId: 1}"
+    text = GOOD.replace("{topic: orders}", f"{{topic: orders, {serde}}}") + f"outputs: [{{topic: totals, {serde}}}]\n"
+    missing = run("config", "check", text=text)
+    assert missing.exit_code == exit_codes.CONFIGURATION
+    lines = missing.stderr.splitlines()[1:]
+    assert [line.split()[1] for line in lines] == ["sources.0.value:", "outputs.0.value:"]
+    assert all("order.avsc: cannot be read: No such file or directory" in line for line in lines)
+    (tmp_path / "order.avsc").write_text("{}", encoding="utf-8")
+    assert run("config", "check", text=text).exit_code == exit_codes.CONFIGURATION
+    (tmp_path / "order.avsc").write_text('"string"', encoding="utf-8")
+    assert run("config", "check", text=text).exit_code == exit_codes.OK

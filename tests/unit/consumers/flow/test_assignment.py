@@ -1,0 +1,198 @@
+"""The partitions of a worker start at their committed offsets, and no record is accepted twice."""
+
+import pytest
+
+from kafka_redelivery.consumers.flow.assigned_partition import lineage_of
+from kafka_redelivery.consumers.flow.assignment import Assignment
+from kafka_redelivery.topology.errors import ProgressError
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.transport.errors import MissingOffsetError
+from kafka_redelivery.transport.protocols import Message, Partition
+from tests.unit.consumers.doubles import StoredOffsets
+from tests.unit.consumers.records import BORN, NOW, Fetched, lineage, record, redelivery, route
+
+ORDERS = Partition("orders", 0)
+READY = Partition("billing.ready.orders", 0)
+
+
+def assignment(reader: StoredOffsets | None = None, start: str = "earliest") -> Assignment:
+    """An assignment of the group ``billing``, without partitions."""
+    return Assignment([route()], start, StoredOffsets() if reader is None else reader)
+
+
+def committed(**offsets: int) -> StoredOffsets:
+    """A reader of a group with these committed offsets."""
+    known = {"orders": ORDERS, "ready": READY}
+    return StoredOffsets({known[name]: Checkpoint(offset, "") for name, offset in offsets.items()})
+
+
+def accepted(assigned: Assignment, *messages: Message) -> dict[Partition, list[int]]:
+    """The offsets of the accepted records, by partition."""
+    found = assigned.accept(messages)
+    return {one.partition: [message.offset() for message in records] for one, records in found}
+
+
+def test_source_and_ready_topic_are_subscribed() -> None:
+    """The same group reads both."""
+    assert assignment().topics == ["orders", "billing.ready.orders"]
+
+
+class TestOpen:
+    def test_a_partition_starts_at_its_committed_offset(self) -> None:
+        """Source and ready topic alike, and there is nothing to commit yet."""
+        owned = assignment(committed(orders=17, ready=4))
+        [source, ready] = owned.open([ORDERS, READY])
+        assert (source.progress.next_offset, source.redelivered, source.dirty) == (17, False, False)
+        assert (ready.progress.next_offset, ready.redelivered, ready.dirty) == (4, True, False)
+        assert ready.route is source.route
+
+    @pytest.mark.parametrize(("start", "expected"), [("earliest", 3), ("latest", 90)])
+    def test_a_new_source_starts_at_its_beginning_or_end(self, start: str, expected: int) -> None:
+        """Its start offset must be committed, so that the next owner starts there too."""
+        owned = assignment(StoredOffsets(ends={ORDERS: (3, 90)}), start)
+        [source] = owned.open([ORDERS])
+        assert source.progress.next_offset == expected
+        assert owned.dirty() == [source]
+
+    def test_a_committed_offset_of_zero_counts(self) -> None:
+        """It is not mistaken for a missing one."""
+        reader = committed(orders=0, ready=0)
+        [source, ready] = assignment(reader, "latest").open([ORDERS, READY])
+        assert (source.progress.next_offset, ready.progress.next_offset) == (0, 0)
+
+    def test_a_ready_partition_without_a_committed_offset_is_refused(self) -> None:
+        """Any other start could lose or repeat waiting records. No partition is owned afterwards."""
+        owned = assignment(committed(orders=17))
+        with pytest.raises(MissingOffsetError, match=r"billing\.ready\.orders-0 has no committed offset .*apply"):
+            owned.open([ORDERS, READY])
+        assert owned.all() == []
+
+    def test_metadata_of_another_tool_is_refused(self) -> None:
+        """The error says that another tool may have changed the group."""
+        owned = assignment(StoredOffsets({ORDERS: Checkpoint(5, "hello")}))
+        with pytest.raises(ProgressError, match="another tool"):
+            owned.open([ORDERS])
+
+
+class TestAccept:
+    def test_records_are_grouped_by_partition_in_order(self) -> None:
+        """The order of the fetch does not matter."""
+        owned = assignment(committed(orders=0, ready=0))
+        owned.open([ORDERS, READY])
+        ready = [redelivery(offset, lineage(partition=0)) for offset in range(2)]
+        fetched = [record(0), ready[0], record(1), ready[1], record(2)]
+        assert accepted(owned, *fetched) == {ORDERS: [0, 1, 2], READY: [0, 1]}
+
+    def test_records_finished_out_of_order_are_skipped(self) -> None:
+        """The metadata of the commit names them."""
+        before = Progress(0)
+        for offset in range(4):
+            before.track(offset)
+        before.complete([1, 3])
+        owned = assignment(StoredOffsets({ORDERS: before.checkpoint()}))
+        owned.open([ORDERS])
+        assert accepted(owned, *map(record, range(6))) == {ORDERS: [0, 2, 4, 5]}
+
+    def test_records_fetched_again_are_skipped(self) -> None:
+        """After a pause the client fetches again what it had buffered."""
+        owned = assignment(committed(orders=0))
+        owned.open([ORDERS])
+        accepted(owned, record(0), record(1))
+        assert accepted(owned, record(0), record(1), record(2)) == {ORDERS: [2]}
+
+    def test_records_of_a_partition_that_is_not_owned_are_skipped(self) -> None:
+        """They were fetched before the partition was revoked."""
+        owned = assignment(committed(orders=0))
+        [source] = owned.open([ORDERS])
+        owned.close(source.partition)
+        assert accepted(owned, record(0), record(0, partition=1)) == {}
+        assert source.closed
+
+    def test_a_halted_partition_is_skipped(self) -> None:
+        """The other partitions go on."""
+        owned = assignment(committed(orders=0, ready=0))
+        owned.open([ORDERS, READY])
+        owned.halt([ORDERS])
+        assert accepted(owned, record(0), redelivery(0, lineage(partition=0))) == {READY: [0]}
+        assert owned.halted == {ORDERS}
+
+    def test_an_empty_fetch_yields_nothing(self) -> None:
+        """There is no partition to yield."""
+        assert accepted(assignment()) == {}
+
+
+class TestReopen:
+    def test_partitions_start_again_at_their_committed_offsets(self) -> None:
+        """Later progress is dropped, and results still on their way are ignored."""
+        reader = committed(orders=2)
+        owned = assignment(reader)
+        [before] = owned.open([ORDERS])
+        accepted(owned, *map(record, range(2, 6)))
+        before.progress.complete([2, 3])
+        reader.commits[ORDERS] = Checkpoint(3, "")
+        [after] = owned.reopen()
+        assert before.closed
+        assert not after.closed
+        assert owned.find([ORDERS]) == [after]
+        assert accepted(owned, *map(record, range(3, 6))) == {ORDERS: [3, 4, 5]}
+
+    def test_leaving_partitions_are_not_opened_again(self) -> None:
+        """Their next owner reads them."""
+        owned = assignment(committed(orders=0, ready=0))
+        [source, _] = owned.open([ORDERS, READY])
+        assert [one.partition for one in owned.reopen(leaving=[ORDERS])] == [READY]
+        assert source.closed
+        assert owned.find([ORDERS]) == []
+
+    def test_a_halted_partition_stays_halted(self) -> None:
+        """Until a restart."""
+        owned = assignment(committed(orders=0))
+        owned.open([ORDERS])
+        owned.halt([ORDERS])
+        owned.reopen()
+        assert accepted(owned, record(0)) == {}
+
+    def test_a_start_offset_is_dirty_again(self) -> None:
+        """It was not committed."""
+        owned = assignment(StoredOffsets(ends={ORDERS: (3, 90)}))
+        owned.open([ORDERS])
+        owned.reopen()
+        assert [one.partition for one in owned.dirty()] == [ORDERS]
+
+
+class TestLineage:
+    """A record outside any work item: it is fetched again after its write was refused."""
+
+    def owned(self) -> Assignment:
+        """An assignment with one partition of the source and one of the ready topic."""
+        owned = assignment(committed(orders=0, ready=0))
+        owned.open([ORDERS, READY])
+        return owned
+
+    def test_of_a_first_delivery(self) -> None:
+        """The record is its own origin, and its expiration is read."""
+        owned = self.owned()
+        [source] = owned.find([ORDERS])
+        message = record(4, headers=[("JMSExpiration", b"%d" % NOW)])
+        assert lineage_of(source, message) == Lineage("orders", 0, 4, BORN, 0, NOW)
+
+    def test_of_a_redelivery(self) -> None:
+        """It is read from the headers."""
+        owned = self.owned()
+        [ready] = owned.find([READY])
+        assert lineage_of(ready, redelivery(4, lineage(42, deliveries=3))) == lineage(42, deliveries=3)
+
+    def test_of_a_redelivery_with_damaged_headers(self) -> None:
+        """Only its position in the ready topic is known."""
+        owned = self.owned()
+        [ready] = owned.find([READY])
+        assert lineage_of(ready, Fetched(*READY, 4, stamp_ms=NOW)) == Lineage(*READY, 4, NOW)
+
+    def test_of_a_redelivery_with_a_damaged_header(self) -> None:
+        """What can be read is kept."""
+        owned = self.owned()
+        [ready] = owned.find([READY])
+        message = redelivery(4, lineage(42, deliveries=3))
+        message.pairs = [pair for pair in message.pairs or [] if pair[0] != "JMSXDeliveryCount"]
+        assert lineage_of(ready, message) == lineage(42, deliveries=0)

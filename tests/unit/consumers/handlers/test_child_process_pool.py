@@ -1,0 +1,189 @@
+"""Handlers in child processes: a death of a child fails one record and ends no other process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+import kafka_redelivery
+from kafka_redelivery.consumers.errors import HandlerLoadError
+from kafka_redelivery.consumers.flow.lane import Lane
+from kafka_redelivery.consumers.flow.work_item import WorkItem
+from kafka_redelivery.consumers.handlers.child_process_pool import ChildProcessPool
+from kafka_redelivery.consumers.handlers.processor import Processor
+from kafka_redelivery.consumers.handlers.record import Context, Record
+from kafka_redelivery.topology.config.settings import HandlerSection
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from tests.unit.consumers.records import NOW, record, source
+
+HERE = "tests.unit.consumers.child_handlers"
+
+
+@contextmanager
+def children(function: str = "act", *, slots: int = 1, deadline: timedelta | None = None) -> Iterator[ChildProcessPool]:
+    """A pool, closed afterwards."""
+    found = ChildProcessPool(HandlerSection(callable=f"{HERE}:{function}", slots=slots, deadline=deadline))
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def delivered(found: ChildProcessPool, value: str, deliveries: int = 0) -> tuple[Failure | None, list[bytes]]:
+    """Deliver a record once; the failure, and the values that were emitted."""
+    handler = found.handler()
+    context = Context(deliveries, [])
+    record = Record("orders", 0, 7, None, value, None, b"", [("trace", b"1")], 0)
+    try:
+        handler.call(record, context)
+    except Exception as error:  # noqa: BLE001 - as the processor does
+        return handler.failure(error), [output.value for output in context.outputs]
+    return None, [output.value for output in context.outputs]
+
+
+@pytest.mark.parametrize("function", ["act", "act_async"])
+def test_a_handler_runs_in_another_process(function: str) -> None:
+    """Its outputs come back, and the process is the same for all records."""
+    with children(function) as found:
+        failure, [pid] = delivered(found, "ok")
+        assert failure is None
+        assert psutil.Process(int(pid)).ppid() == psutil.Process().pid
+        assert delivered(found, "ok") == (None, [pid])
+
+
+@pytest.mark.parametrize(("value", "death"), [("kill", "SIGKILL"), ("exit", "exit code 7")])
+def test_the_death_of_a_child_is_a_failed_delivery(value: str, death: str) -> None:
+    """The failure names the cause; the next record has a new child."""
+    with children() as found:
+        failure, outputs = delivered(found, value)
+        assert failure == Failure(FailureKind.DIED, "ClientDied", f"the handler's process died: {death}")
+        assert outputs == []
+        assert delivered(found, "ok")[0] is None
+
+
+def test_a_deadline_kills_the_child() -> None:
+    """The slot is free again, and the late call has ended."""
+    with children(deadline=timedelta(seconds=0.5)) as found:
+        _, [pid] = delivered(found, "ok")
+        began = time.monotonic()
+        failure, _ = delivered(found, "sleep")
+        assert time.monotonic() - began < 30
+        assert failure is not None
+        assert failure.kind is FailureKind.DEADLINE
+        assert not psutil.pid_exists(int(pid))
+        assert delivered(found, "ok")[0] is None
+
+
+def test_exceptions_mean_the_same_as_in_a_thread() -> None:
+    """Outputs that cannot be pickled are a failure of the record."""
+    with children() as found:
+        failure, _ = delivered(found, "raise", deliveries=2)
+        assert failure == Failure(FailureKind.RAISED, "ValueError", "attempt 3")
+        assert delivered(found, "reject")[0] == Failure(FailureKind.REJECTED, "Reject", "never")
+        unsent, outputs = delivered(found, "unpicklable")
+        assert unsent is not None
+        assert unsent.kind is FailureKind.RAISED
+        assert outputs == []
+        assert delivered(found, "ok")[0] is None
+
+
+def test_each_slot_has_its_own_child() -> None:
+    """A busy child delays no other slot."""
+    with children(slots=2, deadline=timedelta(seconds=20)) as found:
+        busy = threading.Thread(target=delivered, args=(found, "sleep"), daemon=True)
+        busy.start()
+        for _ in range(3):
+            assert delivered(found, "ok")[0] is None
+
+
+def test_a_handler_that_cannot_be_loaded_is_an_error_at_start() -> None:
+    """The message is the one of the child."""
+    with pytest.raises(HandlerLoadError, match=r"Unwilling.*not today"):
+        ChildProcessPool(HandlerSection(callable=f"{HERE}:Unwilling", slots=2))
+
+
+def test_a_death_during_loading_is_an_error_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An extension module may cause one."""
+    monkeypatch.setenv("CHILD_HANDLERS_DIE", "1")
+    with pytest.raises(HandlerLoadError, match="died while it was loaded: exit code 9"):
+        ChildProcessPool(HandlerSection(callable=f"{HERE}:die_at_import"))
+
+
+def test_closing_leaves_no_process_behind() -> None:
+    """Idle children end by themselves."""
+    with children(slots=2) as found:
+        pids = {int(delivered(found, "ok")[1][0]) for _ in range(4)}
+    assert len(pids) == 2
+    assert not any(map(psutil.pid_exists, pids))
+
+
+def test_a_death_between_two_records_fails_neither() -> None:
+    """The next record has a new child."""
+    with children() as found:
+        _, [pid] = delivered(found, "ok")
+        psutil.Process(int(pid)).kill()
+        # Its state is "zombie" already while its threads end; this waits for all of it, and leaves it to be reaped.
+        os.waitid(os.P_PID, int(pid), os.WEXITED | os.WNOWAIT)
+        failure, [other] = delivered(found, "ok")
+        assert failure is None
+        assert other != pid
+
+
+def test_a_death_is_detected_while_another_process_holds_the_pipe() -> None:
+    """A process that the handler forked inherits the pipe."""
+    with children() as found:
+        began = time.monotonic()
+        failure, _ = delivered(found, "fork and kill")
+        assert failure is not None
+        assert failure.kind is FailureKind.DIED
+        assert time.monotonic() - began < 30
+        assert delivered(found, "ok")[0] is None
+
+
+def test_outputs_that_cannot_be_unpickled_are_a_failure() -> None:
+    """The next record is handled."""
+    with children() as found:
+        failure, outputs = delivered(found, "unreadable")
+        assert failure is not None
+        assert failure.kind is FailureKind.RAISED
+        assert outputs == []
+        assert delivered(found, "ok")[0] is None
+
+
+def test_outputs_that_cannot_be_encoded_are_a_failure() -> None:
+    """The worker encodes them after the call. It does not halt."""
+    with children("emit_text") as found:
+        item = WorkItem(Lane(source(), exclusive=True), [record(0)])
+        Processor(found.handler(), {}, lambda: NOW, None).run(item)
+    [(_, failure)] = item.failures
+    assert (failure.kind, failure.exception) == (FailureKind.RAISED, "TypeError")
+
+
+def test_a_child_finds_the_package_where_its_parent_found_it(tmp_path: Path) -> None:
+    """A parent may run with ``python -m`` in the folder that holds the package, without an installation."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "kafka_redelivery").symlink_to(Path(kafka_redelivery.__file__).parent)
+    (tmp_path / "mine.py").write_text("def handle(record):\n    return None\n")
+    program = (
+        "import sys; from kafka_redelivery.consumers.handlers.child_process_pool import ChildProcessPool;"
+        "from kafka_redelivery.topology.config.settings import HandlerSection;"
+        f"sys.path.append({str(tmp_path)!r});"
+        "ChildProcessPool(HandlerSection(callable='mine:handle', slots=1)).close(); print('ready')"
+    )
+    dependencies = [each for each in sys.path if "site-packages" in each]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(dependencies)}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], cwd=site, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "ready\n", done.stderr

@@ -1,0 +1,340 @@
+"""The scheduler between a scripted reader and writer: what it writes, and how it goes on after refusals and aborts."""
+
+import time
+from collections.abc import Iterable
+
+import pytest
+
+from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
+from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.scheduler.release import CommitLeadTime
+from kafka_redelivery.consumers.scheduler.scheduler import Scheduler
+from kafka_redelivery.consumers.telemetry.observers import Released
+from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import MissingOffsetError, RefusedRecord, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.protocols import Message, Partition
+from tests.unit.consumers.doubles import Clock, RecordingObserver, ScriptedWriter, StoredOffsets
+from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
+
+QUICK = Partition("billing.retry.1s", 0)
+SLOW = Partition("billing.retry.2s", 0)
+MIXED = Partition("billing.retry.mixed", 0)
+COUNTS = {
+    "billing.retry.1s": 1,
+    "billing.retry.2s": 1,
+    "billing.retry.mixed": 1,
+    "billing.ready.orders": 1,
+    "DLQ.orders": 1,
+}
+
+
+def due(partition: Partition, *offsets: int, due_ms: int = NOW) -> list[Message]:
+    """Records of a tier that leave when they are due."""
+    appended_ms = due_ms - (2000 if partition == SLOW else 1000)
+    headers = [waiting_headers(lineage(offset, partition=0), due_ms=due_ms) for offset in offsets]
+    return [
+        Fetched(*partition, offset, None, b"%d" % offset, pairs, appended_ms)
+        for offset, pairs in zip(offsets, headers, strict=True)
+    ]
+
+
+class NotingReleases(RecordingObserver):
+    """Keeps the releases of a scheduler."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.releases: list[Released] = []
+
+    def released(self, details: Released) -> None:
+        self.releases.append(details)
+
+
+class Running:
+    """A scheduler with three assigned partitions, read from their start, whose turns the test makes."""
+
+    def __init__(self, *script: Exception, limit: str = "batch: 1000", lead_s: float = 0.0) -> None:
+        settings = load_settings(
+            f"""
+            group: billing
+            kafka: {{bootstrap.servers: "localhost:9092"}}
+            sources: [{{topic: orders}}]
+            limits: {{{limit}}}
+            """
+        )
+        self.reader = StoredOffsets({partition: Checkpoint(0, "") for partition in (QUICK, SLOW, MIXED)}, counts=COUNTS)
+        self.writer = ScriptedWriter(list(script))
+        self.observer = NotingReleases()
+        self.now_ms = NOW
+        self.scheduler = Scheduler(
+            settings, self.reader, self.writer, self.observer, lambda: self.now_ms, CommitLeadTime(lead_s)
+        )
+        self.scheduler._refresh()
+        self.scheduler.assigned([QUICK, SLOW, MIXED])
+
+    def turn(self, *fetches: Iterable[Message]) -> None:
+        """One turn per fetch, one to begin the write of the last one, and one to see its end."""
+        for fetched in [*fetches, (), ()]:
+            self.reader.fetches = [list(fetched)]
+            self.scheduler._turn()
+
+    def topics(self) -> list[list[str]]:
+        """The topics of the records of each confirmed write."""
+        return [[record.topic for record in records] for records, _ in self.writer.confirmed]
+
+    def values(self) -> list[list[bytes | None]]:
+        """The values of the records of each confirmed write."""
+        return [[record.value for record in records] for records, _ in self.writer.confirmed]
+
+
+def refused(*indexes: int) -> WriteRefusedError:
+    """The broker refuses the records with these indexes."""
+    return WriteRefusedError([RefusedRecord(index, "too large") for index in indexes])
+
+
+def test_due_records_are_released_with_their_offsets() -> None:
+    """In one write; records that are not due stay."""
+    running = Running()
+    running.turn([*due(QUICK, 0, 1), *due(SLOW, 5), *due(QUICK, 2, due_ms=NOW + 1)])
+    assert running.topics() == [["billing.ready.orders"] * 3]
+    [(_, checkpoints)] = running.writer.confirmed
+    assert checkpoints == {QUICK: Checkpoint(2, ""), SLOW: Checkpoint(6, "")}
+    running.now_ms += 1
+    running.turn()
+    assert running.values()[1:] == [[b"2"]]
+
+
+def test_the_mixed_topic_commits_what_it_released_out_of_order() -> None:
+    """The metadata of the commit has it."""
+    running = Running()
+    running.turn([*due(MIXED, 0, due_ms=NOW + 500), *due(MIXED, 1)])
+    [(_, checkpoints)] = running.writer.confirmed
+    assert checkpoints[MIXED].offset == 0
+    running.reader.commits |= checkpoints
+    running.scheduler.assigned([MIXED])
+    running.now_ms += 500
+    running.turn([*due(MIXED, 0, 1)])
+    assert running.values() == [[b"1"], [b"0"]]
+
+
+def test_the_observer_receives_confirmed_writes() -> None:
+    """Lateness is measured after the write."""
+    running = Running()
+    running.turn(due(QUICK, 0, 1, due_ms=NOW - 40))
+    [release] = running.observer.releases
+    assert list(release.lateness_ms) == [40, 40]
+
+
+def test_a_refused_record_is_dead_lettered_and_the_rest_released() -> None:
+    """The write is repeated from the committed offsets."""
+    running = Running(refused(1))
+    records = due(QUICK, 0, 1, 2)
+    running.turn(records, (), records)
+    assert running.reader.sought == [(QUICK, 0), (SLOW, 0), (MIXED, 0)]
+    assert running.topics() == [["billing.ready.orders", "DLQ.orders", "billing.ready.orders"]]
+    assert running.observer.releases[0].dead_letters == {("orders", "undeliverable"): 1}
+
+
+def test_a_refusal_is_kept_until_its_record_is_finished() -> None:
+    """After a rewind another tier may be fetched and written first."""
+    running = Running(refused(0))
+    running.turn(due(QUICK, 0), (), due(SLOW, 0), due(QUICK, 0))
+    assert running.topics() == [["billing.ready.orders"], ["DLQ.orders"]]
+
+
+def test_a_refused_dead_letter_halts() -> None:
+    """There is no other topic for the record."""
+    running = Running(refused(0), refused(0))
+    with pytest.raises(HaltedError, match=r"refuses even the dead letter of billing\.retry\.1s-0@0: too large"):
+        running.turn(due(QUICK, 0), (), due(QUICK, 0))
+
+
+def test_an_aborted_write_is_repeated() -> None:
+    """From the committed offsets, because the abort may have been a lost reply to a commit."""
+    running = Running(WriteAbortedError("timed out"))
+    running.reader.commits[QUICK] = Checkpoint(1, "")
+    records = due(QUICK, 0, 1)
+    running.turn(records, (), records)
+    assert running.values() == [[b"1"]]
+    assert running.observer.abort_causes == ["timed out"]
+
+
+def test_writes_that_keep_being_aborted_halt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a time, not after a number of attempts."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
+    running = Running(*[WriteAbortedError("no") for _ in range(20)])
+    for _ in range(4):
+        running.turn(due(QUICK, 0))
+        clock.advance(GIVE_UP_AFTER_S / 4 + 1)
+    with pytest.raises(HaltedError, match="every write of the last 60 s was aborted, the last one because: no"):
+        running.turn(due(QUICK, 0))
+
+
+def test_a_backlog_in_one_tier_does_not_delay_another() -> None:
+    """Partitions with more records than fit into a write take turns."""
+    running = Running(limit="batch: 2")
+    backlog = [due(QUICK, n, n + 1) for n in range(0, 8, 2)]
+    running.now_ms = NOW - 1
+    running.turn(*backlog, due(SLOW, 0))
+    running.now_ms = NOW
+    running.turn((), ())
+    assert any(SLOW in checkpoints for _, checkpoints in running.writer.confirmed[:2])
+
+
+def test_a_clock_that_is_set_back_delays_no_record_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record leaves after its tier's delay at the latest, and is counted as a clock fault."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.scheduler.scheduler.monotonic_s", clock)
+    running = Running()
+    running.turn(due(QUICK, 0, due_ms=NOW + 700))
+    running.now_ms -= 3_600_000
+    running.turn()
+    for _ in range(2):
+        clock.advance(0.5)
+        assert running.writer.confirmed == []
+        running.now_ms += 500
+        running.turn()
+    assert running.topics() == [["billing.ready.orders"]]
+    assert running.observer.releases[0].clock_faults == 1
+
+
+@pytest.mark.parametrize("limit", ["batch: 2, bufferRecords: 6", "bufferBytes: 196608"])
+def test_a_full_partition_is_paused_until_it_is_half_empty(limit: str) -> None:
+    """Each partition has its share of the records and the bytes; the others are read on."""
+    running = Running(limit=limit)
+    records = [
+        Fetched(*QUICK, offset, None, b"x" * 32768, waiting_headers(lineage(offset), due_ms=NOW + 100 + offset), NOW)
+        for offset in range(2)
+    ]
+    running.turn(records)
+    assert running.reader.paused == {QUICK}
+    running.now_ms += 100
+    running.turn()
+    assert running.reader.paused == {QUICK}
+    running.now_ms += 1
+    running.turn()
+    assert running.reader.paused == set()
+
+
+def test_a_write_begins_before_its_records_leave() -> None:
+    """By the lead time. It commits when the last record leaves; later records are in the next write."""
+    running = Running(lead_s=0.02)
+    running.turn(due(QUICK, 0, due_ms=NOW + 21))
+    assert running.writer.tried == []
+    running.now_ms += 1
+    running.turn(due(QUICK, 1, due_ms=NOW + 22))
+    assert running.values() == [[b"0"]]
+    [at] = running.writer.dues
+    assert at is not None
+    assert at.epoch_ms == NOW + 21
+
+
+def test_a_write_of_overdue_records_commits_immediately() -> None:
+    """Records that are late do not wait for anything."""
+    running = Running(lead_s=0.02)
+    running.turn(due(QUICK, 0, due_ms=NOW - 5))
+    assert running.writer.dues == [None]
+
+
+def test_a_backlog_does_not_shorten_the_lead_time() -> None:
+    """Its writes prepare nothing in advance, so they are not measured."""
+    running = Running(lead_s=0.02)
+    for offset in range(50):
+        running.turn(due(QUICK, offset, due_ms=NOW - 5))
+    running.turn(due(QUICK, 50, due_ms=NOW + 20))
+    [at] = running.writer.dues[50:]
+    assert at is not None
+
+
+def test_a_clock_set_back_during_a_turn_does_not_delay_the_commit() -> None:
+    """The commit waits for the lead time at most."""
+    running = Running(lead_s=0.02)
+    running.scheduler._buffer(due(QUICK, 0, due_ms=NOW + 20))
+    times = iter([NOW, NOW - 3_600_000])
+    running.scheduler._clock = lambda: next(times)
+    running.scheduler._release_due()
+    [at] = running.writer.dues
+    assert at is not None
+    assert at.monotonic_s < time.monotonic() + 10
+
+
+def test_no_write_begins_while_another_is_in_flight() -> None:
+    """Records that become due meanwhile are in the next write."""
+    running = Running()
+    running.writer.slow = True
+    running.turn(due(QUICK, 0), due(QUICK, 1), ())
+    assert running.values() == []
+    assert len(running.writer.tried) == 1
+    running.writer.slow = False
+    running.turn()
+    assert running.values() == [[b"0"], [b"1"]]
+
+
+@pytest.mark.parametrize("event", ["revoked", "lost"])
+def test_a_partition_is_given_up_after_the_write_in_flight(event: str) -> None:
+    """Its next owner reads the commit, which must not change any more."""
+    running = Running()
+    running.writer.slow = True
+    running.turn(due(QUICK, 0))
+    getattr(running.scheduler, event)([QUICK])
+    assert running.values() == [[b"0"]]
+    assert not running.writer.busy
+
+
+def test_a_partition_given_up_during_an_aborted_write_stays_closed() -> None:
+    """The other partitions rewind to their committed offsets."""
+    running = Running(WriteAbortedError("no"))
+    running.writer.slow = True
+    running.turn(due(QUICK, 0))
+    running.scheduler.revoked([QUICK])
+    assert running.reader.sought == [(SLOW, 0), (MIXED, 0)]
+
+
+def test_a_tier_without_a_committed_offset_is_an_error() -> None:
+    """Any other start could lose or repeat records."""
+    running = Running()
+    running.reader.commits.clear()
+    with pytest.raises(
+        MissingOffsetError, match=r"billing\.retry\.1s-0 has no committed offset for billing\.scheduler"
+    ):
+        running.scheduler.assigned([QUICK])
+
+
+def test_a_partition_that_was_revoked_is_not_released() -> None:
+    """Another scheduler releases its records."""
+    running = Running()
+    running.turn(due(QUICK, 0, due_ms=NOW + 900))
+    running.scheduler.revoked([QUICK])
+    running.now_ms += 1000
+    running.turn(due(QUICK, 1))
+    assert running.writer.tried == []
+
+
+def test_its_share_is_its_part_of_the_first_tier() -> None:
+    """So Kafka divides the shared work among any number of schedulers."""
+    running = Running()
+    assert running.scheduler.share() == PartitionShare(frozenset({0}), 1)
+    running.scheduler.revoked([SLOW, MIXED])
+    assert running.scheduler.share().has(0)
+    running.scheduler.revoked([QUICK])
+    assert not running.scheduler.share().has(0)
+
+
+def test_a_scheduler_without_tiers_has_the_whole_share() -> None:
+    """There is no assignment that could divide the work."""
+    running = Running()
+    running.reader.counts = {"DLQ.orders": 4}
+    running.scheduler._refresh()
+    assert all(running.scheduler.share().has(number) for number in range(4))
+
+
+def test_the_backlog_has_delay_and_partitions_of_each_tier() -> None:
+    """The metrics show lateness and assignment from them."""
+    running = Running()
+    assert [(tier.tier, tier.delay_ms, tier.partitions) for tier in running.scheduler._backlog()] == [
+        ("billing.retry.1s", 1000, 1),
+        ("billing.retry.2s", 2000, 1),
+        ("billing.retry.mixed", 1000, 1),
+    ]

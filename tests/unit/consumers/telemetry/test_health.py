@@ -1,0 +1,92 @@
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from kafka_redelivery.consumers.telemetry.health import Health
+
+
+@dataclass
+class Clock:
+    now_s: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock at 100 s."""
+    return Clock()
+
+
+@pytest.fixture
+def health(clock: Clock) -> Health:
+    """Health of a process that has just started, stalled after 5 s."""
+    return Health(timedelta(seconds=5), clock)
+
+
+class TestAlive:
+    def test_turns_within_the_limit_are_alive(self, health: Health, clock: Clock) -> None:
+        """Whatever the age of the process."""
+        for _ in range(3):
+            clock.now_s += 4.9
+            assert health.alive().ok
+            health.turned()
+
+    def test_a_thread_that_does_not_turn_is_stalled(self, health: Health, clock: Clock) -> None:
+        """The reason has the time since the last turn. Another turn ends it."""
+        clock.now_s += 5.5
+        assert health.alive() == (False, "the polling thread has not turned for 5.5 s, 5 s are allowed")
+        health.turned()
+        assert health.alive().ok
+
+    def test_halts_and_a_lost_membership_do_not_affect_liveness(self, health: Health) -> None:
+        """A restart would not help."""
+        health.halted(3)
+        health.left()
+        assert health.alive().ok
+
+    def test_a_shutdown_starts_the_time_again(self, health: Health, clock: Clock) -> None:
+        """The last turn before it may have been long ago."""
+        clock.now_s += 4
+        health.stopping()
+        clock.now_s += 4
+        assert health.alive().ok
+
+
+class TestReady:
+    def test_not_ready_before_the_group_assigns_partitions(self, health: Health) -> None:
+        """Turns alone are not enough."""
+        health.turned()
+        assert health.ready() == (False, "waiting for the group to assign partitions")
+        health.joined()
+        assert health.ready().ok
+
+    def test_not_ready_while_removed_from_the_group(self, health: Health) -> None:
+        """Until the process has joined again."""
+        health.joined()
+        health.left()
+        assert not health.ready().ok
+        health.joined()
+        assert health.ready().ok
+
+    def test_not_ready_with_a_halted_partition(self, health: Health) -> None:
+        """An operator has to act."""
+        health.joined()
+        health.halted(1)
+        assert health.ready() == (False, "1 halted partitions; the log says why")
+        health.halted(0)
+        assert health.ready().ok
+
+    def test_not_ready_while_stopping(self, health: Health) -> None:
+        """Whatever else holds."""
+        health.joined()
+        health.stopping()
+        assert health.ready() == (False, "stopping")
+
+    def test_not_ready_while_stalled(self, health: Health, clock: Clock) -> None:
+        """The reason is that of the liveness probe."""
+        health.joined()
+        clock.now_s += 6
+        assert health.ready() == health.alive() != (True, "alive")

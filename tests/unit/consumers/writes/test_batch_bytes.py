@@ -1,0 +1,51 @@
+"""A batch is bounded in bytes, too: what it holds is known, and large records make it full before many do."""
+
+from kafka_redelivery.consumers.writes.batch import Batch
+from kafka_redelivery.consumers.writes.committer import Committer
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from tests.unit.consumers.batches import RAISED, handled, output, shared
+from tests.unit.consumers.doubles import RecordingObserver, ScriptedWriter
+from tests.unit.consumers.records import lineage, record, source
+
+
+def committer(max_bytes: int) -> Committer:
+    """One that takes 100 records a batch."""
+    return Committer(shared(), ScriptedWriter(), RecordingObserver(), 100, max_bytes)
+
+
+def test_records_and_their_outputs_count() -> None:
+    """A retry record shares the bytes of its record; an emitted tombstone has none."""
+    batch = Batch(shared())
+    item = handled(source(), record(0), record(1), failures={1: RAISED}, outputs={0: [output(b"12345"), output(b"")]})
+    item.bytes = 300
+    batch.add(item)
+    assert len(batch.produced) == 3
+    assert batch.bytes == 305
+
+
+def test_a_record_without_an_item_counts() -> None:
+    """The broker refused what was produced for it before."""
+    batch, assigned = Batch(shared()), source()
+    message = record(7, b"x" * 90, key=b"0123456789")
+    assigned.progress.track(7)
+    batch.add_failure(assigned, message, lineage(7), Failure(FailureKind.UNDELIVERABLE, "WriteRefused", "too large"))
+    assert batch.bytes == 100
+
+
+def test_bytes_make_a_batch_full() -> None:
+    """The number of records does not matter. The bytes count until they are committed."""
+    writing = committer(max_bytes=1000)
+    item = handled(source(), record(0))
+    item.bytes = 999
+    writing.batch.add(item)
+    assert not writing.full
+    other = handled(source(partition=1), record(0, partition=1))
+    other.bytes = 1
+    writing.batch.add(other)
+    assert writing.full
+    assert writing.bytes == 1000
+    writing.begin([])
+    assert not writing.full
+    assert writing.bytes == 1000  # until it is written
+    writing.await_write(None)
+    assert writing.bytes == 0

@@ -1,0 +1,30 @@
+"""The offsets that an archive has still to read, and those that Kafka removed."""
+
+import json
+
+from kafka_redelivery.pipeline.archive.positions import EARLIEST, Positions, RemovedLetters
+from kafka_redelivery.topology.cluster.facts import Bounds
+from kafka_redelivery.transport.protocols import Partition
+
+_READ, _TRIMMED, _NEW = (Partition("DLQ.orders", number) for number in range(3))
+_BOUNDS = {_READ: Bounds(3, 9), _TRIMMED: Bounds(6, 9), _NEW: Bounds(2, 9)}
+
+
+def test_removed_dead_letters_are_reported_by_offset() -> None:
+    """This includes a new partition, and excludes dead letters that were archived before their removal."""
+    found = Positions(_BOUNDS, {_READ: 3, _TRIMMED: 5})
+
+    assert found.removed == [RemovedLetters(*_TRIMMED, 5, 6), RemovedLetters(*_NEW, 0, 2)]
+    assert [each.location for each in found.removed] == ["DLQ.orders-1@5..5", "DLQ.orders-2@0..1"]
+
+
+def test_before_the_first_run_no_dead_letter_counts_as_removed() -> None:
+    """Dead letters that were removed before the archive existed do not count."""
+    assert Positions(_BOUNDS).removed == []
+
+
+def test_the_next_run_starts_after_the_archived_offsets() -> None:
+    """It starts at the next offset, at the first offset that is left, or at the earliest offset."""
+    found = Positions(_BOUNDS, {_READ: 7, _TRIMMED: 5})
+
+    assert json.loads(found.starting_offsets()) == {"DLQ.orders": {"0": 7, "1": 6, "2": EARLIEST}}

@@ -1,0 +1,104 @@
+"""The process that runs the handler: its outcomes always belong to the records that it was sent."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kafka_redelivery.consumers.telemetry.logs import TEXT
+from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.handler.outcomes import Outcomes
+from kafka_redelivery.pipeline.handler.process import HandlerProcess
+from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.transport.protocols import Partition
+
+HANDLERS = """
+import multiprocessing
+import os
+import time
+
+def slow(record):
+    time.sleep(0.03)
+    if record.value == b"raise":
+        raise ValueError
+    if record.value == b"kill":
+        os._exit(3)
+    if record.value == b"fork and kill":
+        multiprocessing.get_context("fork").Process(target=time.sleep, args=(90,)).start()
+        os.kill(os.getpid(), 9)
+
+def memory(batch, context):
+    raise MemoryError
+"""
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[HandlerProcess]:
+    """The process of a slow handler."""
+    found = start(tmp_path, "slow")
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def test_outcomes_of_an_abandoned_run_are_dropped(process: HandlerProcess) -> None:
+    """A fenced task gives up in the middle of a run. The next run yields the outcomes of its own records only."""
+    next(process.run(rows([b"raise"] * 20)))
+
+    found = list(process.run(rows([b"ok"] * 20)))
+
+    assert sum(each.number for each in found) == 20
+    assert [failure for each in found for failure in each.failures] == []
+
+
+@pytest.mark.timeout(60)
+def test_a_death_is_detected_while_a_process_of_the_handler_lives(process: HandlerProcess) -> None:
+    """A process that the handler forked holds the pipe open."""
+    assert outcomes(list(process.run(rows([b"ok", b"fork and kill", b"ok"])))) == ["ok", "died", "ok"]
+
+
+@pytest.mark.timeout(60)
+def test_no_outcome_is_awaited_after_a_critical_failure(tmp_path: Path) -> None:
+    """A vectorised handler is out of memory, and the next record has expired."""
+    process = start(tmp_path, "memory", vectorized=True)
+    try:
+        found = list(process.run(rows([b"ok"] * 2, [None, b"1"])))
+    finally:
+        process.close()
+
+    assert found[-1].critical
+    assert outcomes(found) == ["critical", "expired"]
+
+
+def start(folder: Path, name: str, **handler: object) -> HandlerProcess:
+    """Start the process of one of the handlers."""
+    (folder / "slow_handlers.py").write_text(HANDLERS, encoding="utf-8")
+    settings = {
+        "group": "g",
+        "kafka": {"bootstrap.servers": "nowhere"},
+        "sources": [{"topic": "t"}],
+        "handler": {"callable": f"slow_handlers:{name}", **handler},
+    }
+    config = HandlerConfig(load_settings(json.dumps(settings)), folder, (*sys.path, str(folder)), 30, TEXT)
+    return HandlerProcess(config)
+
+
+def rows(values: Sequence[bytes], expirations: Sequence[bytes | None] = ()) -> Rows:
+    """Records of one partition."""
+    count = len(values)
+    headers = [None if each is None else [{"key": "JMSExpiration", "value": each}] for each in expirations]
+    headers += [None] * (count - len(headers))
+    columns = [[None] * count, values, headers, ["t"] * count, [0] * count, range(count), [0] * count]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return Rows(Partition("t", 0), pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+
+
+def outcomes(found: Sequence[Outcomes]) -> list[str]:
+    """The outcome of each record."""
+    failed = [(dict(each.failures), each.number) for each in found]
+    return [str(failures[n].kind) if n in failures else "ok" for failures, number in failed for n in range(number)]

@@ -1,0 +1,26 @@
+"""A session gets the jars it needs unless its settings name them."""
+
+import pytest
+
+from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA, JarSet, with_jars
+from kafka_redelivery.transport.broker.jars import locked_jars
+
+
+@pytest.mark.parametrize("jars", [CONNECTOR, DELTA])
+def test_a_set_contains_its_main_jar(jars: JarSet) -> None:
+    """Otherwise a session that names the jar would get it twice."""
+    assert any(jar.name.startswith(jars.main_jar) for jar in locked_jars(jars.lock_file))
+
+
+def test_named_jars_are_not_added() -> None:
+    """This holds for file names and for packages that Spark downloads."""
+    jars = {"spark.jars": "/x/spark-sql-kafka-0-10_2.13-4.2.0.jar"}
+    packages = {"spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0"}
+    assert with_jars(jars | packages, [CONNECTOR, DELTA]) == {}
+
+
+def test_missing_jars_are_added() -> None:
+    """The user's jars come first."""
+    added = with_jars({"spark.jars": "/x/mine.jar"}, [CONNECTOR])["spark.jars"].split(",")
+    assert added[0] == "/x/mine.jar"
+    assert len(added) == 1 + len(locked_jars(CONNECTOR.lock_file))

@@ -1,0 +1,100 @@
+"""Client settings are translated for the Java client of Spark."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_redelivery.pipeline.errors import KafkaOptionError
+from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
+
+
+def test_only_committed_records_are_read() -> None:
+    """Isolation is always read_committed, and names get the prefix of Spark's source."""
+    found = kafka_options({"bootstrap.servers": "a:1", "log_level": 0, "linger.ms": 5})
+
+    assert found == {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.isolation.level": "read_committed",
+        "kafka.fetch.max.wait.ms": "20",
+        "kafka.max.poll.records": "10000",
+    }
+
+
+def test_reading_can_be_configured() -> None:
+    """By default a poll takes a whole fetch and does not wait for more records."""
+    found = kafka_options({"bootstrap.servers": "a:1", "spark.max.poll.records": 7, "consumer.fetch.wait.max.ms": 500})
+
+    assert found["kafka.max.poll.records"] == "7"
+    assert found["kafka.fetch.max.wait.ms"] == "500"
+
+
+def test_a_login_becomes_a_jaas_configuration() -> None:
+    """User and password become arguments of a login module, with quotes escaped."""
+    found = kafka_options(
+        {
+            "bootstrap.servers": "a:1",
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanisms": "SCRAM-SHA-512",
+            "sasl.username": "me",
+            "sasl.password": 'a"b\\c',
+        }
+    )
+
+    assert found["kafka.security.protocol"] == "SASL_SSL"
+    assert found["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
+    login = found["kafka.sasl.jaas.config"]
+    assert login == (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="me" password="a\\"b\\\\c";'
+    )
+
+
+def test_certificates_are_read_from_their_files(tmp_path: Path) -> None:
+    """The content of PEM files becomes the setting of the Java client, with the type PEM."""
+    authority = tmp_path / "ca.pem"
+    authority.write_text("-----BEGIN CERTIFICATE-----")
+
+    found = kafka_options({"bootstrap.servers": "a:1", "ssl.ca.location": str(authority)})
+
+    assert found["kafka.ssl.truststore.certificates"] == "-----BEGIN CERTIFICATE-----"
+    assert found["kafka.ssl.truststore.type"] == "PEM"
+
+
+def test_settings_of_a_single_client() -> None:
+    """Producer settings are left out, consumer settings are used, and Java settings override translations."""
+    found = kafka_options(
+        {
+            "bootstrap.servers": "a:1",
+            "producer.unheard.of": 1,
+            "consumer.client.rack": "b",
+            "spark.client.rack": "c",
+            "spark.request.timeout.ms": 9,
+        }
+    )
+
+    assert found["kafka.client.rack"] == "c"
+    assert found["kafka.request.timeout.ms"] == "9"
+    assert not any("unheard" in name for name in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl.oauthbearer.method", "oidc"),
+        ("sasl.mechanism", "GSSAPI"),
+        ("enable.ssl.certificate.verification", False),
+        ("ssl.ca.location", "/no/such/file"),
+    ],
+)
+def test_a_setting_without_translation_is_refused(name: str, value: str | bool) -> None:  # noqa: FBT001 - a setting
+    """The error names the setting and a fix."""
+    with pytest.raises(KafkaOptionError, match=name) as raised:
+        kafka_options({"bootstrap.servers": "a:1", name: value})
+
+    assert raised.value.fix
+
+
+def test_a_java_setting_replaces_a_missing_translation() -> None:
+    """A setting without translation is accepted if the Java client's setting is present."""
+    found = kafka_options({"bootstrap.servers": "a:1", "ssl.curves.list": "x", "spark.ssl.curves.list": "y"})
+
+    assert found["kafka.ssl.curves.list"] == "y"

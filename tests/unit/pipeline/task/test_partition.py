@@ -1,0 +1,242 @@
+"""A task's writes: whatever they end in, each record has one outcome and the offset says so."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.routes import RetryTopics
+from kafka_redelivery.consumers.writes.batch import BatchDependencies
+from kafka_redelivery.pipeline.handler.batch_context import HEADERS
+from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.handler.outcomes import Emitted, Outcomes
+from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
+from kafka_redelivery.pipeline.task import partition
+from kafka_redelivery.pipeline.task.contract import TaskPlan
+from kafka_redelivery.pipeline.task.partition import PartitionRun, SupersededError
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from kafka_redelivery.topology.topics.tiers import tier_set
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError, WriterFencedError
+from kafka_redelivery.transport.protocols import Partition, ProducerRecord, WriteResult
+
+PLACE = Partition("t", 0)
+SETTINGS = load_settings(
+    json.dumps(
+        {
+            "group": "g",
+            "kafka": {"bootstrap.servers": "nowhere"},
+            "sources": [{"topic": "t"}],
+            "handler": {"callable": "m:f"},
+            "pipeline": {"checkpoint": "c"},
+            "limits": {"batch": 10, "bufferBytes": 2**16},
+        }
+    )
+)
+
+
+class Kafka:
+    """The committed offset, and a writer whose next writes end as the script says."""
+
+    def __init__(self, *script: str) -> None:
+        self.script = list(script)
+        self.records: list[ProducerRecord] = []
+        self.point: Checkpoint | None = None
+        self.taken_over = 0
+        self.writes = 0
+
+    def write(
+        self, records: Sequence[ProducerRecord], points: Mapping[Partition, Checkpoint], *, group_metadata: object
+    ) -> WriteResult:
+        """One transaction."""
+        del group_metadata
+        self.writes += 1
+        what = self.script.pop(0) if self.script else "ok"
+        if what == "refused":
+            index = next(n for n, record in enumerate(records) if record.topic == "out")
+            raise WriteRefusedError([RefusedRecord(index, "too large")])
+        if what == "aborted":
+            raise WriteAbortedError("aborted")
+        if what == "fenced":
+            raise WriterFencedError("a sibling had it")
+        self.records += records
+        self.point = points[PLACE]
+        assert all(offset < self.point.offset for offset in emitted(self)), "written, and not committed"
+        if what == "unknown":
+            raise WriteAbortedError("settled by a new producer")
+        return WriteResult(0.01)
+
+
+class Handler:
+    """Emits each record's offset, three records at a time."""
+
+    def __init__(self, failing: frozenset[int] = frozenset(), critical: int = -1) -> None:
+        self.failing = failing
+        self.critical = critical
+
+    def run(self, rows: Rows) -> Iterator[Outcomes]:
+        """Yield the outcomes."""
+        for first in range(0, len(rows), 3):
+            offsets = rows[first : first + 3].offsets()
+            if self.critical in offsets:
+                yield Outcomes(1, [(0, Failure(FailureKind.CRITICAL, "MemoryError"))])
+                return
+            failures = [(n, Failure(FailureKind.RAISED)) for n, offset in enumerate(offsets) if offset in self.failing]
+            good = [(n, b"%d" % offset) for n, offset in enumerate(offsets) if offset not in self.failing]
+            columns = [
+                pa.array([n for n, _ in good], pa.int32()),
+                pa.nulls(len(good), pa.binary()),
+                pa.array([value for _, value in good], pa.binary()),
+                pa.nulls(len(good), HEADERS),
+            ]
+            table = pa.RecordBatch.from_arrays(columns, ["row", "key", "value", "headers"])
+            yield Outcomes(len(offsets), failures, emitted=[Emitted("out", None, table)])
+
+
+class FakeRunner:
+    """A runner without processes and without Kafka."""
+
+    def __init__(self, kafka: Kafka, handler: Handler) -> None:
+        self.kafka = kafka
+        self.handler = handler
+        self.write_executor = ThreadPoolExecutor(1)
+        self.routes = HandlerConfig(SETTINGS, Path(), (), 0, "").routes()
+        retry_topics = RetryTopics(SETTINGS.naming(), tier_set(SETTINGS.entries().values()), Counter({"g.retry.1s": 1}))
+        self.dependencies = BatchDependencies("g", retry_topics, lambda: 1_000, lambda: iter(()), {})
+
+    def writer(self, place: Partition, plan: TaskPlan) -> tuple[Kafka, bool]:
+        """Return the cached writer."""
+        del place, plan
+        return self.kafka, False
+
+    def take_over(self, place: Partition, kept: object) -> Kafka:
+        """Count it."""
+        del place, kept
+        self.kafka.taken_over += 1
+        return self.kafka
+
+    def committed(self, place: Partition) -> Checkpoint | None:
+        """Return the committed offset."""
+        del place
+        return self.kafka.point
+
+
+def run(kafka: Kafka, offsets: Sequence[int], handler: Handler | None = None, value: bytes = b"v") -> Sequence[str]:
+    """Run a task with these records; the causes of its aborted writes."""
+    runner: Any = FakeRunner(kafka, Handler() if handler is None else handler)
+    plan = TaskPlan("q", HandlerConfig(SETTINGS, Path(), (), 0, ""), None, {}, {})
+    task = PartitionRun(runner, plan, PLACE, offsets[0])
+    count = len(offsets)
+    columns = [
+        pa.nulls(count, pa.binary()),
+        pa.array([value] * count, pa.binary()),
+        pa.nulls(count, SCHEMA.field("headers").type),
+        pa.array(["t"] * count),
+        pa.array([0] * count, pa.int32()),
+        pa.array(offsets, pa.int64()),
+        pa.array([1] * count, pa.int64()),
+    ]
+    task.add(Rows(PLACE, pa.RecordBatch.from_arrays(columns, schema=SCHEMA)))
+    task.finish()
+    return task.aborted
+
+
+def emitted(kafka: Kafka) -> list[int]:
+    """The offsets whose records were emitted, in order."""
+    return sorted(int(record.value or b"") for record in kafka.records if record.topic == "out")
+
+
+@pytest.fixture(autouse=True, params=[0.0, 60.0], ids=["each", "full"])
+def written_after(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write in the middle of a run of records, or only full batches."""
+    monkeypatch.setattr(partition, "_WRITE_AFTER_S", request.param)
+
+
+OFFSETS = [*range(5, 31), *range(40, 62)]
+"""Offsets with a gap."""
+
+
+@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("what", ["ok", "aborted", "unknown", "fenced", "aborted aborted"])
+def test_each_record_is_written_once(what: str, at: int) -> None:
+    """Even if a write is aborted, committed with an unknown outcome, or fenced before the first commit."""
+    if what == "fenced" and at:
+        return
+    kafka = Kafka(*["ok"] * at, *what.split())
+
+    causes = run(kafka, OFFSETS)
+
+    assert emitted(kafka) == OFFSETS
+    assert kafka.point == Checkpoint(62, "")
+    assert kafka.taken_over == (what == "fenced")
+    assert len(causes) == sum(end in {"aborted", "unknown"} for end in what.split())
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_a_refused_output_is_a_failed_delivery(at: int) -> None:
+    """Its record is retried, all others are emitted, and none is handled again."""
+    kafka = Kafka(*["ok"] * at, "refused")
+
+    causes = run(kafka, OFFSETS)
+
+    assert len(causes) == 1
+    retried = [record for record in kafka.records if record.topic == "g.retry.1s"]
+    assert len(retried) == 1
+    assert len(emitted(kafka)) == len(OFFSETS) - 1
+    assert kafka.point == Checkpoint(62, "")
+
+
+def test_large_records_make_a_batch_full() -> None:
+    """A batch is full with half of ``bufferBytes``."""
+    kafka = Kafka()
+
+    run(kafka, OFFSETS[:8], value=b"v" * 20_000)
+
+    assert kafka.writes == 3
+    assert emitted(kafka) == OFFSETS[:8]
+
+
+def test_committed_records_are_skipped() -> None:
+    """A task that runs again continues at the committed offset."""
+    kafka = Kafka()
+    kafka.point = Checkpoint(20, "")
+
+    run(kafka, OFFSETS, Handler(failing=frozenset({21})))
+
+    assert emitted(kafka) == [offset for offset in OFFSETS if offset >= 20 and offset != 21]
+
+
+def test_a_critical_failure_commits_nothing_past_it() -> None:
+    """The outcomes before it are written, and the task halts."""
+    kafka = Kafka()
+
+    with pytest.raises(HaltedError, match="t-0@14"):
+        run(kafka, OFFSETS, Handler(critical=14))
+
+    assert kafka.point == Checkpoint(14, "")
+    assert emitted(kafka) == list(range(5, 14))
+
+
+def test_another_task_at_the_partition_ends_this_one() -> None:
+    """The committed offset is neither the one before the write nor the one of the write."""
+    kafka = Kafka("aborted")
+    kafka.point = Checkpoint(5, "")
+    moved = kafka.write
+
+    def write(
+        records: Sequence[ProducerRecord], points: Mapping[Partition, Checkpoint], *, group_metadata: object
+    ) -> WriteResult:
+        kafka.point = Checkpoint(9, "")
+        return moved(records, points, group_metadata=group_metadata)
+
+    kafka.write = write  # type: ignore[method-assign]
+
+    with pytest.raises(SupersededError):
+        run(kafka, OFFSETS)

@@ -1,0 +1,120 @@
+"""What must be done to a cluster, and that nothing more is done."""
+
+from dataclasses import replace
+
+from kafka_redelivery.topology.cluster.changes import AlterConfig, Changes, CommitFirst, CreateTopic, GrowTopic, changes
+from kafka_redelivery.topology.cluster.facts import Bounds, ClusterFacts, TopicFacts
+from tests.unit.topology.clusters import (
+    as_planned,
+    planned,
+    source,
+    with_config,
+    with_offsets,
+    with_topic,
+    without_topic,
+)
+
+PLAN = planned()
+CLUSTER = as_planned(PLAN)
+TIER = "billing.retry.1s"
+
+
+def test_an_empty_cluster_needs_everything() -> None:
+    """Every topic is created, with a committed offset of 0 in each partition that a group reads."""
+    todo = changes(PLAN, ClusterFacts(topics=PLAN.sources))
+    assert [change.topic.name for change in todo.create] == [topic.name for topic in PLAN.topics]
+    assert (todo.grow, todo.alter) == ((), ())
+    assert {(first.group, first.topic) for first in todo.commit} == {
+        ("billing.scheduler", TIER),
+        ("billing", "billing.ready.orders"),
+    }
+    assert {first.offset for first in todo.commit} == {0}
+    assert len(todo.commit) == 8
+
+
+def test_a_good_cluster_needs_nothing() -> None:
+    """Nothing to do is no change at all."""
+    todo = changes(PLAN, CLUSTER)
+    assert not todo
+    assert list(todo) == []
+
+
+def test_more_than_needed_is_left_alone() -> None:
+    """Nothing is made smaller: partitions, retention, sizes."""
+    more = with_topic(CLUSTER, "DLQ.orders", partitions=20)
+    for config, value in (("max.message.bytes", "99999999"), ("min.insync.replicas", "3")):
+        more = with_config(more, "DLQ.orders", config, value)
+    assert not changes(PLAN, more)
+
+
+def test_a_source_that_grew() -> None:
+    """All internal topics grow with it, and the new partitions get committed offsets."""
+    grown = planned("group: billing\nkafka: {bootstrap.servers: x}\nsources: [{topic: orders}]\n", source(partitions=6))
+    todo = changes(grown, CLUSTER)
+    assert todo.grow == tuple(GrowTopic(topic.name, 4, 6) for topic in grown.topics)
+    assert [(first.topic, first.partition, first.offset) for first in todo.commit] == [
+        (TIER, 4, 0),
+        (TIER, 5, 0),
+        ("billing.ready.orders", 4, 0),
+        ("billing.ready.orders", 5, 0),
+    ]
+
+
+def test_a_property_that_would_lose_records_is_changed() -> None:
+    """Only that property, of that topic."""
+    todo = changes(PLAN, with_config(CLUSTER, TIER, "cleanup.policy", "compact"))
+    assert list(todo) == [AlterConfig(TIER, "cleanup.policy", "compact", "delete")]
+
+
+def test_a_missing_offset_starts_at_the_beginning_of_the_log() -> None:
+    """What lies in the partition is read again rather than lost, and the change says so."""
+    todo = changes(PLAN, with_offsets(CLUSTER, "billing.scheduler", {(TIER, 2): None}))
+    assert list(todo) == [CommitFirst("billing.scheduler", TIER, 2, 5, again=True)]
+
+
+def test_an_empty_partition_is_not_read_again() -> None:
+    """Start and end are the same: there is nothing to repeat."""
+    empty = with_topic(CLUSTER, TIER, bounds=dict.fromkeys(range(4), Bounds(8, 8)))
+    todo = changes(PLAN, with_offsets(empty, "billing.scheduler", {(TIER, 2): None}))
+    assert list(todo) == [CommitFirst("billing.scheduler", TIER, 2, 8, again=False)]
+
+
+def test_a_topic_made_anew_is_created() -> None:
+    """A topic that is gone is created, and where offsets are left over none is committed."""
+    todo = changes(PLAN, without_topic(CLUSTER, TIER))
+    assert [type(change) for change in todo] == [CreateTopic]
+
+
+def test_a_retired_tier_is_mended_only_while_it_holds_records() -> None:
+    """Its retention is lifted and it gets offsets, but an empty one's properties are left alone."""
+    old = TopicFacts(
+        name="billing.retry.9s",
+        partitions=1,
+        replication_factor=1,
+        configs={"cleanup.policy": "delete", "retention.ms": "1000", "retention.bytes": "-1"},
+        bounds={0: Bounds(0, 3)},
+    )
+    cluster = replace(CLUSTER, topics={**CLUSTER.topics, old.name: old})
+    offset = CommitFirst("billing.scheduler", old.name, 0, 0, again=True)
+    assert list(changes(PLAN, cluster)) == [offset]
+    holding = replace(cluster, holding=frozenset({old.name}))
+    assert list(changes(PLAN, holding)) == [AlterConfig(old.name, "retention.ms", "1000", "-1"), offset]
+
+
+def test_changes_as_plain_data() -> None:
+    """Each change is one object that names itself."""
+    todo = Changes(
+        (CreateTopic(PLAN.topics[0]),),
+        (GrowTopic("a", 1, 2),),
+        (AlterConfig("a", "b", None, "c"),),
+        (CommitFirst("g", "a", 0, 5, again=True),),
+    )
+    assert [each["change"] for each in todo.document()] == ["create", "grow", "alter", "commit"]
+    assert todo.document()[3] == {
+        "change": "commit",
+        "group": "g",
+        "topic": "a",
+        "partition": 0,
+        "offset": 5,
+        "readAgain": True,
+    }

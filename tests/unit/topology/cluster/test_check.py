@@ -1,0 +1,197 @@
+"""Faults of a cluster, each with its topic, the loss and a fix."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_redelivery.topology.cluster.check import Severity, check, check_plan
+from kafka_redelivery.topology.cluster.facts import Bounds, ClusterFacts, TopicFacts
+from kafka_redelivery.topology.cluster.plan import TopologyPlan
+from tests.unit.topology.clusters import (
+    ONE_SOURCE,
+    as_planned,
+    planned,
+    source,
+    with_config,
+    with_offsets,
+    with_topic,
+    without_topic,
+)
+
+PLAN = planned()
+CLUSTER = as_planned(PLAN)
+TIER, READY, DEAD = "billing.retry.1s", "billing.ready.orders", "DLQ.orders"
+
+
+def told(cluster: ClusterFacts, plan: TopologyPlan = PLAN) -> list[tuple[str, str, str]]:
+    """Return severity, topic and problem of each fault; all of them have a loss and a fix."""
+    faults = check(plan, cluster)
+    assert all(fault.loss and fault.fix for fault in faults)
+    return [(str(fault.severity), fault.topic, fault.problem) for fault in faults]
+
+
+def test_a_good_cluster_has_no_fault() -> None:
+    """What a plan makes, its check accepts."""
+    assert told(CLUSTER) == []
+    assert told(as_planned(planned(ONE_SOURCE + "journal: true\n")), planned(ONE_SOURCE + "journal: true\n")) == []
+
+
+@pytest.mark.parametrize("topic", [TIER, READY, DEAD])
+def test_a_missing_topic(topic: str) -> None:
+    """Each topic is needed."""
+    assert told(without_topic(CLUSTER, topic)) == [("refuse", topic, "does not exist")]
+
+
+def test_a_missing_topic_that_the_brokers_would_create() -> None:
+    """An automatic topic has one partition and deletes: the fault warns of it."""
+    (fault,) = check(PLAN, replace(without_topic(CLUSTER, TIER), creates_topics=True))
+    assert "the brokers create it" in fault.loss
+    assert fault.fix == "run: redelivery topology apply"
+
+
+@pytest.mark.parametrize(
+    ("topic", "partitions", "severity"),
+    [
+        (TIER, 3, "refuse"),
+        (READY, 3, "refuse"),
+        (DEAD, 3, "refuse"),
+        (READY, 5, "warn"),
+        (DEAD, 5, "warn"),
+    ],
+)
+def test_partitions_that_do_not_fit(topic: str, partitions: int, severity: str) -> None:
+    """Fewer is refused; more than the source has is only odd."""
+    found = told(with_topic(CLUSTER, topic, partitions=partitions, bounds={}))
+    assert (severity, topic) in {(each[0], each[1]) for each in found if "partitions" in each[2]}
+
+
+def test_a_wider_tier_is_no_fault() -> None:
+    """Tiers are shared; more partitions only need offsets."""
+    wider = with_topic(CLUSTER, TIER, partitions=5)
+    assert told(with_offsets(wider, "billing.scheduler", {(TIER, 4): 0})) == []
+
+
+@pytest.mark.parametrize("topic", [TIER, READY, DEAD])
+@pytest.mark.parametrize(
+    ("config", "value", "severity", "problem"),
+    [
+        ("cleanup.policy", "compact", "refuse", "is compacted (cleanup.policy=compact)"),
+        ("cleanup.policy", "compact,delete", "refuse", "is compacted (cleanup.policy=compact,delete)"),
+        ("cleanup.policy", "", "warn", "has cleanup.policy="),
+        ("retention.ms", "604800000", "refuse", "has a limited retention (retention.ms=604800000)"),
+        ("retention.bytes", "1000", "refuse", "has a limited retention (retention.bytes=1000)"),
+        ("message.timestamp.type", "LogAppendTime", "refuse", "has message.timestamp.type=LogAppendTime"),
+        ("message.timestamp.before.max.ms", "1000", "warn", "has message.timestamp.before.max.ms=1000"),
+        ("message.timestamp.after.max.ms", "1000", "warn", "has message.timestamp.after.max.ms=1000"),
+        ("unclean.leader.election.enable", "true", "warn", "has unclean.leader.election.enable=true"),
+        ("max.message.bytes", "1000000", "refuse", "takes at most 1000000 bytes"),
+        ("max.message.bytes", "1048588", "warn", "takes at most 1048588 bytes"),
+    ],
+)
+def test_properties_that_lose_records(topic: str, config: str, value: str, severity: str, problem: str) -> None:
+    """One property wrong is one fault at its topic."""
+    ((told_severity, told_topic, told_problem),) = told(with_config(CLUSTER, topic, config, value))
+    assert (told_severity, told_topic) == (severity, topic)
+    assert told_problem.startswith(problem)
+
+
+@pytest.mark.parametrize(("retention", "fault"), [("59999", True), ("60000", False), ("-1", False)])
+def test_dead_letters_must_live_until_they_expire(retention: str, fault: bool) -> None:  # noqa: FBT001
+    """A limited retention is right where dead letters expire, if it is long enough."""
+    plan = planned(ONE_SOURCE + "policyEntry: {deadLetterStrategy: {expiration: 60000}}\n")
+    found = check(plan, with_config(as_planned(plan), DEAD, "retention.ms", retention))
+    assert [each.loss for each in found] == ["dead letters are deleted before they expire (1m)"] * fault
+
+
+def test_fewer_replicas_than_the_source() -> None:
+    """A copy must not be less safe than its record."""
+    assert told(with_topic(CLUSTER, TIER, replication_factor=2)) == [
+        ("refuse", TIER, "has replication factor 2, its source orders has 3")
+    ]
+
+
+def test_fewer_replicas_than_configured() -> None:
+    """More than the source is a wish, and its lack no danger."""
+    plan = planned(ONE_SOURCE + "topics: {replicationFactor: 5}\n")
+    cluster = with_topic(as_planned(plan), TIER, replication_factor=3)
+    assert told(cluster, plan) == [
+        ("warn", TIER, "has replication factor 3, topics.replicationFactor asks for 5"),
+    ]
+
+
+def test_fewer_replicas_in_sync_than_the_source() -> None:
+    """``min.insync.replicas`` is at least the source's."""
+    plan = planned(ONE_SOURCE, source(min_insync_replicas="2"))
+    cluster = with_config(as_planned(plan), TIER, "min.insync.replicas", "1")
+    assert told(cluster, plan) == [("refuse", TIER, "has min.insync.replicas=1, its source orders 2")]
+
+
+def test_more_in_sync_than_there_are() -> None:
+    """A topic that can never be written is refused."""
+    cluster = with_config(CLUSTER, TIER, "min.insync.replicas", "4")
+    assert told(cluster) == [("refuse", TIER, "needs 4 replicas in sync (min.insync.replicas), but has 3")]
+
+
+def test_a_plan_that_is_less_safe_than_its_source() -> None:
+    """A configured replication factor below the source's is refused before anything is created."""
+    plan = planned(ONE_SOURCE + "topics: {replicationFactor: 1}\n")
+    faults = check_plan(plan)
+    assert {fault.topic for fault in faults} == {TIER, READY, DEAD}
+    assert {fault.fix for fault in faults} == {"set topics.replicationFactor: 3, or remove it"}
+
+
+def test_a_plan_that_could_never_be_written() -> None:
+    """So is one with more replicas in sync than replicas."""
+    plan = planned(ONE_SOURCE, source(replicas=1, min_insync_replicas="2"))
+    assert all("must be in sync" in fault.problem for fault in check_plan(plan))
+    assert len(check_plan(plan)) == 3
+
+
+def test_a_missing_source() -> None:
+    """We never create a source."""
+    plan = replace(PLAN, missing_sources=("bills",))
+    assert told(CLUSTER, plan) == [("refuse", "bills", "the source topic does not exist")]
+
+
+def test_a_missing_output() -> None:
+    """An output that is not there yet only warns."""
+    plan = planned(ONE_SOURCE + "outputs: [{topic: totals}]\n")
+    assert told(as_planned(plan), plan) == [("warn", "totals", "the output topic does not exist")]
+
+
+def test_refusals_come_first() -> None:
+    """What stops a start stands above what does not."""
+    cluster = with_config(without_topic(CLUSTER, DEAD), TIER, "unclean.leader.election.enable", "true")
+    assert [severity for severity, _, _ in told(cluster)] == ["refuse", "warn"]
+
+
+def test_a_retired_tier_with_records() -> None:
+    """It is reported until it is empty, and its retention still matters."""
+    old = TopicFacts(
+        name="billing.retry.9s",
+        partitions=1,
+        replication_factor=1,
+        configs={"cleanup.policy": "delete", "retention.ms": "1000", "retention.bytes": "-1"},
+        bounds={0: Bounds(0, 3)},
+    )
+    cluster = replace(CLUSTER, topics={**CLUSTER.topics, old.name: old})
+    cluster = with_offsets(cluster, "billing.scheduler", {(old.name, 0): 0})
+    assert told(cluster) == []
+    assert told(replace(cluster, holding=frozenset({old.name}))) == [
+        ("refuse", old.name, "has a limited retention (retention.ms=1000)"),
+        ("warn", old.name, "is no longer configured, but records wait in it"),
+    ]
+
+
+def test_a_fault_as_text_and_as_data() -> None:
+    """Both tell everything."""
+    (fault,) = check(PLAN, without_topic(CLUSTER, TIER))
+    assert str(fault) == f"{TIER}: {fault.problem}; {fault.loss}; {fault.fix}"
+    assert fault.severity is Severity.REFUSE
+    assert fault.document() == {
+        "severity": "refuse",
+        "topic": TIER,
+        "problem": fault.problem,
+        "loss": fault.loss,
+        "mend": fault.fix,
+    }

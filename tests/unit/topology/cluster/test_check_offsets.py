@@ -1,0 +1,72 @@
+"""Committed offsets that are missing or point at nothing."""
+
+import pytest
+
+from kafka_redelivery.topology.cluster.check import check
+from kafka_redelivery.topology.cluster.facts import Bounds
+from tests.unit.topology.clusters import as_planned, planned, with_offsets, with_topic
+
+PLAN = planned()
+CLUSTER = as_planned(PLAN)
+TIER, READY = "billing.retry.1s", "billing.ready.orders"
+
+
+@pytest.mark.parametrize(("group", "topic"), [("billing.scheduler", TIER), ("billing", READY)])
+def test_a_missing_offset_is_never_reset_silently(group: str, topic: str) -> None:
+    """The group that reads the topic needs an offset in each of its partitions."""
+    (fault,) = check(PLAN, with_offsets(CLUSTER, group, {(topic, 1): None, (topic, 3): None}))
+    assert (fault.severity, fault.topic) == ("refuse", topic)
+    assert fault.problem == f"group {group} has no committed offset in partitions 1, 3"
+    assert "redelivery topology apply" in fault.fix
+
+
+def test_many_partitions_are_not_all_named() -> None:
+    """A message stays readable."""
+    wide = with_topic(CLUSTER, TIER, partitions=24)
+    (fault,) = check(PLAN, wide)
+    assert fault.problem.endswith("in partitions 4, 5, 6, 7, 8, 9, 10, 11 and 12 more")
+
+
+@pytest.mark.parametrize(("offset", "fault"), [(4, True), (5, False), (10, False), (11, True)])
+def test_an_offset_outside_of_its_log(offset: int, fault: bool) -> None:  # noqa: FBT001
+    """From the log start to its end is right; the log goes from 5 to 10."""
+    assert bool(check(PLAN, with_offsets(CLUSTER, "billing", {(READY, 0): offset}))) is fault
+
+
+def test_records_deleted_before_they_were_processed() -> None:
+    """The offset lies below the log start."""
+    (fault,) = check(PLAN, with_offsets(CLUSTER, "billing.scheduler", {(TIER, 2): 4}))
+    assert (fault.severity, fault.loss) == ("refuse", "records were deleted before they were processed")
+    assert fault.fix.endswith(
+        "kafka-consumer-groups.sh --group billing.scheduler --reset-offsets --topic billing.retry.1s:2 "
+        "--to-earliest --execute"
+    )
+
+
+def test_a_topic_made_anew() -> None:
+    """The offset lies beyond the log end."""
+    anew = with_topic(CLUSTER, READY, bounds=dict.fromkeys(range(4), Bounds(0, 3)))
+    (fault,) = check(PLAN, anew)
+    assert fault.severity == "refuse"
+    assert "beyond the log end in partitions 0, 1, 2, 3" in fault.problem
+
+
+def test_a_source_needs_no_offset() -> None:
+    """A new group starts where the client settings say."""
+    assert "billing" in CLUSTER.committed
+    assert ("orders", 0) not in CLUSTER.committed["billing"]
+    assert check(PLAN, CLUSTER) == ()
+
+
+def test_a_source_that_deleted_records_before_they_were_read() -> None:
+    """The source's own retention deleted records: a warning, no refusal."""
+    deleted = with_topic(CLUSTER, "orders", bounds=dict.fromkeys(range(4), Bounds(6, 10)))
+    (fault,) = check(PLAN, with_offsets(deleted, "billing", {("orders", 1): 3}))
+    assert (fault.severity, fault.topic) == ("warn", "orders")
+
+
+def test_a_source_made_anew() -> None:
+    """New records below the old offset would be skipped."""
+    (fault,) = check(PLAN, with_offsets(CLUSTER, "billing", {("orders", 1): 30}))
+    assert (fault.severity, fault.topic) == ("refuse", "orders")
+    assert "new records up to that offset would be skipped" in fault.loss

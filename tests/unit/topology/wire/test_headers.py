@@ -1,0 +1,357 @@
+"""The wire contract: the headers of retry, ready and dead-letter records, whose size does not grow with the hops.
+
+``test_headers_reading.py`` tests damaged headers.
+"""
+
+import json
+from string import ascii_letters, digits
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason, Retry
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.headers import (
+    CAUSE_LIMIT,
+    EXPIRATION,
+    OURS,
+    Headers,
+    dead_letter_headers,
+    expired_dead_letter_headers,
+    failure_cause,
+    read_due,
+    read_expiration,
+    read_lineage,
+    read_persistent,
+    read_redelivery,
+    ready_headers,
+    retry_headers,
+    users_own,
+)
+
+NOW = 1_780_000_000_000
+LONG_MAX = 2**63 - 1
+
+TOPICS = st.text(ascii_letters + digits + "._-", min_size=1, max_size=40)
+GROUPS = st.text(min_size=1, max_size=40)
+"""The name of a group can be any text in UTF-8."""
+
+TIMES = st.integers(0, LONG_MAX)
+LINEAGES = st.builds(
+    Lineage,
+    address=TOPICS,
+    partition=st.integers(0, 2**31 - 1),
+    offset=TIMES,
+    timestamp_ms=st.integers(-1, LONG_MAX),
+    deliveries=st.integers(0, 2**31),
+    expiration_ms=TIMES,
+    persistent=st.just(value=True),
+)
+RETRIES = st.builds(Retry, delay_ms=TIMES, due_ms=TIMES)
+
+ANY_TEXT = st.text() | st.text(st.characters(categories=["Cs", "Cc"]) | st.sampled_from('"\\/<\N{GRINNING FACE}'))
+"""All of Unicode, and what is most hostile in it more often: control characters, quotes, lone surrogates."""
+
+FAILURES = st.builds(Failure, st.sampled_from(FailureKind), exception=ANY_TEXT, message=ANY_TEXT)
+DEAD_LETTERS = st.builds(DeadLetter, st.sampled_from(Reason), FAILURES, expiration_ms=TIMES)
+
+USER_HEADERS = st.lists(
+    st.tuples(st.text().filter(lambda name: name not in OURS | {EXPIRATION}), st.none() | st.binary()), max_size=5
+)
+"""What a producer may have sent along: any name, also twice, any bytes, also null."""
+
+
+def with_expiration(lineage: Lineage, user: Headers = ()) -> list[tuple[str, bytes | None]]:
+    """The user's headers as they were when the record's expiration was read from them."""
+    expiration = [(EXPIRATION, b"%d" % lineage.expiration_ms)] if lineage.expiration_ms else []
+    return [*expiration, *user]
+
+
+def size(headers: Headers) -> int:
+    """Bytes of headers in a Kafka record: name and value, each with its length before it (a zigzag varint)."""
+    parts = [part for name, value in headers for part in (name.encode(), value or b"")]
+    return sum(len(part) + (1 if len(part) < 64 else 2) for part in parts)
+
+
+class TestRetry:
+    def test_the_headers_of_a_retry_record(self) -> None:
+        """The contract byte for byte: names of ActiveMQ, Artemis and JMS, decimal numbers."""
+        lineage = Lineage("orders", 3, 42, timestamp_ms=1_700_000_000_000, deliveries=2)
+        assert retry_headers(lineage, "billing", [("traceparent", b"00-ab")], Retry(5000, NOW + 5000)) == [
+            ("traceparent", b"00-ab"),
+            ("_AMQ_ORIG_ADDRESS", b"orders"),
+            ("_AMQ_ORIG_QUEUE", b"billing"),
+            ("_AMQ_ORIG_MESSAGE_ID", b"orders-3@42"),
+            ("JMSTimestamp", b"1700000000000"),
+            ("JMSXDeliveryCount", b"2"),
+            ("AMQ_SCHEDULED_DELAY", b"5000"),
+            ("_AMQ_SCHED_DELIVERY", b"1780000005000"),
+        ]
+
+    @given(LINEAGES, GROUPS, USER_HEADERS, RETRIES)
+    def test_the_lineage_comes_back(self, lineage: Lineage, group: str, user: Headers, retry: Retry) -> None:
+        """Lineage and due time are read as they were written."""
+        copy = retry_headers(lineage, group, with_expiration(lineage, user), retry)
+        assert read_lineage(copy) == lineage
+        assert read_due(copy) == retry.due_ms
+
+    @given(LINEAGES, GROUPS, USER_HEADERS, RETRIES)
+    def test_the_users_headers_pass_untouched(self, lineage: Lineage, group: str, user: Headers, retry: Retry) -> None:
+        """Names, bytes and order stay the same, for repeated and null headers too; those of the contract follow."""
+        copy = retry_headers(lineage, group, user, retry)
+        assert copy[: len(user)] == user
+        assert {name for name, _ in copy[len(user) :]} <= OURS
+
+    @given(LINEAGES, LINEAGES, GROUPS, USER_HEADERS, RETRIES)
+    def test_the_next_hop_replaces_our_headers(
+        self, lineage: Lineage, earlier: Lineage, group: str, user: Headers, retry: Retry
+    ) -> None:
+        """Headers are built fresh: what an earlier hop wrote leaves no trace."""
+        before = retry_headers(earlier, "another group", user, Retry(1, 2))
+        assert retry_headers(lineage, group, before, retry) == retry_headers(lineage, group, user, retry)
+
+    @given(st.sampled_from(sorted(OURS)), st.none() | st.binary(), LINEAGES)
+    def test_a_users_header_with_one_of_our_names_is_replaced(
+        self, name: str, value: bytes | None, lineage: Lineage
+    ) -> None:
+        """On our copies our names mean what the contract says, whatever the producer meant."""
+        copy = retry_headers(lineage, "billing", with_expiration(lineage, [(name, value)]), Retry(1, 2))
+        assert read_lineage(copy) == lineage
+
+    @given(LINEAGES, st.lists(st.tuples(st.just(EXPIRATION), st.none() | st.binary() | st.just(b"7")), max_size=3))
+    def test_an_expiration_means_the_same_on_the_copy(self, lineage: Lineage, user: Headers) -> None:
+        """What could not be read on the source does not condemn the copy, and what could be read stays."""
+        source = lineage._replace(expiration_ms=read_expiration(user))
+        assert read_lineage(retry_headers(source, "billing", user, Retry(1, 2))) == source
+
+    def test_the_callers_headers_are_not_changed(self) -> None:
+        """The list that a record holds is read only."""
+        user: list[tuple[str, bytes | None]] = [("a", b"1")]
+        retry_headers(Lineage("orders", 3, 42, timestamp_ms=0), "billing", user, Retry(1, 2))
+        assert user == [("a", b"1")]
+
+
+class TestDeadLetter:
+    def test_a_dead_letter_reads_like_this(self) -> None:
+        """Where it comes from, how often it was delivered and why it ended here."""
+        lineage = Lineage("orders", 3, 42, timestamp_ms=1_700_000_000_000, deliveries=7)
+        failure = Failure(FailureKind.RAISED, "ValueError", 'no "plane"\n')
+        decision = DeadLetter(Reason.REDELIVERIES_EXCEEDED, failure)
+        assert dead_letter_headers(lineage, "billing", [("traceparent", b"00-ab")], decision, NOW) == [
+            ("traceparent", b"00-ab"),
+            ("_AMQ_ORIG_ADDRESS", b"orders"),
+            ("_AMQ_ORIG_QUEUE", b"billing"),
+            ("_AMQ_ORIG_MESSAGE_ID", b"orders-3@42"),
+            ("JMSTimestamp", b"1700000000000"),
+            ("JMSXDeliveryCount", b"7"),
+            (
+                "dlqDeliveryFailureCause",
+                b'{"reason":"redeliveries_exceeded","exception":"ValueError","message":"no \\"plane\\"\\n"}',
+            ),
+        ]
+
+    def test_an_expired_record_keeps_its_expiration_under_another_name(self) -> None:
+        """The record's expiration does not expire the dead letter; the time of expiry has a header."""
+        lineage = Lineage("orders", 3, 42, timestamp_ms=0, expiration_ms=NOW - 1)
+        decision = DeadLetter(Reason.EXPIRED, Failure(FailureKind.EXPIRED))
+        headers = dict(dead_letter_headers(lineage, "billing", with_expiration(lineage), decision, NOW))
+        assert EXPIRATION not in headers
+        assert headers["originalExpiration"] == b"%d" % (NOW - 1)
+        assert headers["_AMQ_ACTUAL_EXPIRY"] == b"%d" % NOW
+
+    def test_a_dead_letter_has_an_expiration_of_its_own(self) -> None:
+        """The dead letter has the strategy's expiration and, in another header, the record's."""
+        lineage = Lineage("orders", 3, 42, timestamp_ms=0, expiration_ms=NOW + 1)
+        decision = DeadLetter(Reason.REJECTED, Failure(FailureKind.REJECTED), expiration_ms=NOW + 1000)
+        headers = dict(dead_letter_headers(lineage, "billing", with_expiration(lineage), decision, NOW))
+        assert headers[EXPIRATION] == b"%d" % (NOW + 1000)
+        assert headers["originalExpiration"] == b"%d" % (NOW + 1)
+        assert "_AMQ_ACTUAL_EXPIRY" not in headers
+
+    def test_a_record_that_was_not_persistent_says_so(self) -> None:
+        """The dead letter of a non-persistent record has a header for that; others have none."""
+        lineage = Lineage("orders", 3, 42, timestamp_ms=0, persistent=False)
+        decision = DeadLetter(Reason.REJECTED, Failure(FailureKind.REJECTED))
+        headers = dict(dead_letter_headers(lineage, "billing", [], decision, NOW))
+        assert headers["originalDeliveryMode"] == b"NON_PERSISTENT"
+
+    @pytest.mark.parametrize(("found", "kept"), [(b"orders", b"orders"), (b"\xff", b"ready"), (None, b"ready")])
+    def test_damaged_headers_keep_a_readable_address(self, found: bytes | None, kept: bytes) -> None:
+        """The lineage of such a record may be the one of the ready record."""
+        damaged = Failure(FailureKind.BAD_HEADERS)
+        user = [("_AMQ_ORIG_ADDRESS", found)]
+        for reason, address in ((Reason.BAD_HEADERS, kept), (Reason.REJECTED, b"ready")):
+            copy = dead_letter_headers(
+                Lineage("ready", 1, 9, timestamp_ms=0), "billing", user, DeadLetter(reason, damaged), NOW
+            )
+            assert [value for name, value in copy if name == "_AMQ_ORIG_ADDRESS"] == [address]
+            assert dict(copy)["_AMQ_ORIG_MESSAGE_ID"] == b"ready-1@9"
+
+    @given(LINEAGES, GROUPS, USER_HEADERS, DEAD_LETTERS, TIMES)
+    def test_the_lineage_comes_back(
+        self, lineage: Lineage, group: str, user: Headers, decision: DeadLetter, now_ms: int
+    ) -> None:
+        """A dead letter can be redriven: its origin and count are there, its expiration is its own."""
+        copy = dead_letter_headers(lineage, group, with_expiration(lineage, user), decision, now_ms)
+        assert read_lineage(copy) == lineage._replace(expiration_ms=decision.expiration_ms)
+
+    @given(LINEAGES, GROUPS, USER_HEADERS, DEAD_LETTERS)
+    def test_the_users_headers_pass_untouched(
+        self, lineage: Lineage, group: str, user: Headers, decision: DeadLetter
+    ) -> None:
+        """As on a retry; only the expiration, which would delete the dead letter, changes its name."""
+        copy = dead_letter_headers(lineage, group, with_expiration(lineage, user), decision, NOW)
+        assert copy[: len(user)] == user
+        assert {name for name, _ in copy[len(user) :]} <= OURS | {EXPIRATION}
+
+    @given(LINEAGES, USER_HEADERS, DEAD_LETTERS, RETRIES)
+    def test_the_schedule_of_the_last_retry_is_gone(
+        self, lineage: Lineage, user: Headers, decision: DeadLetter, retry: Retry
+    ) -> None:
+        """What came through a tier is dead-lettered exactly as what did not."""
+        waited = retry_headers(lineage, "billing", user, retry)
+        assert dead_letter_headers(lineage, "billing", waited, decision, NOW) == dead_letter_headers(
+            lineage, "billing", user, decision, NOW
+        )
+
+
+class TestCause:
+    """``dlqDeliveryFailureCause``, for people and programs."""
+
+    @given(st.sampled_from(Reason), FAILURES)
+    def test_it_is_json_in_utf_8(self, reason: Reason, failure: Failure) -> None:
+        """Any exception's text gives a cause that every JSON parser reads, with what can be said in UTF-8."""
+        cause = json.loads(failure_cause(reason, failure).decode())
+        assert cause.keys() == {"reason", "exception", "message"}
+        assert cause["reason"] == reason.value
+        assert failure.message.encode(errors="replace").decode().startswith(cause["message"])
+        assert failure.exception.encode(errors="replace").decode().startswith(cause["exception"])
+
+    @given(ANY_TEXT.filter(bool), st.integers(0, 300), ANY_TEXT.filter(bool), st.integers(0, 10_000))
+    def test_it_is_never_longer_than_its_limit(
+        self, exception: str, long_name: int, message: str, long_message: int
+    ) -> None:
+        """However long and hostile the texts are: a traceback of megabytes must not stop a dead letter."""
+        failure = Failure(FailureKind.RAISED, exception * (1 + long_name), message * (1 + long_message))
+        assert len(failure_cause(Reason.REDELIVERIES_EXCEEDED, failure)) <= CAUSE_LIMIT
+
+    @pytest.mark.parametrize(
+        "character",
+        ["x", "\N{GREEK SMALL LETTER ALPHA}", "\N{GRINNING FACE}", "\n", '"', "\0", "\x1b", "\ud800"],
+        ids=ascii,
+    )
+    def test_only_what_does_not_fit_is_cut(self, character: str) -> None:
+        """The message is cut at a character, and uses the room there is: the longest one takes six bytes."""
+        failure = Failure(FailureKind.RAISED, "ValueError", character * 10_000)
+        assert CAUSE_LIMIT - 6 < len(failure_cause(Reason.REDELIVERIES_EXCEEDED, failure)) <= CAUSE_LIMIT
+
+    def test_the_name_of_the_class_is_kept_before_the_message(self) -> None:
+        """A class name of up to 200 characters is there in full, however long the message is."""
+        failure = Failure(FailureKind.RAISED, "E" * 200, "m" * 10_000)
+        cause = json.loads(failure_cause(Reason.REDELIVERIES_EXCEEDED, failure))
+        assert cause["exception"] == "E" * 200
+        assert len(cause["message"]) > 500
+
+    def test_a_short_message_is_there_in_full(self) -> None:
+        """Nothing is cut without need."""
+        failure = Failure(FailureKind.RAISED, "ValueError", "sh\N{LATIN SMALL LETTER O WITH DIAERESIS}rt")
+        assert json.loads(failure_cause(Reason.REJECTED, failure))["message"] == failure.message
+
+
+class TestSize:
+    """Headers do not grow with the attempts. Names of topic and group have up to 40 characters here."""
+
+    LONGEST = Lineage("t" * 40, 2**31 - 1, LONG_MAX, LONG_MAX, deliveries=2**31 - 1, expiration_ms=LONG_MAX)
+    GROUP = "g" * 40
+
+    def test_a_retry_takes_400_bytes_at_most(self) -> None:
+        """Even with every number at its longest."""
+        assert size(retry_headers(self.LONGEST, self.GROUP, [], Retry(LONG_MAX, LONG_MAX))) <= 400
+
+    @given(ANY_TEXT.filter(bool), ANY_TEXT.filter(bool), st.sampled_from(Reason))
+    def test_a_dead_letter_takes_one_and_a_half_kilobytes_at_most(
+        self, exception: str, message: str, reason: Reason
+    ) -> None:
+        """Even with an endless message of an endless class."""
+        failure = Failure(FailureKind.RAISED, exception * 1000, message * 10_000)
+        decision = DeadLetter(reason, failure, expiration_ms=LONG_MAX)
+        assert size(dead_letter_headers(self.LONGEST, self.GROUP, [], decision, LONG_MAX)) <= 1536
+
+    @given(USER_HEADERS)
+    def test_the_fiftieth_attempt_takes_what_the_second_took(self, user: Headers) -> None:
+        """Hop after hop through the tiers only the digits of the count grow."""
+        lineage = Lineage("orders", 3, 42, timestamp_ms=NOW)
+        headers, sizes = user, []
+        for deliveries in range(1, 51):
+            headers = retry_headers(lineage.delivered(deliveries), "billing", headers, Retry(5000, NOW + deliveries))
+            sizes.append(size(headers) - len(str(deliveries)))
+        assert len(set(sizes)) == 1
+
+    def test_the_cause_of_the_fiftieth_death_replaces_the_first(self) -> None:
+        """A record that is redriven and dies again and again does not collect causes."""
+        lineage = Lineage("orders", 3, 42, timestamp_ms=NOW, deliveries=7)
+        decision = DeadLetter(Reason.REJECTED, Failure(FailureKind.REJECTED, "ValueError", "m" * 2000), NOW)
+        first = headers = dead_letter_headers(lineage, "billing", [], decision, NOW)
+        for _ in range(50):
+            headers = dead_letter_headers(lineage, "billing", headers, decision, NOW)
+        assert headers == first
+
+
+class TestReady:
+    @given(LINEAGES, GROUPS, USER_HEADERS, RETRIES)
+    def test_the_ready_copy_says_what_the_retry_copy_said(
+        self, lineage: Lineage, group: str, user: Headers, retry: Retry
+    ) -> None:
+        """A release changes neither the lineage nor the user's headers, and keeps the due time."""
+        ready = ready_headers(retry_headers(lineage, group, with_expiration(lineage, user), retry))
+        assert read_lineage(ready) == lineage
+        assert read_due(ready) == retry.due_ms
+        assert users_own(ready) == with_expiration(lineage, user)
+        assert read_redelivery(ready) == (read_lineage(ready), read_due(ready), users_own(ready))
+
+    def test_the_delay_stays_behind(self) -> None:
+        """It belonged to the tier."""
+        retry = retry_headers(Lineage("orders", 3, 42, timestamp_ms=7), "billing", [], Retry(1, 2))
+        assert [name for name, _ in retry if (name, _) not in ready_headers(retry)] == ["AMQ_SCHEDULED_DELAY"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "persistent"),
+    [
+        ([], True),
+        ([("JMSDeliveryMode", b"PERSISTENT")], True),
+        ([("JMSDeliveryMode", b"2")], True),
+        ([("JMSDeliveryMode", b"NON_PERSISTENT")], False),
+        ([("JMSDeliveryMode", b"1")], False),
+        ([("JMSDeliveryMode", None)], True),
+        ([("JMSDeliveryMode", b"nonsense")], True),
+        ([("JMSDeliveryMode", b"1"), ("JMSDeliveryMode", b"2")], True),
+    ],
+)
+def test_only_a_clear_word_makes_a_record_one_that_may_be_lost(headers: Headers, *, persistent: bool) -> None:
+    """JMS's name or number for it; whatever else is there, and nothing, is persistent."""
+    assert read_persistent(headers) is persistent
+
+
+def test_users_own_headers_are_those_without_our_names() -> None:
+    """They include the user's expiration and exclude those of the contract, in any order."""
+    headers: Headers = [("JMSTimestamp", b"7"), ("a", None), (EXPIRATION, b"9"), ("a", b"1"), ("_AMQ_ORIG_QUEUE", b"g")]
+    assert users_own(headers) == [("a", None), (EXPIRATION, b"9"), ("a", b"1")]
+
+
+def test_a_dead_letter_that_is_moved_expires_no_more() -> None:
+    """The other headers keep their order, and the time of expiry appears once, however often it expires."""
+    letter: Headers = [
+        ("traceparent", b"00-ab"),
+        ("JMSExpiration", b"5"),
+        ("_AMQ_ACTUAL_EXPIRY", b"4"),
+        ("originalExpiration", b"3"),
+        ("traceparent", None),
+    ]
+    assert expired_dead_letter_headers(letter, NOW) == [
+        ("traceparent", b"00-ab"),
+        ("originalExpiration", b"3"),
+        ("traceparent", None),
+        ("_AMQ_ACTUAL_EXPIRY", b"%d" % NOW),
+    ]

@@ -1,0 +1,153 @@
+"""The changes that give a cluster what a plan needs. No change deletes or shrinks a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_redelivery.topology.cluster.facts import ClusterFacts, TopicFacts
+from kafka_redelivery.topology.cluster.plan import PlannedTopic, TopologyPlan, suffices
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    """Create a topic."""
+
+    topic: PlannedTopic
+
+
+@dataclass(frozen=True, slots=True)
+class GrowTopic:
+    """Increase the number of partitions of a topic to ``partitions``."""
+
+    topic: str
+    before: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfig:
+    """Change one property of an internal topic."""
+
+    topic: str
+    config: str
+    before: str | None
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFirst:
+    """Commit the log start offset of a partition for a group that has no committed offset there.
+
+    ``again`` is whether the partition already contains records. Which of them were processed is unknown without an
+    offset, so all of them are processed again rather than lost.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    again: bool = False
+
+
+Change = CreateTopic | GrowTopic | AlterConfig | CommitFirst
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """All changes, in the order in which they are applied."""
+
+    create: tuple[CreateTopic, ...] = ()
+    grow: tuple[GrowTopic, ...] = ()
+    alter: tuple[AlterConfig, ...] = ()
+    commit: tuple[CommitFirst, ...] = ()
+
+    def __iter__(self) -> Iterator[Change]:
+        yield from self.create
+        yield from self.grow
+        yield from self.alter
+        yield from self.commit
+
+    def __bool__(self) -> bool:
+        return bool(self.create or self.grow or self.alter or self.commit)
+
+    def document(self) -> list[dict[str, Any]]:
+        """Return the changes as plain data for JSON."""
+        return [change_document(change) for change in self]
+
+
+def changes(plan: TopologyPlan, cluster: ClusterFacts) -> Changes:
+    """Return the changes that a cluster needs."""
+    create: list[CreateTopic] = []
+    grow: list[GrowTopic] = []
+    alter: list[AlterConfig] = []
+    commit: list[CommitFirst] = []
+    for topic in plan.topics:
+        actual = cluster.topics.get(topic.name)
+        if actual is None:
+            create.append(CreateTopic(topic))
+            continue
+        if actual.partitions < topic.partitions:
+            grow.append(GrowTopic(topic.name, actual.partitions, topic.partitions))
+        alter += _alterations(topic, actual)
+    for topic in plan.retired(cluster.topics):
+        if topic.name in cluster.holding:
+            alter += _alterations(topic, cluster.topics[topic.name])
+    for name, group in plan.readers(cluster.topics).items():
+        planned = plan.topic(name)
+        actual = cluster.topics.get(name)
+        partitions = max(planned.partitions if planned else 0, actual.partitions if actual else 0)
+        commit += [
+            _first(group, name, partition, actual)
+            for partition in range(partitions)
+            if cluster.offset(group, name, partition) is None
+        ]
+    return Changes(tuple(create), tuple(grow), tuple(alter), tuple(commit))
+
+
+def _alterations(topic: PlannedTopic, actual: TopicFacts) -> list[AlterConfig]:
+    return [
+        AlterConfig(topic.name, config, actual.config(config), needed)
+        for config, needed in topic.configs.items()
+        if not suffices(config, actual.config(config), needed)
+    ]
+
+
+def _first(group: str, topic: str, partition: int, actual: TopicFacts | None) -> CommitFirst:
+    bounds = None if actual is None else actual.bounds.get(partition)
+    if bounds is None:
+        return CommitFirst(group, topic, partition, 0)
+    return CommitFirst(group, topic, partition, bounds.start, again=bounds.end > bounds.start)
+
+
+def change_document(change: Change) -> dict[str, Any]:
+    """Return one change as plain data for JSON."""
+    match change:
+        case CreateTopic(topic):
+            return {
+                "change": "create",
+                "topic": topic.name,
+                "partitions": topic.partitions,
+                "replicationFactor": topic.replication_factor,
+                "configs": dict(topic.configs),
+            }
+        case GrowTopic():
+            return {"change": "grow", "topic": change.topic, "before": change.before, "partitions": change.partitions}
+        case AlterConfig():
+            return {
+                "change": "alter",
+                "topic": change.topic,
+                "config": change.config,
+                "before": change.before,
+                "after": change.after,
+            }
+        case CommitFirst():
+            return {
+                "change": "commit",
+                "group": change.group,
+                "topic": change.topic,
+                "partition": change.partition,
+                "offset": change.offset,
+                "readAgain": change.again,
+            }

@@ -1,0 +1,175 @@
+"""Checks of a cluster for faults that lose records, each with a fix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, ClusterFacts, TopicFacts
+from kafka_redelivery.topology.cluster.offset_check import internal_offsets, source_offsets
+from kafka_redelivery.topology.cluster.plan import PlannedTopic, Role, TopologyPlan, scheduler_group
+from kafka_redelivery.topology.cluster.property_check import keeping, properties
+from kafka_redelivery.topology.faults import Severity, TopologyFault
+
+__all__ = ["Severity", "TopologyFault", "check", "check_outputs", "check_plan"]
+
+_APPLY = "run: redelivery topology apply"
+_PURPOSE: Mapping[Role, str] = {
+    Role.RETRY: "records that wait for their redelivery",
+    Role.MIXED: "records that wait for their redelivery",
+    Role.READY: "records that are due again",
+    Role.DEAD_LETTER: "dead letters",
+    Role.JOURNAL: "the outcomes of the records",
+}
+
+
+def check(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFault, ...]:
+    """Return all faults of a cluster, those of severity ``refuse`` first.
+
+    The topics of a cluster without a fault of severity ``refuse`` lose no record.
+    """
+    faults = list(_found(plan, cluster))
+    return tuple(sorted(faults, key=lambda fault: fault.severity is not Severity.REFUSE))
+
+
+def check_plan(plan: TopologyPlan) -> tuple[TopologyFault, ...]:
+    """Return the faults of the plan itself, which no change of the internal topics can fix."""
+    return (*_missing_sources(plan), *_replication_of_plan(plan), *plan.warnings)
+
+
+def check_outputs(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFault, ...]:
+    """Return a warning for each output topic that does not exist; this project does not create them."""
+    return tuple(
+        TopologyFault(
+            Severity.WARN,
+            name,
+            "the output topic does not exist",
+            "a record whose handler emits to it cannot be committed",
+            f"create {name} before its first output",
+        )
+        for name in plan.outputs
+        if name not in cluster.topics and name not in plan.sources
+    )
+
+
+def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
+    yield from check_plan(plan)
+    yield from source_offsets(plan, cluster)
+    for topic in plan.topics:
+        actual = cluster.topics.get(topic.name)
+        if actual is None:
+            yield _missing(topic, cluster)
+            continue
+        yield from _partitions(topic, actual)
+        yield from _replication(plan, topic, actual)
+        yield from properties(plan, topic, actual)
+    yield from internal_offsets(plan, cluster)
+    yield from _retired(plan, cluster)
+    yield from check_outputs(plan, cluster)
+
+
+def _missing_sources(plan: TopologyPlan) -> Iterator[TopologyFault]:
+    for name in plan.missing_sources:
+        yield TopologyFault(
+            Severity.REFUSE,
+            name,
+            "the source topic does not exist",
+            "there are no records to read, and the number of partitions of the other topics is unknown",
+            f"create {name} (no command of redelivery creates sources), or correct its name under sources",
+        )
+
+
+def _missing(topic: PlannedTopic, cluster: ClusterFacts) -> TopologyFault:
+    loss = f"{_PURPOSE[topic.role]} have nowhere to go"
+    if cluster.creates_topics:
+        loss += "; the brokers create it when it is written to, with one partition and a retention that deletes"
+    return TopologyFault(Severity.REFUSE, topic.name, "does not exist", loss, _APPLY)
+
+
+def _partitions(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:
+    if actual.partitions < topic.partitions:
+        yield TopologyFault(
+            Severity.REFUSE,
+            topic.name,
+            f"has {actual.partitions} partitions, needs {topic.partitions}",
+            f"{_PURPOSE[topic.role]} of partition {actual.partitions} and above would mix with those of other ones",
+            _APPLY,
+        )
+    elif actual.partitions > topic.partitions and topic.role in {Role.READY, Role.DEAD_LETTER}:
+        yield TopologyFault(
+            Severity.WARN,
+            topic.name,
+            f"has {actual.partitions} partitions, its source {topic.partitions}",
+            "no record is lost: the partitions beyond stay empty",
+            f"give the source as many partitions, or leave it ({', '.join(topic.sources)})",
+        )
+
+
+def _replication_of_plan(plan: TopologyPlan) -> Iterator[TopologyFault]:
+    for topic in plan.topics:
+        source = _most_replicated(plan, topic)
+        if topic.replication_factor < source.replication_factor:
+            yield TopologyFault(
+                Severity.REFUSE,
+                topic.name,
+                f"is planned with {topic.replication_factor} replicas, its source {source.name} has "
+                f"{source.replication_factor}",
+                f"{_PURPOSE[topic.role]} are lost with brokers that the source survives",
+                f"set topics.replicationFactor: {source.replication_factor}, or remove it",
+            )
+        elif topic.replication_factor < int(topic.configs[MIN_INSYNC]):
+            yield TopologyFault(
+                Severity.REFUSE,
+                topic.name,
+                f"is planned with {topic.replication_factor} replicas, of which {topic.configs[MIN_INSYNC]} must be in "
+                f"sync ({MIN_INSYNC}, as its sources)",
+                "no write to it can ever be confirmed, so every failed record halts its partition",
+                f"set topics.replicationFactor to {topic.configs[MIN_INSYNC]} or more",
+            )
+
+
+def _most_replicated(plan: TopologyPlan, topic: PlannedTopic) -> TopicFacts:
+    return max((plan.sources[name] for name in topic.sources), key=lambda facts: facts.replication_factor)
+
+
+def _replication(plan: TopologyPlan, topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:
+    source = _most_replicated(plan, topic)
+    if actual.replication_factor < source.replication_factor:
+        yield TopologyFault(
+            Severity.REFUSE,
+            topic.name,
+            f"has replication factor {actual.replication_factor}, its source {source.name} has "
+            f"{source.replication_factor}",
+            f"{_PURPOSE[topic.role]} are lost with brokers that the source survives",
+            f"reassign it to {source.replication_factor} replicas with kafka-reassign-partitions.sh",
+        )
+    elif actual.replication_factor < topic.replication_factor:
+        yield TopologyFault(
+            Severity.WARN,
+            topic.name,
+            f"has replication factor {actual.replication_factor}, topics.replicationFactor asks for "
+            f"{topic.replication_factor}",
+            "no record is lost that the source would keep",
+            f"reassign it to {topic.replication_factor} replicas with kafka-reassign-partitions.sh",
+        )
+    in_sync = max(actual.number(MIN_INSYNC), int(topic.configs[MIN_INSYNC]))
+    if in_sync > actual.replication_factor:
+        yield TopologyFault(
+            Severity.REFUSE,
+            topic.name,
+            f"needs {in_sync} replicas in sync ({MIN_INSYNC}), but has {actual.replication_factor}",
+            "no write to it can ever be confirmed, so every failed record halts its partition",
+            f"reassign it to {in_sync} replicas or more with kafka-reassign-partitions.sh",
+        )
+
+
+def _retired(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
+    for topic in plan.retired(cluster.topics):
+        if topic.name in cluster.holding:
+            yield TopologyFault(
+                Severity.WARN,
+                topic.name,
+                "is no longer configured, but records wait in it",
+                f"they are lost if it is deleted before {scheduler_group(plan.group)} has released them",
+                "keep it and a scheduler running until it is empty, then it may be deleted",
+            )
+            yield from keeping(topic, cluster.topics[topic.name])

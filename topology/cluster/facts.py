@@ -1,0 +1,66 @@
+"""The state of a cluster, as far as it is compared with a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+MIN_INSYNC = "min.insync.replicas"
+MAX_MESSAGE = "max.message.bytes"
+RETENTION_MS = "retention.ms"
+RETENTION_BYTES = "retention.bytes"
+CLEANUP = "cleanup.policy"
+TIMESTAMP_TYPE = "message.timestamp.type"
+TIMESTAMP_BEFORE = "message.timestamp.before.max.ms"
+TIMESTAMP_AFTER = "message.timestamp.after.max.ms"
+UNCLEAN = "unclean.leader.election.enable"
+
+BROKER_DEFAULTS: Mapping[str, str] = {MIN_INSYNC: "1", MAX_MESSAGE: "1048588"}
+"""Kafka's defaults, used for a topic whose configuration is not known."""
+
+
+class Bounds(NamedTuple):
+    """The log start offset and the log end offset of a partition."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """The actual state of a topic."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[int, Bounds] = field(default_factory=dict)
+    """The offsets of each partition; a partition without a leader is missing."""
+
+    def config(self, name: str) -> str | None:
+        """Return the value of a property; the broker's default if that is known, else ``None``."""
+        return self.configs.get(name, BROKER_DEFAULTS.get(name))
+
+    def number(self, name: str) -> int:
+        """Return the value of a numeric property; the broker's default if it is not known."""
+        return int(self.configs.get(name, BROKER_DEFAULTS[name]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """The requested topics that exist, and the committed offsets of the groups in them."""
+
+    topics: Mapping[str, TopicFacts]
+    committed: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
+    """The committed offset by group and (topic, partition); a partition without one is missing."""
+
+    holding: frozenset[str] = frozenset()
+    """The retired tiers that still contain records that are not released."""
+
+    creates_topics: bool = False
+    """Whether the brokers create a topic when a client requests its metadata."""
+
+    def offset(self, group: str, topic: str, partition: int) -> int | None:
+        """Return the committed offset of a group; ``None`` if there is none."""
+        return self.committed.get(group, {}).get((topic, partition))

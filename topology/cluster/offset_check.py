@@ -1,0 +1,92 @@
+"""Checks of the groups' committed offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kafka_redelivery.topology.cluster.facts import ClusterFacts, TopicFacts
+from kafka_redelivery.topology.cluster.plan import TopologyPlan
+from kafka_redelivery.topology.faults import Severity, TopologyFault
+
+_MAX_LISTED = 8
+
+
+def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
+    """Yield a fault for each internal topic with missing committed offsets, or with some outside the log."""
+    for name, group in plan.readers(cluster.topics).items():
+        actual = cluster.topics.get(name)
+        if actual is None:
+            continue
+        missing, below, above = _faulty_partitions(group, actual, cluster)
+        if missing:
+            yield TopologyFault(
+                Severity.REFUSE,
+                name,
+                f"group {group} has no committed offset in {_partitions(missing)}",
+                "a start at the log end would lose the records that wait there, one at the log start could repeat some",
+                "run: redelivery topology apply (commits the log start: records are repeated rather than lost)",
+            )
+        if below:
+            yield TopologyFault(
+                Severity.REFUSE,
+                name,
+                f"group {group} has committed offsets below the log start in {_partitions(below)}",
+                "records were deleted before they were processed",
+                f"find out what deleted them; then accept the loss with: {_reset(group, name, below)}",
+            )
+        if above:
+            yield TopologyFault(
+                Severity.REFUSE,
+                name,
+                f"group {group} has committed offsets beyond the log end in {_partitions(above)}",
+                "the topic was recreated or truncated: its records are lost, and new ones would be skipped",
+                f"accept the loss with: {_reset(group, name, above)}",
+            )
+
+
+def source_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
+    """Yield a fault for each source with committed offsets outside the log; a missing offset is no fault."""
+    for name in plan.sources:
+        actual = cluster.topics.get(name, plan.sources[name])
+        _, below, above = _faulty_partitions(plan.group, actual, cluster)
+        if below:
+            yield TopologyFault(
+                Severity.WARN,
+                name,
+                f"group {plan.group} has committed offsets below the log start in {_partitions(below)}",
+                "the source's own retention deleted records before the group read them",
+                "give the source a longer retention, or the group more workers",
+            )
+        if above:
+            yield TopologyFault(
+                Severity.REFUSE,
+                name,
+                f"group {plan.group} has committed offsets beyond the log end in {_partitions(above)}",
+                "the topic was recreated or truncated: new records up to that offset would be skipped",
+                f"start again at the log start with: {_reset(plan.group, name, above)}",
+            )
+
+
+def _faulty_partitions(group: str, actual: TopicFacts, cluster: ClusterFacts) -> tuple[list[int], list[int], list[int]]:
+    missing, below, above = [], [], []
+    for partition in range(actual.partitions):
+        offset = cluster.offset(group, actual.name, partition)
+        bounds = actual.bounds.get(partition)
+        if offset is None:
+            missing.append(partition)
+        elif bounds is not None and offset < bounds.start:
+            below.append(partition)
+        elif bounds is not None and offset > bounds.end:
+            above.append(partition)
+    return missing, below, above
+
+
+def _partitions(numbers: Sequence[int]) -> str:
+    listed = ", ".join(str(number) for number in numbers[:_MAX_LISTED])
+    more = len(numbers) - _MAX_LISTED
+    return f"partition{'s' if len(numbers) > 1 else ''} {listed}" + (f" and {more} more" if more > 0 else "")
+
+
+def _reset(group: str, topic: str, partitions: Sequence[int]) -> str:
+    listed = ",".join(str(partition) for partition in partitions)
+    return f"kafka-consumer-groups.sh --group {group} --reset-offsets --topic {topic}:{listed} --to-earliest --execute"

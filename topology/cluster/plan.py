@@ -1,0 +1,253 @@
+"""The topics that a configuration needs, and the groups that need committed offsets in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from kafka_redelivery.topology.cluster.facts import (
+    CLEANUP,
+    MAX_MESSAGE,
+    MIN_INSYNC,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    TIMESTAMP_TYPE,
+    TopicFacts,
+)
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.faults import TopologyFault
+from kafka_redelivery.topology.policy.entry import DeadLetterStrategy
+from kafka_redelivery.topology.topics.naming import Naming
+from kafka_redelivery.topology.topics.tiers import tier_set
+
+HEADROOM_BYTES = 4096
+"""By how many bytes a retry record or dead letter may exceed its source record, because of added headers."""
+
+UNLIMITED = "-1"
+
+KEEP_ALL: Mapping[str, str] = {CLEANUP: "delete", RETENTION_MS: UNLIMITED, RETENTION_BYTES: UNLIMITED}
+"""Retention is unlimited: only this project deletes records, once they are finished."""
+
+
+class Role(StrEnum):
+    """The purpose of an internal topic."""
+
+    RETRY = "retry"
+    MIXED = "mixed"
+    READY = "ready"
+    DEAD_LETTER = "dead-letter"
+    JOURNAL = "journal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTopic:
+    """An internal topic, with the minimum that it must have.
+
+    ``sources`` are the source topics whose records it can contain. ``reader`` is the group that needs a committed
+    offset in each of its partitions; ``None`` if no group reads it.
+    """
+
+    name: str
+    role: Role
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+    sources: tuple[str, ...]
+    reader: str | None = None
+    delay_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyPlan:
+    """All topics that a configuration needs, in the order in which a record passes through them."""
+
+    group: str
+    naming: Naming
+    sources: Mapping[str, TopicFacts]
+    missing_sources: tuple[str, ...]
+    topics: tuple[PlannedTopic, ...]
+    outputs: tuple[str, ...] = ()
+    warnings: tuple[TopologyFault, ...] = ()
+    """Effects of the sources' policies that their author may not expect."""
+
+    def topic(self, name: str) -> PlannedTopic | None:
+        """Return the planned topic with this name; ``None`` if there is none."""
+        return next((topic for topic in self.topics if topic.name == name), None)
+
+    def retired_names(self, existing: Iterable[str]) -> dict[str, int | None]:
+        """Return the existing tiers, with their delay in ms, and the mixed topic that no policy needs any more.
+
+        The scheduler still reads them, so they need committed offsets and must be kept until they are empty.
+        """
+        names = set(existing)
+        planned = {topic.name for topic in self.topics}
+        found: dict[str, int | None] = dict(sorted(self.naming.tiers_among(names).items()))
+        if self.naming.mixed_topic() in names:
+            found[self.naming.mixed_topic()] = None
+        return {name: delay for name, delay in found.items() if name not in planned}
+
+    def retired(self, existing: Mapping[str, TopicFacts]) -> tuple[PlannedTopic, ...]:
+        """Return the retired topics as they must be while they contain records: unchanged, but without retention."""
+        return tuple(
+            PlannedTopic(
+                name=name,
+                role=Role.MIXED if delay is None else Role.RETRY,
+                partitions=existing[name].partitions,
+                replication_factor=existing[name].replication_factor,
+                configs=KEEP_ALL,
+                sources=(),
+                reader=scheduler_group(self.group),
+                delay_ms=delay,
+            )
+            for name, delay in self.retired_names(existing).items()
+        )
+
+    def readers(self, existing: Iterable[str]) -> dict[str, str]:
+        """Return the group that needs committed offsets in each topic, retired tiers included."""
+        found = {topic.name: topic.reader for topic in self.topics if topic.reader is not None}
+        return found | dict.fromkeys(self.retired_names(existing), scheduler_group(self.group))
+
+    def document(self) -> dict[str, Any]:
+        """Return the plan as plain data for JSON, enough to create the topics and offsets by other means."""
+        return {
+            "group": self.group,
+            "topics": [
+                {
+                    "name": topic.name,
+                    "role": str(topic.role),
+                    "partitions": topic.partitions,
+                    "replicationFactor": topic.replication_factor,
+                    "configs": dict(topic.configs),
+                    "sources": list(topic.sources),
+                    "delayMs": topic.delay_ms,
+                }
+                for topic in self.topics
+            ],
+            "firstOffsets": [
+                {"group": topic.reader, "topic": topic.name, "partitions": topic.partitions, "offset": "log start"}
+                for topic in self.topics
+                if topic.reader is not None
+            ],
+            "missingSources": list(self.missing_sources),
+        }
+
+
+def scheduler_group(group: str) -> str:
+    """Return the consumer group of a group's schedulers."""
+    return f"{group}.scheduler"
+
+
+def plan(settings: Settings, sources: Mapping[str, TopicFacts]) -> TopologyPlan:
+    """Plan the topics that a configuration needs.
+
+    Args:
+        settings: the configuration.
+        sources: the source topics that exist, by name. Topics that only a missing source needs are left out.
+    """
+    known = [sources[source.topic] for source in settings.sources if source.topic in sources]
+    topics: list[PlannedTopic] = []
+    if known:
+        topics += _waiting(settings, known)
+        topics += [_ready(settings, source) for source in known]
+        topics += _dead_letter(settings, known)
+        if settings.journal:
+            topics.append(_internal(settings, settings.naming().journal_topic(), Role.JOURNAL, known))
+    return TopologyPlan(
+        group=settings.group,
+        naming=settings.naming(),
+        sources={source.name: source for source in known},
+        missing_sources=tuple(source.topic for source in settings.sources if source.topic not in sources),
+        topics=tuple(topics),
+        outputs=tuple(output.topic for output in settings.outputs),
+        warnings=tuple(warning for found in settings.resolutions().values() for warning in found.warnings),
+    )
+
+
+def _waiting(settings: Settings, known: Sequence[TopicFacts]) -> list[PlannedTopic]:
+    naming = settings.naming()
+    tiers = tier_set(settings.entries().values())
+    reader = scheduler_group(settings.group)
+    topics = [
+        _internal(settings, naming.tier_topic(delay), Role.RETRY, known, reader=reader, delay_ms=delay)
+        for delay in tiers.delays_ms
+    ]
+    if tiers.mixed:
+        topics.append(_internal(settings, naming.mixed_topic(), Role.MIXED, known, reader=reader))
+    return topics
+
+
+def _ready(settings: Settings, source: TopicFacts) -> PlannedTopic:
+    name = settings.naming().ready_topic(source.name)
+    return _internal(settings, name, Role.READY, [source], reader=settings.group)
+
+
+def _dead_letter(settings: Settings, known: Sequence[TopicFacts]) -> list[PlannedTopic]:
+    landing: dict[str, list[tuple[TopicFacts, DeadLetterStrategy]]] = {}
+    for source in known:
+        strategy = settings.entry(source.name).dead_letter_strategy
+        for template in strategy.templates:
+            name = settings.naming().dead_letter_topic(template, source.name)
+            landing.setdefault(name, []).append((source, strategy))
+    return [
+        _internal(
+            settings,
+            name,
+            Role.DEAD_LETTER,
+            [source for source, _ in pairs],
+            retention_ms=_retention([strategy for _, strategy in pairs]),
+        )
+        for name, pairs in landing.items()
+    ]
+
+
+def _retention(strategies: Sequence[DeadLetterStrategy]) -> str:
+    """Return the retention of a dead-letter topic: the longest expiration of the strategies.
+
+    It is unlimited if some dead letters never expire, or must be kept until the sweeper has moved them.
+    """
+    if any(strategy.expiration == 0 or strategy.expiry_topic is not None for strategy in strategies):
+        return UNLIMITED
+    return str(max(strategy.expiration for strategy in strategies))
+
+
+def _internal(
+    settings: Settings,
+    name: str,
+    role: Role,
+    sources: Sequence[TopicFacts],
+    *,
+    reader: str | None = None,
+    delay_ms: int | None = None,
+    retention_ms: str = UNLIMITED,
+) -> PlannedTopic:
+    replication = settings.topics.replication_factor
+    return PlannedTopic(
+        name=name,
+        role=role,
+        partitions=max(source.partitions for source in sources),
+        replication_factor=max(source.replication_factor for source in sources) if replication is None else replication,
+        configs={
+            **KEEP_ALL,
+            RETENTION_MS: retention_ms,
+            TIMESTAMP_TYPE: "CreateTime",
+            MIN_INSYNC: str(max(source.number(MIN_INSYNC) for source in sources)),
+            MAX_MESSAGE: str(max(source.number(MAX_MESSAGE) for source in sources) + HEADROOM_BYTES),
+        },
+        sources=tuple(source.name for source in sources),
+        reader=reader,
+        delay_ms=delay_ms,
+    )
+
+
+def suffices(config: str, actual: str | None, needed: str) -> bool:
+    """Whether the actual value of a property is at least as safe as the planned one."""
+    if actual is None:
+        return False
+    if config in {RETENTION_MS, RETENTION_BYTES}:
+        # Kafka reads any negative retention as none.
+        return int(actual) < 0 or (int(needed) >= 0 and int(actual) >= int(needed))
+    if config in {MIN_INSYNC, MAX_MESSAGE}:
+        return int(actual) >= int(needed)
+    return actual == needed

@@ -1,0 +1,1 @@
+"""Rules that involve more than one setting, or that need knowledge of Kafka."""

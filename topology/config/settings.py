@@ -1,0 +1,312 @@
+"""The configuration as typed, frozen values with ActiveMQ's names.
+
+The models define the YAML file, and its JSON Schema is generated from them. Rules that need more than one setting are
+in :mod:`topology.config.rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field
+from pydantic.json_schema import GenerateJsonSchema
+
+from kafka_redelivery.topology.artemis.repository import SettingsRepository, address_of
+from kafka_redelivery.topology.classic.configuration import ClassicConfiguration
+from kafka_redelivery.topology.classic.destination import parse_destination, with_kind, without_kind
+from kafka_redelivery.topology.config.artemis_section import ArtemisSection
+from kafka_redelivery.topology.config.classic_section import ClassicSection
+from kafka_redelivery.topology.config.pipeline_section import PipelineSection
+from kafka_redelivery.topology.config.policy_section import PolicyEntrySection
+from kafka_redelivery.topology.config.section import Duration, Section
+from kafka_redelivery.topology.durations import format_duration
+from kafka_redelivery.topology.faults import Path
+from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode, LazyAcknowledgement
+from kafka_redelivery.topology.policy.entry import PolicyEntry
+from kafka_redelivery.topology.resolution.artemis import ArtemisResolution, resolve_artemis
+from kafka_redelivery.topology.resolution.classic import ClassicResolution, resolve_classic
+from kafka_redelivery.topology.topics.naming import Naming, kafka_topic
+
+Resolution = ClassicResolution | ArtemisResolution
+"""What Classic's maps or Artemis's address settings mean for one destination."""
+
+
+class Ordering(StrEnum):
+    """The order in which records are handled."""
+
+    PARTITION = "partition"
+    KEY = "key"
+    UNORDERED = "unordered"
+
+
+class Isolation(StrEnum):
+    """How a slot is isolated from the others."""
+
+    NONE = "none"
+    """A slot is a thread of the worker or a task of its event loop."""
+
+    PROCESS = "process"
+    """A slot is a child process."""
+
+
+SerdeFormat: TypeAlias = Literal["raw", "string", "json", "avro"]
+"""The formats of keys and values. :mod:`serdes.build` has a codec for each."""
+
+
+class SerdeSection(Section):
+    """The format of keys or values. The paths in ``schemas`` and ``reader`` are relative to the configuration file."""
+
+    format: SerdeFormat = "raw"
+    schemas: dict[int, str] = Field({}, description="Avro: .avsc file of each schema id.")
+    reader: str | None = Field(None, description="Avro: .avsc file of the reader schema.")
+    write_id: int | None = Field(None, description="Avro: id of the schema that outputs are written with.")
+    registry: dict[str, str] = Field({}, repr=False, description="Avro: settings of the schema registry's client.")
+    subject: str | None = Field(None, description="Avro: subject in the registry that outputs are written with.")
+
+
+class CodecSection(Section):
+    """The formats of a topic's keys and values."""
+
+    key: SerdeSection = SerdeSection()
+    value: SerdeSection = SerdeSection()
+
+
+class SourceSection(CodecSection):
+    """A source topic."""
+
+    topic: str = Field(min_length=1)
+    destination: str | None = Field(
+        None,
+        min_length=1,
+        description="Name in ActiveMQ, such as orders.eu or topic:news.sport. Default: that of the topic.",
+    )
+    policy: PolicyEntrySection | None = Field(
+        None, description="Replaces policyEntry, activemq or artemis for this source."
+    )
+
+
+class OutputSection(CodecSection):
+    """A topic to which handlers emit values instead of bytes."""
+
+    topic: str = Field(min_length=1)
+
+
+class HandlerSection(Section):
+    """The user's function and how it runs."""
+
+    callable: str = Field(pattern=r"^[^:\s]+:[^:\s]+$", description="package.module:function")
+    slots: int = Field(1, ge=1, le=1024, description="Number of records that are handled concurrently.")
+    isolation: Isolation = Field(
+        Isolation.NONE, description="process: each slot is a child process; a crash loses only that process."
+    )
+    ordering: Ordering = Ordering.PARTITION
+    vectorized: bool = Field(
+        default=False, description="The function takes an Arrow record batch; only for redelivery pipeline stream."
+    )
+    deadline: Duration | None = Field(None, description="Time limit for one record. Absent: no limit.")
+    not_retryable: tuple[str, ...] = Field(
+        (), description="Exception classes, package.module:Class, that are dead-lettered without a redelivery."
+    )
+    non_blocking_redelivery: bool = Field(
+        default=True,
+        description="false keeps the order: later records of the partition or key wait for a failed record.",
+    )
+    persist_delivery_count_before_delivery: bool = Field(
+        default=False,
+        description="Count a delivery before it starts: a record that kills its worker is dead-lettered in the end.",
+    )
+
+
+class AcknowledgementSection(Section):
+    """When records are acknowledged, in the modes that leave this to the client."""
+
+    optimize_acknowledge: bool = Field(
+        default=False, description="Only for mode auto: acknowledge several records together."
+    )
+    optimize_acknowledge_time_out: int = Field(
+        300, ge=0, lt=2**63, description="Longest wait in ms of a finished record for that; 0: no limit."
+    )
+    prefetch: int = Field(
+        1000,
+        ge=0,
+        lt=2**31,
+        description="Records are acknowledged together when 65 % of this number are finished; in mode dups_ok, 50 %.",
+    )
+    timeout: Duration | None = Field(
+        None,
+        description="Only for modes client and individual: redeliver a record that is unacknowledged for this time.",
+    )
+
+
+class LimitsSection(Section):
+    """Limits of memory, and of the time to stop."""
+
+    batch: int = Field(5000, ge=1, le=10_000, description="Maximum number of records per commit.")
+    buffer_records: int = Field(20_000, ge=1, description="Maximum number of fetched records that are not finished.")
+    buffer_bytes: int = Field(
+        64 * 2**20, ge=2**16, description="Maximum size in bytes of these records and of those being written."
+    )
+    shutdown_timeout: Duration = Field(timedelta(seconds=25), description="Time limit from SIGTERM to exit.")
+    rebalance_timeout: Duration = Field(
+        timedelta(seconds=10), description="Time limit in a rebalance to finish records that are being handled."
+    )
+
+    @property
+    def batch_records(self) -> int:
+        """The number of records in a full batch: ``batch``, or ``buffer_records`` if that is smaller."""
+        return min(self.batch, self.buffer_records)
+
+
+class TopicsSection(Section):
+    """Names and properties of the internal topics. ``{group}``, ``{topic}`` and ``{delay}`` are placeholders."""
+
+    retry: str = "{group}.retry.{delay}"
+    mixed: str = "{group}.retry.mixed"
+    ready: str = "{group}.ready.{topic}"
+    journal: str = "{group}.journal"
+    replication_factor: int | None = Field(None, ge=1, description="Absent: that of the source.")
+    audit_horizon: Duration = Field(timedelta(days=7), description="How long internal topics keep finished records.")
+
+
+class MetricsSection(Section):
+    """The HTTP endpoint for Prometheus and for health checks."""
+
+    port: int | None = Field(None, ge=0, le=65535, description="Absent: no endpoint; 0: any free port.")
+    host: str = "0.0.0.0"  # noqa: S104 - a container's endpoint is scraped from outside
+    stalled_after: Duration = Field(
+        timedelta(minutes=2), description="/healthz fails if the polling thread makes no progress for this time."
+    )
+
+
+class Settings(Section):
+    """The configuration file."""
+
+    group: str = Field(min_length=1, description="Consumer group.")
+    instance: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]+$", description="Stable, unique name of this process.")
+    kafka: dict[str, str | int | float | bool] = Field(
+        repr=False, description="Settings of the Kafka clients, under Kafka's names."
+    )
+    sources: tuple[SourceSection, ...] = Field(min_length=1)
+    outputs: tuple[OutputSection, ...] = ()
+    handler: HandlerSection | None = Field(None, description="Absent: the file is for schedulers and tools only.")
+    mode: AcknowledgementMode = AcknowledgementMode.TRANSACTED
+    acknowledgement: AcknowledgementSection = AcknowledgementSection()
+    policy_entry: PolicyEntrySection = PolicyEntrySection()
+    activemq: ClassicSection | None = Field(None, description="ActiveMQ Classic's configuration; replaces policyEntry.")
+    artemis: ArtemisSection | None = Field(None, description="Artemis's address settings; replace policyEntry.")
+    journal: bool = False
+    topics: TopicsSection = TopicsSection()
+    limits: LimitsSection = LimitsSection()
+    metrics: MetricsSection = MetricsSection()
+    pipeline: PipelineSection | None = Field(None, description="Absent: no streaming query.")
+
+    def entry(self, topic: str) -> PolicyEntry:
+        """Return the policy entry of a source topic.
+
+        Raises:
+            KeyError: the topic is not a source.
+        """
+        source = self._source(topic)
+        if source.policy is not None:
+            return source.policy.value()
+        resolution = self.resolution(source.destination or topic, topic)
+        return self.policy_entry.value() if resolution is None else resolution.entry
+
+    def policy_sections(self) -> Iterator[tuple[Path, PolicyEntrySection]]:
+        """Yield every policy section of the file with its path."""
+        yield ("policyEntry",), self.policy_entry
+        for index, source in enumerate(self.sources):
+            if source.policy is not None:
+                yield ("sources", index, "policy"), source.policy
+
+    def resolution(self, destination: str, topic: str | None = None) -> Resolution | None:
+        """Resolve a destination by Classic's maps or Artemis's address settings, ``None`` without either.
+
+        Args:
+            destination: its name in the broker; without ``queue:`` or ``topic:`` it is a queue.
+            topic: its Kafka topic; default: that of :meth:`topic_of`.
+
+        Raises:
+            DestinationError: the name is empty.
+        """
+        kafka = self.topic_of(destination) if topic is None else topic
+        if self.activemq is not None:
+            longest = self.activemq.maximum_handler_delay_ms
+            name = parse_destination(destination)
+            return resolve_classic(self._classic, name, kafka, self.group, longest)
+        if self.artemis is not None:
+            longest = self.artemis.maximum_handler_delay_ms
+            return resolve_artemis(self._repository, without_kind(destination), kafka, longest)
+        return None
+
+    @cached_property
+    def _classic(self) -> ClassicConfiguration:
+        return ClassicConfiguration() if self.activemq is None else self.activemq.value()
+
+    @cached_property
+    def _repository(self) -> SettingsRepository:
+        return SettingsRepository() if self.artemis is None else self.artemis.value()
+
+    def topic_of(self, destination: str) -> str:
+        """Return the topic of the source with this destination, else the topic with the destination's name."""
+        for source in self.sources:
+            if with_kind(source.destination or source.topic) == with_kind(destination):
+                return source.topic
+        name = without_kind(destination)
+        return kafka_topic(name if self.artemis is None else address_of(name))
+
+    def resolutions(self) -> dict[str, Resolution]:
+        """Resolve each source topic that has no policy of its own."""
+        found = {
+            source.topic: self.resolution(source.destination or source.topic, source.topic)
+            for source in self.sources
+            if source.policy is None
+        }
+        return {topic: resolution for topic, resolution in found.items() if resolution is not None}
+
+    def _source(self, topic: str) -> SourceSection:
+        for source in self.sources:
+            if source.topic == topic:
+                return source
+        raise KeyError(topic)
+
+    def entries(self) -> dict[str, PolicyEntry]:
+        """Return the policy entry of each source topic."""
+        return {source.topic: self.entry(source.topic) for source in self.sources}
+
+    def lazy_acknowledgement(self) -> LazyAcknowledgement | None:
+        """Return when finished records are acknowledged together, ``None`` if each is acknowledged by itself."""
+        section = self.acknowledgement
+        if self.mode is AcknowledgementMode.DUPS_OK or section.optimize_acknowledge:
+            return LazyAcknowledgement(self.mode, section.prefetch, section.optimize_acknowledge_time_out)
+        return None
+
+    def naming(self) -> Naming:
+        """Return the names of the group's topics."""
+        topics = self.topics
+        return Naming(
+            group=self.group, retry=topics.retry, mixed=topics.mixed, ready=topics.ready, journal=topics.journal
+        )
+
+
+class _EditorSchema(GenerateJsonSchema):
+    """Generates defaults as they are written in the file and no titles that repeat a name."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ANN401 - pydantic's own types
+        del schema
+        return False
+
+    def encode_default(self, dft: Any) -> Any:  # noqa: ANN401 - any field's
+        return format_duration(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the file, for editors."""
+    schema = Settings.model_json_schema(by_alias=True, schema_generator=_EditorSchema)
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "kafka-redelivery configuration"
+    return schema

@@ -1,0 +1,1 @@
+"""The policy entry of a destination, and the decision that it leads to after each delivery."""

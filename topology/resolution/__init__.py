@@ -1,0 +1,1 @@
+"""Resolves what Classic's maps or Artemis's address settings mean for one destination on Kafka."""

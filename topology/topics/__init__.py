@@ -1,0 +1,1 @@
+"""Names of Kafka topics, and the retry tiers that a group needs."""

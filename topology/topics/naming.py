@@ -1,0 +1,112 @@
+"""Names of Kafka topics. All names are built here, and never parsed.
+
+To find out what a topic is for, build the names of everything that is configured and look the topic up among them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kafka_redelivery.topology.durations import format_milliseconds, parse_milliseconds
+from kafka_redelivery.topology.errors import TopicNameError
+
+MAX_NAME = 249
+"""The length of the longest topic name that Kafka accepts."""
+
+_LEGAL = re.compile(r"[A-Za-z0-9._-]+")
+_ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """The name templates of a group's topics, in which ``{group}``, ``{topic}`` and ``{delay}`` are replaced."""
+
+    group: str
+    retry: str = "{group}.retry.{delay}"
+    mixed: str = "{group}.retry.mixed"
+    ready: str = "{group}.ready.{topic}"
+    journal: str = "{group}.journal"
+
+    def tier_topic(self, delay_ms: int) -> str:
+        """Return the name of the retry tier with this delay."""
+        return self._fill(self.retry, delay=delay_token(delay_ms))
+
+    def mixed_topic(self) -> str:
+        """Return the name of the mixed topic, for remaining delays below the shortest tier of the ladder."""
+        return self._fill(self.mixed)
+
+    def ready_topic(self, source: str) -> str:
+        """Return the name of a source's ready topic, which holds the records that are due again."""
+        return self._fill(self.ready, topic=source)
+
+    def journal_topic(self) -> str:
+        """Return the name of the journal, which records the outcome of each source offset."""
+        return self._fill(self.journal)
+
+    def dead_letter_topic(self, template: str, source: str) -> str:
+        """Return the name of a source's dead-letter topic, from the template of its strategy."""
+        return self._fill(template, topic=source)
+
+    def tiers_among(self, topics: Iterable[str]) -> dict[str, int]:
+        """Return the topics that are retry tiers of this group, each with its delay in ms.
+
+        A topic only counts as a tier if :meth:`tier_topic` builds the same name from its delay.
+        """
+        prefix, _, suffix = self._fill(self.retry, delay="\0").partition("\0")
+        found = {}
+        for topic in topics:
+            if topic.startswith(prefix) and topic.endswith(suffix):
+                token = topic[len(prefix) : len(topic) - len(suffix)]
+                delay = parse_milliseconds(token)
+                if delay and self.tier_topic(delay) == topic:
+                    found[topic] = delay
+        return found
+
+    def _fill(self, template: str, *, topic: str = "", delay: str = "") -> str:
+        return template.replace("{group}", self.group).replace("{topic}", topic).replace("{delay}", delay)
+
+
+def delay_token(delay_ms: int) -> str:
+    """Return a delay as it is written in a topic name: ``250ms``, ``1s``, ``90s``, ``1h``.
+
+    Raises:
+        ValueError: the delay is not positive.
+    """
+    if delay_ms <= 0:
+        msg = f"a tier's delay must be positive, got {delay_ms} ms"
+        raise ValueError(msg)
+    return format_milliseconds(delay_ms)
+
+
+def kafka_topic(name: str) -> str:
+    """Return the topic name of a broker's destination: each character that Kafka does not allow becomes ``_``."""
+    topic = _ILLEGAL.sub("_", name)
+    return topic.replace(".", "_") if topic in {".", ".."} else topic
+
+
+def check_names(names: Mapping[str, str]) -> list[TopicNameError]:
+    """Return one error for each planned topic name that cannot be used.
+
+    A name cannot be used if it is illegal, longer than 249 characters or used twice, or if it differs from another one
+    only in ``.`` and ``_``, which Kafka's metrics do not tell apart.
+
+    Args:
+        names: the role of each topic, and its name; source topics included.
+    """
+    errors: list[TopicNameError] = []
+    seen: dict[str, str] = {}
+    for role, name in names.items():
+        if not _LEGAL.fullmatch(name) or name in {".", ".."}:
+            errors.append(TopicNameError(name, f"({role}) may only contain letters, digits, '.', '_' and '-'"))
+        elif len(name) > MAX_NAME:
+            errors.append(TopicNameError(name, f"({role}) has {len(name)} characters, Kafka allows {MAX_NAME}"))
+        other = seen.setdefault(name.replace(".", "_"), role)
+        if other != role:
+            errors.append(
+                TopicNameError(
+                    name, f"({role}) is ambiguous: {other} has the same name, or one that differs only in '.' and '_'"
+                )
+            )
+    return errors

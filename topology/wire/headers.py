@@ -1,0 +1,274 @@
+"""The wire contract: the headers of retry records, ready records and dead letters.
+
+The names are those of ActiveMQ, Artemis and JMS. Text is UTF-8 and numbers are decimal. Every hop builds the headers
+anew, so their size does not grow with the number of attempts. The user's own headers pass through unchanged. A user's
+header with a name of the contract is replaced, except ``JMSExpiration``, which users may set.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from kafka_redelivery.topology.errors import HeaderError
+from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Reason, Retry
+from kafka_redelivery.topology.policy.lineage import Lineage, parse_message_id
+
+ORIG_ADDRESS = "_AMQ_ORIG_ADDRESS"
+ORIG_QUEUE = "_AMQ_ORIG_QUEUE"
+ORIG_MESSAGE_ID = "_AMQ_ORIG_MESSAGE_ID"
+TIMESTAMP = "JMSTimestamp"
+DELIVERY_COUNT = "JMSXDeliveryCount"
+SCHEDULED_DELAY = "AMQ_SCHEDULED_DELAY"
+SCHEDULED_DELIVERY = "_AMQ_SCHED_DELIVERY"
+EXPIRATION = "JMSExpiration"
+ACTUAL_EXPIRY = "_AMQ_ACTUAL_EXPIRY"
+ORIGINAL_EXPIRATION = "originalExpiration"
+ORIGINAL_DELIVERY_MODE = "originalDeliveryMode"
+FAILURE_CAUSE = "dlqDeliveryFailureCause"
+
+DELIVERY_MODE = "JMSDeliveryMode"
+"""A header of the user: ``NON_PERSISTENT`` (or JMS's 1) means that the record may be lost, any other value not."""
+
+NON_PERSISTENT = b"NON_PERSISTENT"
+
+OURS = frozenset(
+    {
+        ORIG_ADDRESS,
+        ORIG_QUEUE,
+        ORIG_MESSAGE_ID,
+        TIMESTAMP,
+        DELIVERY_COUNT,
+        SCHEDULED_DELAY,
+        SCHEDULED_DELIVERY,
+        ACTUAL_EXPIRY,
+        ORIGINAL_EXPIRATION,
+        ORIGINAL_DELIVERY_MODE,
+        FAILURE_CAUSE,
+    }
+)
+"""The headers that this project sets and that users cannot."""
+
+CAUSE_LIMIT = 800
+"""The maximum size of ``dlqDeliveryFailureCause`` in bytes; the exception's message is cut to fit."""
+
+_CLASS_LIMIT = 200
+_DIGITS = 19
+"""The length of the largest 64-bit number."""
+
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+"""Encodes a string as JSON."""
+
+HeaderList = list[tuple[str, bytes | None]]
+Headers = Sequence[tuple[str, bytes | None]]
+"""Kafka headers, in order. Names may repeat and values may be null."""
+
+
+def retry_headers(lineage: Lineage, group: str, user: Headers, decision: Retry) -> list[tuple[str, bytes | None]]:
+    """Return the headers of a retry record, which waits in a tier, or of a ready record that does not wait."""
+    return [
+        *users_own(user),
+        *_origin(lineage, group),
+        (SCHEDULED_DELAY, b"%d" % decision.delay_ms),
+        (SCHEDULED_DELIVERY, b"%d" % decision.due_ms),
+    ]
+
+
+def dead_letter_headers(
+    lineage: Lineage, group: str, user: Headers, decision: DeadLetter, now_ms: int
+) -> list[tuple[str, bytes | None]]:
+    """Return the headers of a dead letter.
+
+    ``JMSExpiration`` is the dead letter's own expiration. The record's expiration, if it had one, becomes
+    ``originalExpiration``. ``_AMQ_ACTUAL_EXPIRY`` is the time at which an expired record was found to be expired, and
+    ``originalDeliveryMode`` is only set for a record that was not persistent. A record with damaged headers keeps its
+    ``_AMQ_ORIG_ADDRESS`` if that can be read, even if its message id cannot.
+    """
+    headers = [pair for pair in users_own(user) if pair[0] != EXPIRATION]
+    headers += _origin(lineage, group)
+    if decision.reason is Reason.BAD_HEADERS:
+        address = read_address(user) or lineage.address
+        headers = [(name, address.encode() if name == ORIG_ADDRESS else value) for name, value in headers]
+    if decision.expiration_ms:
+        headers.append((EXPIRATION, b"%d" % decision.expiration_ms))
+    if lineage.expiration_ms:
+        headers.append((ORIGINAL_EXPIRATION, b"%d" % lineage.expiration_ms))
+    if not lineage.persistent:
+        headers.append((ORIGINAL_DELIVERY_MODE, NON_PERSISTENT))
+    if decision.reason == "expired":
+        headers.append((ACTUAL_EXPIRY, b"%d" % now_ms))
+    headers.append((FAILURE_CAUSE, failure_cause(decision.reason, decision.failure)))
+    return headers
+
+
+def expired_dead_letter_headers(letter: Headers, now_ms: int) -> HeaderList:
+    """Return the headers of an expired dead letter that moves to the expiry topic: its own, without expiration.
+
+    As on a message that Artemis moves to an expiry address, ``_AMQ_ACTUAL_EXPIRY`` is the time at which it was found
+    to be expired.
+    """
+    kept = [pair for pair in letter if pair[0] not in {EXPIRATION, ACTUAL_EXPIRY}]
+    return [*kept, (ACTUAL_EXPIRY, b"%d" % now_ms)]
+
+
+def ready_headers(retry: Headers) -> HeaderList:
+    """Return the headers of a ready record: those of the retry record, without the delay.
+
+    The due time stays, so the worker that redelivers the record knows how late it is.
+    """
+    return [pair for pair in retry if pair[0] != SCHEDULED_DELAY]
+
+
+def users_own(headers: Headers) -> list[tuple[str, bytes | None]]:
+    """Return the user's own headers, in their order."""
+    return [pair for pair in headers if pair[0] not in OURS]
+
+
+def failure_cause(reason: str, failure: Failure) -> bytes:
+    """Return the value of ``dlqDeliveryFailureCause``: a JSON object with ``reason``, ``exception`` and ``message``.
+
+    It has at most :data:`CAUSE_LIMIT` bytes. The name of the exception is cut to 200 characters, and the message to
+    the characters that fit.
+    """
+    exception = failure.exception[:_CLASS_LIMIT]
+    message = failure.message[:CAUSE_LIMIT]
+    while True:
+        cause = f'{{"reason":{_quoted(reason)},"exception":{_quoted(exception)},"message":{_quoted(message)}}}'
+        encoded = cause.encode(errors="replace")
+        excess = len(encoded) - CAUSE_LIMIT
+        if excess <= 0:
+            return encoded
+        if message:
+            message = message[: max(0, len(message) - (excess + 5) // 6)]
+        else:
+            exception = exception[: max(0, len(exception) - (excess + 5) // 6)]
+
+
+def read_redelivery(headers: Headers) -> tuple[Lineage, int | None, HeaderList]:
+    """Read a ready record's headers: :func:`read_lineage`, :func:`read_due` and :func:`users_own` in one call.
+
+    Raises:
+        HeaderError: a header of the contract is missing or malformed.
+    """
+    values = dict(headers)
+    lineage = _lineage(values, headers)
+    due_ms = _due(values.get(SCHEDULED_DELIVERY)) if len(values) == len(headers) else read_due(headers)
+    return lineage, due_ms, [] if OURS.issuperset(values) else users_own(headers)
+
+
+def read_lineage(headers: Headers) -> Lineage:
+    """Read the lineage of a retry record, a ready record or a dead letter.
+
+    Raises:
+        HeaderError: a header of the contract is missing or malformed; the error names it.
+    """
+    return _lineage(dict(headers), headers)
+
+
+def read_partial_lineage(headers: Headers, otherwise: Lineage) -> Lineage:
+    """Read what is readable of a damaged lineage.
+
+    Args:
+        headers: the headers of a retry or ready record.
+        otherwise: the lineage that the record would have if it were a source record. What cannot be read is taken from
+            here; the three parts of the message id are taken together.
+    """
+    values = dict(headers)
+    substitutes = dict(_origin(otherwise, group=""))
+    while True:  # at most once for each substitute, because these can be read
+        try:
+            return _lineage(values, headers)
+        except HeaderError as error:
+            values[error.header] = substitutes[error.header]
+
+
+def read_address(headers: Headers) -> str | None:
+    """Read ``_AMQ_ORIG_ADDRESS`` of any record; ``None`` if it is missing or not UTF-8."""
+    try:
+        return _text(dict(headers), ORIG_ADDRESS) or None
+    except HeaderError:
+        return None
+
+
+def read_due(headers: Headers) -> int | None:
+    """Read the due time of a retry or ready record (epoch ms); ``None`` if it is missing or malformed.
+
+    A retry record without a due time is faulty, and its reader uses the age of the record instead. On a ready record
+    the due time shows how late the release was; a redriven record has none.
+    """
+    for name, value in headers:
+        if name == SCHEDULED_DELIVERY:
+            return _due(value)
+    return None
+
+
+def read_expiration(headers: Headers) -> int:
+    """Read ``JMSExpiration`` of any record (epoch ms); 0 (never) if it is missing or not a number.
+
+    Users set this header on source records, so a malformed value is no error: the record does not expire.
+    """
+    for name, value in headers:
+        if name == EXPIRATION and value is not None and value.isdigit() and len(value) <= _DIGITS:
+            return int(value)
+    return 0
+
+
+def read_persistent(headers: Headers) -> bool:
+    """Whether a record is persistent: true unless its last ``JMSDeliveryMode`` header says that it may be lost."""
+    return persistent_mode(dict(headers).get(DELIVERY_MODE))
+
+
+def persistent_mode(mode: bytes | None) -> bool:
+    """Whether a value of ``JMSDeliveryMode`` means that the record is persistent."""
+    return mode not in {NON_PERSISTENT, b"1"}
+
+
+def _lineage(values: Mapping[str, bytes | None], headers: Headers) -> Lineage:
+    """Read the lineage; ``values`` has the last header of each name."""
+    text = _text(values, ORIG_MESSAGE_ID)
+    try:
+        address, partition, offset = parse_message_id(text)
+    except ValueError as error:
+        raise HeaderError(ORIG_MESSAGE_ID, str(error)) from None
+    deliveries = _number(values, DELIVERY_COUNT)
+    if deliveries < 0:
+        raise HeaderError(DELIVERY_COUNT, f"is negative: {deliveries}")
+    # Users may set it several times, and retry records keep theirs: the first that is a number counts.
+    expiration_ms = read_expiration(headers) if EXPIRATION in values else 0
+    persistent = persistent_mode(values.get(DELIVERY_MODE))
+    return Lineage(address, partition, offset, _number(values, TIMESTAMP), deliveries, expiration_ms, persistent)
+
+
+def _due(value: bytes | None) -> int | None:
+    return int(value) if value is not None and value.isdigit() and len(value) <= _DIGITS else None
+
+
+def _origin(lineage: Lineage, group: str) -> list[tuple[str, bytes | None]]:
+    return [
+        (ORIG_ADDRESS, lineage.address.encode()),
+        (ORIG_QUEUE, group.encode()),
+        (ORIG_MESSAGE_ID, lineage.message_id.encode()),
+        (TIMESTAMP, b"%d" % lineage.timestamp_ms),
+        (DELIVERY_COUNT, b"%d" % lineage.deliveries),
+    ]
+
+
+def _text(values: Mapping[str, bytes | None], name: str) -> str:
+    value = values.get(name)
+    if value is None:
+        raise HeaderError(name, "is missing")
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise HeaderError(name, "is not UTF-8") from None
+
+
+def _number(values: Mapping[str, bytes | None], name: str) -> int:
+    value = values.get(name)
+    if value is not None and value.isdigit() and len(value) <= _DIGITS:
+        return int(value)
+    text = _text(values, name)
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS):
+        raise HeaderError(name, f"is not a number: {text[:50]!r}")
+    return int(text)

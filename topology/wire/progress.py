@@ -1,0 +1,289 @@
+"""Progress of a partition: which offsets are finished, and what is committed for them.
+
+A consumer group stores one committed offset per partition. Records that finish out of order and records that wait in
+place need more: the committed offset is a low watermark, and the rest is stored in the metadata of the same commit, and
+thus in the same transaction. Offsets have holes (transaction markers, compaction), so nothing here assumes that the
+next offset is the last one plus one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from kafka_redelivery.topology.errors import ProgressError
+from kafka_redelivery.topology.wire.progress_metadata import (
+    FIXED_BYTES,
+    HOLE_BITS,
+    METADATA_LIMIT,
+    WAITING_BYTES,
+    DeliveryNote,
+    WaitingRecord,
+    decode,
+    encode,
+    newer_format,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What is committed for a partition: the offset to resume from, and the metadata of the commit."""
+
+    offset: int
+    metadata: str
+
+
+@dataclass(slots=True)
+class Progress:
+    """Progress of one partition. Not thread-safe: it belongs to the polling thread.
+
+    An offset is tracked when its record is fetched (:meth:`track`), and completed when its outcome needs no further
+    write (:meth:`complete`). :meth:`checkpoint` returns what may be committed: its offset is the watermark, below which
+    every tracked offset is finished. After a restart, :meth:`track` returns false for offsets that were finished
+    before, so those records are skipped.
+    """
+
+    next_offset: int
+    """The offset after the last one tracked; fetching continues here."""
+
+    waiting: dict[int, WaitingRecord] = field(default_factory=dict)
+    """The records that wait in place, by offset."""
+
+    _unfinished: deque[int] = field(default_factory=deque)
+    """Tracked offsets from the watermark on, ascending; finished ones are removed when they reach the front."""
+
+    _finished: set[int] = field(default_factory=set)
+    """Finished offsets that are still in ``_unfinished``."""
+
+    _holes: deque[tuple[int, int]] = field(default_factory=deque)
+    """Holes longer than :data:`HOLE_BITS`: the offset after each, and the bitmap bits that it saves."""
+
+    _saved_bits: int = 0
+    _restored_end: int = 0
+    """Every offset below was tracked before the restore; those that are not in ``_restored`` are finished."""
+
+    _restored: set[int] = field(default_factory=set)
+    _restored_bits: int = 0
+    """Upper bound of the bits that the restored offsets need, in whatever order they finish."""
+
+    author: int | None = None
+    """The number of this process, if it writes delivery notes; see :class:`DeliveryNote`."""
+
+    max_waiting: int = 0
+    """How many records may come to wait in place; :meth:`can_track` reserves metadata for them."""
+
+    note_end: int = 0
+    """:attr:`DeliveryNote.end` of the next checkpoint."""
+
+    suspect_end: int = 0
+    """Unfinished records below this offset may have killed a worker; they are delivered one at a time."""
+
+    isolated: int | None = None
+    """:attr:`DeliveryNote.isolated` of the next checkpoint."""
+
+    _note_committed: bool = False
+    """Whether a note of this process is committed that the fields above do not show, after an aborted transaction."""
+
+    fatal_offset: int | None = None
+    """The record whose isolated delivery killed its worker; :attr:`waiting` already counts that delivery."""
+
+    @classmethod
+    def restore(cls, offset: int, metadata: str | None, author: int | None = None) -> Progress:
+        """Restore progress from a commit.
+
+        A process withdraws its delivery note when it gives a partition back. A note of another process therefore means
+        that this process has died, and the records that it names are suspects. A note of this process names none.
+
+        Args:
+            offset: the committed offset; never a placeholder for "none".
+            metadata: the metadata of the commit; empty or ``None`` if a plain consumer committed.
+            author: the number of this process; ``None`` if it neither writes nor reads delivery notes.
+
+        Raises:
+            ProgressError: the metadata was not written by this project, is damaged, or has a newer format.
+        """
+        if not metadata:
+            return cls(offset, author=author)
+        try:
+            decoded = decode(offset, metadata)
+        except ValueError as error:
+            newer = newer_format(metadata)
+            if newer is not None:
+                msg = (
+                    f"the commit at offset {offset} is in the format {newer} of a newer version: start that version "
+                    "and stop it gracefully before you start this one (see docs/upgrading.md)"
+                )
+                raise ProgressError(msg) from None
+            msg = (
+                f"the commit at offset {offset} has metadata that is damaged or was not written by this project "
+                f"({metadata[:40]!r}: {error}): was the group's offset changed by another tool?"
+            )
+            raise ProgressError(msg) from None
+        progress = cls(
+            offset,
+            waiting=decoded.waiting,
+            author=author,
+            _restored_end=decoded.end,
+            _restored=decoded.outstanding,
+            _restored_bits=_max_bits(decoded.outstanding, decoded.end),
+        )
+        if decoded.note is not None and author is not None:
+            progress._read_note(decoded.note)
+        return progress
+
+    @property
+    def watermark(self) -> int:
+        """The lowest offset that is not finished."""
+        return self._unfinished[0] if self._unfinished else self.next_offset
+
+    @property
+    def outstanding(self) -> int:
+        """How many tracked offsets are not finished."""
+        return len(self._unfinished) - len(self._finished)
+
+    def track(self, offset: int) -> bool:
+        """Track a fetched offset; return false if it is finished already and its record must not be delivered.
+
+        Raises:
+            ProgressError: the offset is not above the last one tracked; the consumer was rewound by someone else.
+        """
+        hole = offset - self.next_offset
+        if hole < 0:
+            msg = f"offset {offset} was fetched again after {self.next_offset - 1}"
+            raise ProgressError(msg)
+        self.next_offset = offset + 1
+        if offset < self._restored_end:
+            if offset not in self._restored:
+                return False
+            self._restored.discard(offset)
+        if hole > HOLE_BITS:
+            self._holes.append((offset, hole - HOLE_BITS))
+            self._saved_bits += hole - HOLE_BITS
+        self._unfinished.append(offset)
+        return True
+
+    def track_range(self, first: int, count: int) -> bool:
+        """Track ``count`` consecutive offsets from ``first`` on, none of them finished before.
+
+        Returns:
+            False, and tracks nothing, if ``first`` is not :attr:`next_offset` or an offset was tracked before the
+            restore. Track them one by one then.
+        """
+        if first != self.next_offset or first < self._restored_end:
+            return False
+        self.next_offset = first + count
+        self._unfinished.extend(range(first, first + count))
+        return True
+
+    def complete(self, offsets: Iterable[int]) -> None:
+        """Mark tracked offsets as finished; those that are finished already stay so."""
+        finished = self._finished
+        finished.update(offsets)
+        unfinished = self._unfinished
+        while unfinished and unfinished[0] in finished:
+            finished.discard(unfinished.popleft())
+        if not unfinished:
+            finished.clear()
+        if self._holes or self.waiting:
+            self._discard_finished()
+
+    def wait_in_place(self, offset: int, deliveries: int, due_ms: int) -> None:
+        """Note that a tracked record waits in place, after ``deliveries``, and is due again at ``due_ms``."""
+        self.waiting[offset] = WaitingRecord(deliveries, due_ms)
+        if self.isolated == offset:
+            self.isolated = None
+
+    def isolate(self, offset: int, deliveries: int) -> None:
+        """Note that a tracked record, delivered ``deliveries`` times so far, is the only one about to be delivered."""
+        before = self.waiting.get(offset)
+        self.waiting[offset] = WaitingRecord(deliveries, 0 if before is None else before.due_ms)
+        self.isolated = offset
+
+    def withdraw_note(self) -> bool:
+        """Withdraw the delivery note: no record of this partition is in a handler of this process any more.
+
+        Returns:
+            Whether a checkpoint must be committed, because the last one may contain the note.
+        """
+        noted = self._note_committed or self.note_end > self.watermark or self.isolated is not None
+        self.note_end, self.isolated, self._note_committed = 0, None, False
+        return noted
+
+    def checkpoint(self) -> Checkpoint:
+        """Return what to commit for the current progress.
+
+        Raises:
+            ProgressError: the metadata would exceed :data:`METADATA_LIMIT`; :meth:`can_track` prevents this.
+        """
+        watermark = self.watermark
+        waiting = {offset: record for offset, record in self.waiting.items() if offset >= watermark}
+        note = self._note(watermark)
+        if not self._finished and self._restored_end <= watermark:
+            if not waiting and note is None:
+                return Checkpoint(watermark, "")
+            # No offset above the watermark is finished, so no outstanding offsets need to be listed.
+            metadata = encode(watermark, watermark, (), waiting, note)
+        else:
+            outstanding = [offset for offset in self._unfinished if offset not in self._finished]
+            # Restored offsets that were passed without being fetched were compacted or deleted, and are dropped.
+            outstanding += sorted(offset for offset in self._restored if offset >= self.next_offset)
+            end = max(self.next_offset, self._restored_end)
+            metadata = encode(watermark, end, outstanding, waiting, note)
+        if len(metadata) > METADATA_LIMIT:
+            msg = f"progress above offset {watermark} needs {len(metadata)} bytes of commit metadata"
+            raise ProgressError(msg)
+        return Checkpoint(watermark, metadata)
+
+    def can_track(self, more: int = 0) -> bool:
+        """Whether the commit metadata has room if ``more`` offsets are tracked and finish out of order.
+
+        While it has none, the partition takes no new records, until its watermark moves. The estimate is an upper
+        bound: it counts the bits of the worst encoding and encodes nothing.
+        """
+        end = self.next_offset + more
+        bits = max(end, self._restored_end) - self.watermark - self._saved_bits
+        if self._restored_end > self.next_offset:
+            # Offsets fetched again up to there are in the metadata already. If they were counted twice, a partition
+            # with long metadata would never be read again.
+            bits = min(bits, self._restored_bits + (more if end > self._restored_end else 0))
+        return bits // 6 + max(len(self.waiting), self.max_waiting) * WAITING_BYTES + FIXED_BYTES <= METADATA_LIMIT
+
+    def can_track_offset(self, offset: int) -> bool:
+        """The same for one offset, which may come after a hole of any length."""
+        return self.can_track(min(offset - self.next_offset, HOLE_BITS) + 1)
+
+    def _read_note(self, note: DeliveryNote) -> None:
+        self.suspect_end = note.suspect_end
+        isolated = note.isolated
+        if note.author == self.author:
+            self._note_committed = note.end > 0 or isolated is not None
+            return
+        self.suspect_end = max(self.suspect_end, note.end)
+        if isolated is not None and isolated in self.waiting:
+            self.suspect_end = max(self.suspect_end, isolated + 1)
+            self.waiting[isolated] = WaitingRecord(self.waiting[isolated].deliveries + 1, 0)
+            self.fatal_offset = isolated
+
+    def _note(self, watermark: int) -> DeliveryNote | None:
+        if self.author is None:
+            return None
+        if self.note_end <= watermark and self.suspect_end <= watermark and self.isolated is None:
+            return None
+        return DeliveryNote(self.author, self.note_end, self.suspect_end, self.isolated)
+
+    def _discard_finished(self) -> None:
+        watermark = self.watermark
+        while self._holes and self._holes[0][0] <= watermark:
+            self._saved_bits -= self._holes.popleft()[1]
+        for offset in [offset for offset in self.waiting if offset < watermark or offset in self._finished]:
+            del self.waiting[offset]
+        if self.isolated is not None and self.isolated not in self.waiting:
+            self.isolated = None
+
+
+def _max_bits(outstanding: Iterable[int], end: int) -> int:
+    """Bits of the bitmap: the distance between neighbouring offsets, but no more than a new stretch costs."""
+    offsets = [*sorted(outstanding), end]
+    return sum(min(after - before, HOLE_BITS) for before, after in pairwise(offsets))

@@ -1,0 +1,245 @@
+"""Encoding of progress as text for the metadata of a commit.
+
+The text is ``p1:`` and the base64 of: a flag, how far the partition was read, the offsets up to there that are *not*
+finished, the records that wait in place, and a CRC-32. It lists the outstanding offsets rather than the finished ones,
+so its size depends on the records in progress, and holes in the offsets cost nothing. ``p2:`` additionally has a
+delivery note before the waiting records, and is only written if there is one.
+
+The outstanding offsets are written as runs or as stretches of a bitmap, whichever is shorter.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+METADATA_LIMIT = 4096
+"""How many bytes of commit metadata a broker accepts by default (``offset.metadata.max.bytes``)."""
+
+HOLE_BITS = 96
+"""Upper bound of the bits that a new stretch of the bitmap costs: two varints of six bytes."""
+
+WAITING_BYTES = 28
+"""Upper bound of the bytes of one waiting record in the text: three varints (9 + 3 + 9 bytes), in base64."""
+
+FIXED_BYTES = 96
+"""Upper bound of the bytes of everything else in the text."""
+
+_FORMAT = "p1:"
+_FORMAT_WITH_NOTE = "p2:"
+_MAX_OUTSTANDING = 2_000_000
+"""More offsets than :func:`encode` ever gets; it keeps a damaged text from filling the memory."""
+
+_RUNS, _STRETCHES = 0, 1
+
+
+class WaitingRecord(NamedTuple):
+    """A record that waits in place: how often it was delivered, and when it is due again (epoch ms)."""
+
+    deliveries: int
+    due_ms: int
+
+
+class DeliveryNote(NamedTuple):
+    """Which records may be in a handler; committed before any of them is delivered.
+
+    If a process dies, its note tells the next owner of the partition which records may have killed it.
+    """
+
+    author: int
+    """The process that wrote the note, as a random number (32 bits, not 0)."""
+
+    end: int = 0
+    """Every unfinished record below this offset may be in a handler of the author; 0 = none."""
+
+    suspect_end: int = 0
+    """Every unfinished record below this offset may have killed a worker before; 0 = none."""
+
+    isolated: int | None = None
+    """The only record in a handler of the author, if it is delivered alone; it also waits in place, with its count."""
+
+
+class DecodedProgress(NamedTuple):
+    """The content of the metadata; the committed offset is not part of it."""
+
+    end: int
+    """The offset after the last one tracked."""
+
+    outstanding: set[int]
+    """The offsets below ``end`` that are not finished."""
+
+    waiting: dict[int, WaitingRecord]
+    note: DeliveryNote | None = None
+
+
+def encode(
+    watermark: int,
+    end: int,
+    outstanding: Sequence[int],
+    waiting: Mapping[int, WaitingRecord],
+    note: DeliveryNote | None = None,
+) -> str:
+    """Return the metadata of a commit.
+
+    Args:
+        watermark: the committed offset; no other offset is below it.
+        end: the offset after the last one tracked.
+        outstanding: the unfinished offsets in [watermark, end), ascending.
+        waiting: the records that wait in place, by offset.
+        note: the delivery note.
+    """
+    bodies = (_as_runs(watermark, outstanding), _as_stretches(watermark, outstanding))
+    flag = _RUNS if len(bodies[0]) <= len(bodies[1]) else _STRETCHES
+    packed = bytearray([flag])
+    _put(packed, end - watermark)
+    _put(packed, len(bodies[flag]))
+    packed += bodies[flag]
+    if note is not None:
+        _put(packed, note.author)
+        _put(packed, max(0, note.end - watermark))
+        _put(packed, max(0, note.suspect_end - watermark))
+        _put(packed, 0 if note.isolated is None else note.isolated - watermark + 1)
+    for offset, record in sorted(waiting.items()):
+        _put(packed, offset - watermark)
+        _put(packed, record.deliveries)
+        _put(packed, record.due_ms)
+    packed += zlib.crc32(packed).to_bytes(4, "big")
+    return (_FORMAT if note is None else _FORMAT_WITH_NOTE) + base64.b64encode(packed).decode()
+
+
+def newer_format(metadata: str) -> str | None:
+    """Return the name of the format if only a newer version of this project can have written it, else ``None``."""
+    found = re.match(r"(p[1-9][0-9]{0,2}):", metadata)
+    return None if found is None or metadata.startswith((_FORMAT, _FORMAT_WITH_NOTE)) else found[1]
+
+
+def decode(watermark: int, metadata: str) -> DecodedProgress:
+    """Decode the metadata of a commit.
+
+    Raises:
+        ValueError: the metadata was not written by this project, or is damaged.
+    """
+    with_note = metadata.startswith(_FORMAT_WITH_NOTE)
+    if not (with_note or metadata.startswith(_FORMAT)):
+        msg = "unknown format"
+        raise ValueError(msg)
+    packed = base64.b64decode(metadata[len(_FORMAT) :], validate=True)
+    if len(packed) < _MIN_BYTES or zlib.crc32(packed[:-4]).to_bytes(4, "big") != packed[-4:]:
+        msg = "wrong checksum"
+        raise ValueError(msg)
+    numbers = _Reader(packed[1:-4])
+    end = watermark + numbers.number()
+    body = _Reader(numbers.take(numbers.number()))
+    outstanding = set(_from_stretches(watermark, body) if packed[0] else _from_runs(watermark, body))
+    note = _read_note(watermark, numbers) if with_note else None
+    waiting = {}
+    while numbers.rest:
+        offset = watermark + numbers.number()
+        waiting[offset] = WaitingRecord(numbers.number(), numbers.number())
+    return DecodedProgress(end, outstanding, waiting, note)
+
+
+def _read_note(watermark: int, numbers: _Reader) -> DeliveryNote:
+    author, end, suspect_end, isolated = (numbers.number() for _ in range(4))
+    return DeliveryNote(
+        author,
+        watermark + end if end else 0,
+        watermark + suspect_end if suspect_end else 0,
+        watermark + isolated - 1 if isolated else None,
+    )
+
+
+_MIN_BYTES = 7
+"""A flag, two numbers of one byte each, and the CRC-32."""
+
+
+def _as_runs(watermark: int, offsets: Sequence[int]) -> bytearray:
+    body = bytearray()
+    last = watermark
+    start = 0
+    for index in range(1, len(offsets) + 1):
+        if index == len(offsets) or offsets[index] != offsets[index - 1] + 1:
+            _put(body, offsets[start] - last)
+            _put(body, index - 1 - start)
+            last, start = offsets[index - 1], index
+    return body
+
+
+def _from_runs(watermark: int, body: _Reader) -> Iterator[int]:
+    last = watermark
+    left = _MAX_OUTSTANDING
+    while body.rest:
+        first = last + body.number()
+        last = first + body.number()
+        left -= last - first + 1
+        if left < 0:
+            msg = "too many outstanding offsets"
+            raise ValueError(msg)
+        yield from range(first, last + 1)
+
+
+def _as_stretches(watermark: int, offsets: Sequence[int]) -> bytearray:
+    body = bytearray()
+    last = watermark
+    start = 0
+    for index in range(1, len(offsets) + 1):
+        if index == len(offsets) or offsets[index] - offsets[index - 1] > HOLE_BITS:
+            first, final = offsets[start], offsets[index - 1]
+            bitmap = bytearray((final - first) // 8 + 1)
+            for offset in offsets[start:index]:
+                bit = offset - first
+                bitmap[bit >> 3] |= 1 << (bit & 7)
+            _put(body, first - last)
+            _put(body, len(bitmap))
+            body += bitmap
+            last, start = final, index
+    return body
+
+
+def _from_stretches(watermark: int, body: _Reader) -> Iterator[int]:
+    last = watermark
+    while body.rest:
+        first = last + body.number()
+        for index, byte in enumerate(body.take(body.number())):
+            for bit in range(8):
+                if byte >> bit & 1:
+                    last = first + (index << 3) + bit
+                    yield last
+
+
+def _put(target: bytearray, number: int) -> None:
+    """Append an unsigned varint."""
+    while number > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        target.append(number & 0x7F | 0x80)
+        number >>= 7
+    target.append(number)
+
+
+class _Reader:
+    """Reads unsigned varints from the front of a byte string."""
+
+    __slots__ = ("rest",)
+
+    def __init__(self, data: bytes) -> None:
+        self.rest = data
+
+    def number(self) -> int:
+        value = shift = 0
+        for index, byte in enumerate(self.rest):
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
+                self.rest = self.rest[index + 1 :]
+                return value
+        msg = "ends within a number"
+        raise ValueError(msg)
+
+    def take(self, length: int) -> bytes:
+        if length > len(self.rest):
+            msg = "ends within a field"
+            raise ValueError(msg)
+        taken, self.rest = self.rest[:length], self.rest[length:]
+        return taken

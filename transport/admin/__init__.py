@@ -1,0 +1,1 @@
+"""Admin requests: topics, configurations, offsets, group members and the deletion of records."""

@@ -1,0 +1,132 @@
+"""Requests of an admin client: with a time limit, repeated after transient errors, other errors in our classes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+from kafka_redelivery.transport.admin.errors import AdminError, ClientSettingsError, NotAuthorisedError
+from kafka_redelivery.transport.client_config import Config
+from kafka_redelivery.transport.client_log import admin_log
+from kafka_redelivery.transport.errors import BrokerUnavailableError
+from kafka_redelivery.transport.kafka_errors import is_transient, message_of
+
+_T = TypeVar("_T")
+_K = TypeVar("_K")
+
+_UNREACHABLE = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001 - the client's own names
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._SSL,  # noqa: SLF001
+    }
+)
+_NOT_AUTHORISED = frozenset(
+    {
+        KafkaError._AUTHENTICATION,  # noqa: SLF001
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+_RETRY_INTERVAL_S = 0.2
+
+
+class AdminCalls:
+    """One admin client. Not thread-safe."""
+
+    def __init__(self, config: Config, *, timeout_s: float) -> None:
+        """Create the client, which connects with the first request.
+
+        Raises:
+            ClientSettingsError: the client refuses its settings.
+        """
+        self.servers = str(config.get("bootstrap.servers", config.get("metadata.broker.list", "")))
+        self.timeout_s = timeout_s
+        self._client_errors: list[KafkaError] = []
+        settings: dict[str, Any] = {**config, "error_cb": self._client_errors.append}
+        try:
+            self.client = AdminClient(settings, logger=admin_log)
+        except (KafkaException, TypeError, ValueError) as error:
+            raise ClientSettingsError(message_of(error)) from None
+
+    def metadata(self) -> ClusterMetadata:
+        """Return all topics and brokers.
+
+        Raises:
+            BrokerUnavailableError: no broker answered in time.
+            NotAuthorisedError: the cluster refuses the credentials.
+        """
+        try:
+            return self.client.list_topics(timeout=self.timeout_s)
+        except KafkaException as error:
+            self.client.poll(0)
+            raise _final_error("list the topics", error.args[0], self.servers, self._client_errors) from None
+
+    def each(self, operation: str, ask: Callable[[], Mapping[_K, Future[_T]]]) -> dict[_K, _T]:
+        """Send a request and return all its answers; repeat it while one of them is a transient error.
+
+        Args:
+            operation: names the request in messages, as in "create topic orders".
+            ask: sends the request; it is safe to repeat.
+
+        Raises:
+            BrokerUnavailableError: no broker answered in time.
+            NotAuthorisedError: the user may not do it.
+            AdminError: the cluster refuses it for another reason.
+        """
+        return self.repeated(operation, lambda: {key: future.result(self.timeout_s) for key, future in ask().items()})
+
+    def repeated(self, operation: str, ask: Callable[[], _T], client_errors: Sequence[KafkaError] | None = None) -> _T:
+        """Call ``ask`` until it ends without a transient error.
+
+        Args:
+            operation: names the request in messages.
+            ask: sends the request and waits for its answer; it is safe to repeat.
+            client_errors: what the client reports about its connections, if ``ask`` uses another client than this one.
+
+        Raises:
+            BrokerUnavailableError, NotAuthorisedError, AdminError: as :meth:`each`.
+        """
+        deadline = time.monotonic() + self.timeout_s
+        pause = threading.Event()
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                cause: KafkaError = error.args[0]
+                if not is_transient(cause) or time.monotonic() > deadline:
+                    reported = self._client_errors if client_errors is None else client_errors
+                    raise _final_error(operation, cause, self.servers, reported) from None
+            except TimeoutError:
+                raise BrokerUnavailableError(self.servers, f"no answer in {self.timeout_s:g} s") from None
+            pause.wait(_RETRY_INTERVAL_S)
+
+
+def _final_error(
+    operation: str, error: KafkaError, servers: str, client_errors: Sequence[KafkaError]
+) -> AdminError | BrokerUnavailableError:
+    """Convert an error that is not repeated. Often only the client's connection errors contain its cause."""
+    refused = next((each for each in client_errors if each.code() in _NOT_AUTHORISED), None)
+    if refused is not None:
+        return NotAuthorisedError(operation, refused.str())
+    if error.code() in _UNREACHABLE:
+        no_cause = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the client's own name
+        first = next((each for each in client_errors if each.code() != no_cause), None)
+        return BrokerUnavailableError(servers, error.str() if first is None else first.str())
+    return admin_error(operation, error)
+
+
+def admin_error(operation: str, error: KafkaError) -> AdminError:
+    """Convert a broker's refusal."""
+    kind = NotAuthorisedError if error.code() in _NOT_AUTHORISED else AdminError
+    return kind(operation, error.str())

@@ -1,0 +1,232 @@
+"""Describes topics, their configurations and committed offsets, and applies changes to them. Deletes nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    TopicMetadata,
+)
+
+from kafka_redelivery.topology.cluster.changes import AlterConfig, Change, Changes, CommitFirst, CreateTopic, GrowTopic
+from kafka_redelivery.topology.cluster.facts import Bounds, ClusterFacts, TopicFacts
+from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error
+from kafka_redelivery.transport.admin.errors import AdminError, GroupActiveError, NotAuthorisedError
+from kafka_redelivery.transport.admin.partition_offsets import committed, list_offsets
+from kafka_redelivery.transport.client_config import ConfigValue, admin_config
+from kafka_redelivery.transport.protocols import Partition
+
+TIMEOUT_S = 10.0
+"""Time limit of each request."""
+
+_TOPIC = ConfigResource.Type.TOPIC
+_BROKER = ConfigResource.Type.BROKER
+_LEADER_CHECK_INTERVAL_S = 0.1
+_GROUP_ACTIVE = frozenset(
+    {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS}
+)
+
+
+def _ignore(_: Change) -> None:
+    pass
+
+
+class ClusterAdmin:
+    """The cluster of the ``kafka`` settings. Not thread-safe; connects with the first request.
+
+    Every method raises :class:`BrokerUnavailableError` when no broker answers in ``timeout_s``,
+    :class:`NotAuthorisedError` when the user may not, and :class:`AdminError` when the cluster refuses for another
+    reason.
+    """
+
+    def __init__(self, kafka: Mapping[str, ConfigValue], *, timeout_s: float = TIMEOUT_S) -> None:
+        self._kafka = kafka
+        self._calls = AdminCalls(admin_config(kafka), timeout_s=timeout_s)
+
+    @property
+    def _client(self) -> AdminClient:
+        return self._calls.client
+
+    def topic_names(self) -> frozenset[str]:
+        """Return all topics that the user may see."""
+        return frozenset(self._calls.metadata().topics)
+
+    def describe(self, names: Iterable[str], readers: Mapping[str, Sequence[str]]) -> ClusterFacts:
+        """Describe topics and the committed offsets in them.
+
+        Args:
+            names: the topics; the result leaves out those that do not exist.
+            readers: topic -> the groups whose committed offsets to include.
+        """
+        metadata = self._calls.metadata()
+        found = {name: metadata.topics[name] for name in sorted(set(names)) if name in metadata.topics}
+        for name, topic in found.items():
+            if topic.error is not None:
+                raise admin_error(f"describe topic {name}", topic.error)
+        configs = self._configs(found)
+        partitions = [Partition(name, number) for name in readers if name in found for number in found[name].partitions]
+        # In this order a group that commits in the meantime is never outside the bounds of its partitions.
+        starts = list_offsets(self._calls, partitions, OffsetSpec.earliest())
+        committed = self._committed(found, readers)
+        ends = list_offsets(self._calls, partitions, OffsetSpec.latest())
+        topics = {
+            name: TopicFacts(
+                name=name,
+                partitions=len(topic.partitions),
+                replication_factor=min((len(each.replicas) for each in topic.partitions.values()), default=0),
+                configs=configs[name],
+                bounds={
+                    number: Bounds(starts[Partition(name, number)], ends[Partition(name, number)])
+                    for number in topic.partitions
+                    if (name, number) in ends
+                },
+            )
+            for name, topic in found.items()
+        }
+        return ClusterFacts(
+            topics=topics,
+            committed=committed,
+            creates_topics=self._creates_topics(sorted(metadata.brokers)),
+        )
+
+    def apply(self, changes: Changes, done: Callable[[Change], None] = _ignore) -> None:
+        """Apply changes and call ``done`` with each one; what exists already stays as it is.
+
+        Raises:
+            GroupActiveError: a group that needs first offsets has running members. Nothing was changed.
+        """
+        self._refuse_active(sorted({first.group for first in changes.commit}))
+        for create in changes.create:
+            self._create(create)
+            done(create)
+        for grow in changes.grow:
+            self._grow(grow)
+            done(grow)
+        self._await_partitions(changes)
+        for topic in dict.fromkeys(alter.topic for alter in changes.alter):
+            altered = [alter for alter in changes.alter if alter.topic == topic]
+            self._alter(topic, altered)
+            for alter in altered:
+                done(alter)
+        for group in dict.fromkeys(first.group for first in changes.commit):
+            for first in self._commit(group, [first for first in changes.commit if first.group == group]):
+                done(first)
+
+    def _configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        resources = [ConfigResource(_TOPIC, name) for name in names]
+        if not resources:
+            return {}
+        answers = self._calls.each("read the configuration of topics", lambda: self._client.describe_configs(resources))
+        return {
+            str(resource.name): {name: entry.value for name, entry in entries.items() if entry.value is not None}
+            for resource, entries in answers.items()
+        }
+
+    def _creates_topics(self, brokers: Sequence[int]) -> bool:
+        resource = ConfigResource(_BROKER, str(brokers[0]))
+        try:
+            answer = self._calls.each(
+                "read a broker's configuration", lambda: self._client.describe_configs([resource])
+            )
+        except NotAuthorisedError:
+            # Usual on managed clusters. The answer only makes a message more precise.
+            return False
+        entry = answer[resource].get("auto.create.topics.enable")
+        return entry is not None and entry.value == "true"
+
+    def _committed(
+        self, found: Mapping[str, TopicMetadata], readers: Mapping[str, Sequence[str]]
+    ) -> dict[str, dict[tuple[str, int], int]]:
+        wanted: dict[str, list[Partition]] = defaultdict(list)
+        for name, groups in readers.items():
+            if name in found:
+                for group in groups:
+                    wanted[group] += [Partition(name, number) for number in found[name].partitions]
+        return {group: self._offsets(group, partitions) for group, partitions in wanted.items()}
+
+    def _offsets(self, group: str, partitions: Sequence[Partition]) -> dict[tuple[str, int], int]:
+        found = committed(self._calls, self._kafka, group, partitions)
+        return {partition: checkpoint.offset for partition, checkpoint in found.items()}
+
+    def _refuse_active(self, groups: list[str]) -> None:
+        if groups:
+            request = "describe the consumer groups"
+            answers = self._calls.each(request, lambda: self._client.describe_consumer_groups(groups))
+            for group, answer in answers.items():
+                if answer.members:
+                    raise GroupActiveError(group, len(answer.members))
+
+    def _create(self, change: CreateTopic) -> None:
+        topic = change.topic
+        new = NewTopic(
+            topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            config=dict(topic.configs),
+        )
+        try:
+            self._calls.each(f"create topic {topic.name}", lambda: self._client.create_topics([new]))
+        except AdminError as error:
+            # Another process has just created it; the next check reports differences from the plan.
+            if topic.name not in self.topic_names():
+                raise error from None
+
+    def _grow(self, change: GrowTopic) -> None:
+        operation = f"give topic {change.topic} {change.partitions} partitions"
+        new = NewPartitions(change.topic, change.partitions)
+        self._calls.each(operation, lambda: self._client.create_partitions([new]))
+
+    def _await_partitions(self, changes: Changes) -> None:
+        """Wait until the new partitions have leaders."""
+        awaited = {change.topic.name: change.topic.partitions for change in changes.create}
+        awaited |= {change.topic: change.partitions for change in changes.grow}
+        deadline = time.monotonic() + self._calls.timeout_s
+        pause = threading.Event()
+        while awaited and time.monotonic() < deadline:
+            topics = self._calls.metadata().topics
+            awaited = {
+                name: partitions
+                for name, partitions in awaited.items()
+                if name not in topics or sum(each.leader >= 0 for each in topics[name].partitions.values()) < partitions
+            }
+            if awaited:
+                pause.wait(_LEADER_CHECK_INTERVAL_S)
+        if awaited:
+            raise AdminError("wait for new partitions", f"{', '.join(awaited)} still lack a leader; apply again later")
+
+    def _alter(self, topic: str, altered: Sequence[AlterConfig]) -> None:
+        entries = [
+            ConfigEntry(each.config, each.after, incremental_operation=AlterConfigOpType.SET) for each in altered
+        ]
+        resource = ConfigResource(_TOPIC, topic, incremental_configs=entries)
+        self._calls.each(f"configure topic {topic}", lambda: self._client.incremental_alter_configs([resource]))
+
+    def _commit(self, group: str, firsts: Sequence[CommitFirst]) -> list[CommitFirst]:
+        """Commit first offsets and return those committed: a partition that has an offset by now keeps it."""
+        operation = f"commit first offsets of group {group}"
+        taken = self._offsets(group, [Partition(first.topic, first.partition) for first in firsts])
+        new = [first for first in firsts if (first.topic, first.partition) not in taken]
+        if new:
+            offsets = [TopicPartition(first.topic, first.partition, first.offset) for first in new]
+            self._calls.repeated(operation, lambda: self._commit_once(group, offsets))
+        return new
+
+    def _commit_once(self, group: str, offsets: list[TopicPartition]) -> None:
+        request = [ConsumerGroupTopicPartitions(group, offsets)]
+        answer = self._client.alter_consumer_group_offsets(request)[group].result(self._calls.timeout_s)
+        for entry in answer.topic_partitions or []:
+            if entry.error is not None and entry.error.code() in _GROUP_ACTIVE:
+                raise GroupActiveError(group, 1)
+            if entry.error is not None:
+                raise KafkaException(entry.error)

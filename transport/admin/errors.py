@@ -1,0 +1,65 @@
+"""Errors of admin requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.faults import TopologyFault
+from kafka_redelivery.transport.errors import TransportError
+
+
+class AdminError(TransportError):
+    """The cluster refuses a request. ``operation`` names the request, ``detail`` is the broker's answer."""
+
+    def __init__(self, operation: str, detail: str) -> None:
+        super().__init__(f"{operation}: {detail}")
+        self.operation = operation
+        self.detail = detail
+
+
+class NotAuthorisedError(AdminError):
+    """The user of the ``kafka`` settings may not do this. Grant the right, or use another user."""
+
+
+class ClientSettingsError(TransportError):
+    """The Kafka client refuses the ``kafka`` settings: an unknown name, or a value it cannot use."""
+
+    exit_code = exit_codes.CONFIGURATION
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(
+            f"the Kafka client refuses the kafka settings: {detail}; correct that setting or remove it: "
+            "its names and values are librdkafka's"
+        )
+        self.detail = detail
+
+
+class GroupActiveError(TransportError):
+    """First offsets cannot be committed while members of the group are running. Nothing was changed.
+
+    Raised by :meth:`ClusterAdmin.apply`. Stop the group's processes, or wait until their sessions have ended.
+    """
+
+    def __init__(self, group: str, members: int) -> None:
+        super().__init__(
+            f"group {group} has {members} running member{'s' if members != 1 else ''} and lacks first offsets, which "
+            "can only be committed without running members; stop them, or wait until they time out, and apply again"
+        )
+        self.group = group
+        self.members = members
+
+
+class TopologyRefusedError(TransportError):
+    """The cluster's topics would lose records; nothing was started.
+
+    Raised by :func:`verify`. Each of the ``faults`` names its fix.
+    """
+
+    exit_code = exit_codes.TOPOLOGY_REFUSED
+
+    def __init__(self, faults: Sequence[TopologyFault]) -> None:
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        lines = [f"the topology has {count} that would lose records", *(f"  {fault}" for fault in faults)]
+        super().__init__("\n".join(lines))
+        self.faults = tuple(faults)

@@ -1,0 +1,102 @@
+"""The members of consumer groups and the partitions assigned to them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from struct import unpack_from
+
+from confluent_kafka.admin import GroupMetadata
+
+from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.client_config import ConfigValue, admin_config
+from kafka_redelivery.transport.protocols import Partition
+
+_TIMEOUT_S = 10.0
+_NO_REBALANCE = {"Stable", "Empty"}
+_STATIC = re.compile(r"(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+
+class GroupMembers:
+    """Asks for the members of groups. Not thread-safe."""
+
+    def __init__(self, kafka: Mapping[str, ConfigValue]) -> None:
+        self._calls = AdminCalls(admin_config(kafka), timeout_s=_TIMEOUT_S)
+
+    def count(self, group: str) -> int:
+        """Return the number of members of a group.
+
+        Raises:
+            TransportError: the cluster does not answer, or does not allow it.
+        """
+        return sum(len(each.members) for each in self._describe(group))
+
+    def names(self, group: str) -> set[str]:
+        """Return the instance names of a group's members; of a dynamic member its member id.
+
+        Empty for a group with the consumer rebalance protocol (KIP-848), whose members this request does not list.
+
+        Raises:
+            TransportError: the cluster does not answer, or does not allow it.
+        """
+        described = (each for each in self._describe(group) if each.error is None)
+        return {_name(str(member.id)) for each in described for member in each.members}
+
+    def unowned(self, group: str, partitions: Mapping[str, int]) -> dict[str, int] | None:
+        """Return the number of partitions of each topic that are assigned to no member.
+
+        Args:
+            group: the consumer group.
+            partitions: the topics that it reads, and their numbers of partitions.
+
+        Returns:
+            a number for each topic, 0 where every partition is assigned; ``None`` if it is unknown: during a rebalance,
+            and for a group with the consumer rebalance protocol (KIP-848), in which the broker assigns partitions.
+
+        Raises:
+            TransportError: the cluster does not answer, or does not allow it.
+        """
+        described = self._describe(group)
+        found = next((each for each in described if each.error is None and each.state in _NO_REBALANCE), None)
+        if found is None:
+            return None
+        owned = {partition for member in found.members for partition in decode_assignment(member.assignment or b"")}
+        missing = Counter(
+            topic for topic, count in partitions.items() for n in range(count) if Partition(topic, n) not in owned
+        )
+        return {topic: missing[topic] for topic in partitions}
+
+    def _describe(self, group: str) -> list[GroupMetadata]:
+        # The newer request ends the process if Kafka becomes unavailable while it waits (librdkafka#4605).
+        return self._calls.repeated(
+            f"list the members of group {group}", lambda: self._calls.client.list_groups(group, _TIMEOUT_S)
+        )
+
+
+def _name(member_id: str) -> str:
+    """Return the instance name in a static member's id, which is the name and a UUID; else the id."""
+    found = _STATIC.match(member_id)
+    return member_id if found is None else found[1]
+
+
+def decode_assignment(assignment: bytes) -> Iterator[Partition]:
+    """Decode the partitions assigned to a member of a classic group.
+
+    Source: ConsumerProtocolAssignment.json of Apache Kafka.
+
+    Args:
+        assignment: a version, then topics with their partitions; empty for a member without an assignment.
+    """
+    if not assignment:
+        return
+    (topics,) = unpack_from(">xxi", assignment)
+    position = 6
+    for _ in range(topics):
+        (length,) = unpack_from(">h", assignment, position)
+        topic = assignment[position + 2 : position + 2 + length].decode()
+        position += 2 + length
+        (count,) = unpack_from(">i", assignment, position)
+        for number in unpack_from(f">{count}i", assignment, position + 4):
+            yield Partition(topic, number)
+        position += 4 + 4 * count

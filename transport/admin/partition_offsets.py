@@ -1,0 +1,112 @@
+"""Offsets of partitions and committed offsets of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error
+from kafka_redelivery.transport.admin.errors import ClientSettingsError
+from kafka_redelivery.transport.client_config import ConfigValue, admin_config, consumer_config
+from kafka_redelivery.transport.client_log import admin_log
+from kafka_redelivery.transport.kafka_errors import message_of
+from kafka_redelivery.transport.protocols import Partition
+
+_TIMEOUT_S = 30.0
+
+
+class PartitionOffsets:
+    """Asks the cluster for offsets. Not thread-safe; connects with the first request.
+
+    Every method raises :class:`BrokerUnavailableError` when no broker answers, :class:`NotAuthorisedError` when the
+    user may not, and :class:`AdminError` when the cluster refuses for another reason.
+    """
+
+    def __init__(self, kafka: Mapping[str, ConfigValue], *, timeout_s: float = _TIMEOUT_S) -> None:
+        self._kafka = kafka
+        self._calls = AdminCalls(admin_config(kafka), timeout_s=timeout_s)
+
+    def log_start_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the first offset of each partition that has not been deleted."""
+        return self._ask(partitions, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
+
+    def last_stable_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the end offset of each partition for consumers of committed records: before open transactions."""
+        return self._ask(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+
+    def high_watermarks(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the end offset of each partition, open transactions included."""
+        return self._ask(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+
+    def offsets_for_time(self, partitions: Iterable[Partition], epoch_ms: int) -> dict[Partition, int]:
+        """Return the first offset of each with a timestamp at or after ``epoch_ms``; without one it is missing."""
+        found = self._ask(partitions, OffsetSpec.for_timestamp(epoch_ms), IsolationLevel.READ_COMMITTED)
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
+
+    def committed(self, group: str, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint]:
+        """Return a group's committed offsets with their metadata; a partition without a commit is missing."""
+        wanted = list(partitions)
+        return committed(self._calls, self._kafka, group, wanted) if wanted else {}
+
+    def _ask(
+        self, partitions: Iterable[Partition], spec: OffsetSpec, isolation: IsolationLevel
+    ) -> dict[Partition, int]:
+        return list_offsets(self._calls, partitions, spec, isolation)
+
+
+def list_offsets(
+    calls: AdminCalls,
+    partitions: Iterable[Partition],
+    spec: OffsetSpec,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> dict[Partition, int]:
+    """Return the offset of each partition that ``spec`` describes; -1 if no record has the timestamp asked for.
+
+    Raises:
+        BrokerUnavailableError, NotAuthorisedError, AdminError: as :class:`PartitionOffsets`.
+    """
+    wanted = {TopicPartition(*partition): spec for partition in partitions}
+    if not wanted:
+        return {}
+    answers = calls.each(
+        "read the offsets of partitions", lambda: calls.client.list_offsets(wanted, isolation_level=isolation)
+    )
+    return {Partition(entry.topic, entry.partition): answer.offset for entry, answer in answers.items()}
+
+
+def committed(
+    calls: AdminCalls, kafka: Mapping[str, ConfigValue], group: str, partitions: Iterable[Partition]
+) -> dict[Partition, Checkpoint]:
+    """Return a group's committed offsets with their metadata; a partition without a commit is missing.
+
+    The request goes through a consumer, which does not join the group. The admin client crashes while the group's
+    coordinator starts or moves (librdkafka#5040, open in 2.16), which on a new cluster is always.
+
+    Raises:
+        ClientSettingsError: the client refuses its settings.
+        BrokerUnavailableError, NotAuthorisedError, AdminError: as :class:`PartitionOffsets`.
+    """
+    # Without waiting for open transactions: the offset before one is good enough here, and the transaction of a
+    # process that died can stay open for longer than a start should wait.
+    config = consumer_config(kafka, group=group, instance=None) | {"isolation.level": "read_uncommitted"}
+    client_errors: list[KafkaError] = []
+    try:
+        consumer = Consumer({**config, "error_cb": client_errors.append}, logger=admin_log)
+    except (KafkaException, TypeError, ValueError) as error:
+        raise ClientSettingsError(message_of(error)) from None
+    wanted = [TopicPartition(*partition) for partition in partitions]
+    operation = f"read the offsets of group {group}"
+    try:
+        answer = calls.repeated(operation, lambda: consumer.committed(wanted, timeout=calls.timeout_s), client_errors)
+    finally:
+        consumer.close()
+    found = {}
+    for entry in answer:
+        if entry.error is not None:
+            raise admin_error(operation, entry.error)
+        if entry.offset >= 0:
+            found[Partition(entry.topic, entry.partition)] = Checkpoint(entry.offset, entry.metadata or "")
+    return found

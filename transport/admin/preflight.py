@@ -1,0 +1,116 @@
+"""Checks before the start whether the cluster has what the configuration needs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from kafka_redelivery.topology.cluster.check import Severity, check
+from kafka_redelivery.topology.cluster.facts import ClusterFacts
+from kafka_redelivery.topology.cluster.plan import TopologyPlan, plan, scheduler_group
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
+from kafka_redelivery.transport.admin.errors import ClientSettingsError, TopologyRefusedError
+from kafka_redelivery.transport.client_config import ConfigValue, consumer_config
+from kafka_redelivery.transport.client_log import admin_log
+from kafka_redelivery.transport.kafka_errors import message_of
+from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
+
+_READ_TIMEOUT_S = 10.0
+_POLL_S = 0.1
+
+
+def survey(admin: ClusterAdmin, settings: Settings) -> tuple[TopologyPlan, ClusterFacts]:
+    """Return what a configuration needs, and what the cluster has of it.
+
+    Raises:
+        TransportError: the cluster does not answer; see :class:`ClusterAdmin`.
+    """
+    names = admin.topic_names()
+    sources = [source.topic for source in settings.sources]
+    planned = plan(settings, admin.describe(sources, {}).topics)
+    readers = {name: (group,) for name, group in planned.readers(names).items()}
+    readers |= dict.fromkeys(sources, (settings.group,))
+    wanted = {topic.name for topic in planned.topics} | readers.keys() | set(planned.outputs)
+    cluster = admin.describe(wanted, readers)
+    return planned, replace(cluster, holding=_unreleased(settings, planned, cluster))
+
+
+def verify(settings: Settings, *, timeout_s: float = TIMEOUT_S) -> None:
+    """Refuse to start on a topology that would lose records.
+
+    Raises:
+        TopologyRefusedError: names each fault and its fix.
+        TransportError: the cluster does not answer; see :class:`ClusterAdmin`.
+    """
+    _log.info("checking the topics at %s", settings.kafka.get("bootstrap.servers"))
+    planned, cluster = survey(ClusterAdmin(settings.kafka, timeout_s=timeout_s), settings)
+    faults = [fault for fault in check(planned, cluster) if fault.severity is Severity.REFUSE]
+    if faults:
+        raise TopologyRefusedError(faults)
+
+
+def _unreleased(settings: Settings, planned: TopologyPlan, cluster: ClusterFacts) -> frozenset[str]:
+    """Return the tiers that are no longer configured but hold records that the scheduler has not released."""
+    scheduler = scheduler_group(planned.group)
+    starts: dict[Partition, int] = {}
+    for name in planned.retired_names(cluster.topics):
+        for number, bounds in cluster.topics[name].bounds.items():
+            committed = cluster.offset(scheduler, name, number)
+            start = bounds.start if committed is None else max(committed, bounds.start)
+            if start < bounds.end:
+                starts[Partition(name, number)] = start
+    return _topics_with_records(settings.kafka, starts, scheduler) if starts else frozenset()
+
+
+def _topics_with_records(
+    kafka: Mapping[str, ConfigValue], starts: Mapping[Partition, int], group: str
+) -> frozenset[str]:
+    """Return the topics that have a committed record at or above one of these offsets.
+
+    Offsets alone do not show it, because transaction markers take up offsets too. So this reads the partitions until
+    their first record or their end. A topic that cannot be read in time counts as one with records.
+
+    Args:
+        kafka: the client settings.
+        starts: where to start each partition; a negative offset means its beginning.
+        group: the group id, which the broker may check; the consumer neither joins the group nor commits.
+
+    Raises:
+        ClientSettingsError: the client refuses its settings.
+    """
+    try:
+        consumer = Consumer(consumer_config(kafka, group=group, instance=None), logger=admin_log)
+    except (KafkaException, TypeError, ValueError) as error:
+        raise ClientSettingsError(message_of(error)) from None
+    try:
+        consumer.assign(
+            [
+                TopicPartition(*partition, start if start >= 0 else OFFSET_BEGINNING)
+                for partition, start in starts.items()
+            ]
+        )
+        return _read_first_records(consumer, set(starts), time.monotonic() + _READ_TIMEOUT_S)
+    finally:
+        consumer.close()
+
+
+def _read_first_records(consumer: Consumer, partitions: set[Partition], deadline: float) -> frozenset[str]:
+    found: set[str] = set()
+    while partitions and time.monotonic() < deadline:
+        message = consumer.poll(_POLL_S)
+        if message is None:
+            continue
+        topic, error = str(message.topic()), message.error()
+        if error is None:
+            found.add(topic)
+            partitions = {partition for partition in partitions if partition.topic != topic}
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
+            partitions.discard(Partition(topic, message.partition() or 0))
+    return frozenset(found | {partition.topic for partition in partitions})

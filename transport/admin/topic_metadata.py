@@ -1,0 +1,41 @@
+"""Which topics exist. Producing cannot find out: it creates the topic, or waits half a minute and fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+
+from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.client_config import ConfigValue, admin_config
+
+_TIMEOUT_S = 10.0
+_MIN_AGE_S = 5.0
+"""Age of the cached topics below which a missing topic is not asked for again."""
+
+
+class TopicMetadataCache:
+    """The cluster's topics and their numbers of partitions. Thread-safe; asks the cluster for unknown topics only."""
+
+    def __init__(self, kafka: Mapping[str, ConfigValue]) -> None:
+        self._calls = AdminCalls(admin_config(kafka), timeout_s=_TIMEOUT_S)
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+        self._asked_s = 0.0
+
+    def partitions(self, topic: str, wanted: int = 0) -> int | None:
+        """See :class:`TopicMetadata`.
+
+        Raises:
+            TransportError: the cluster does not answer.
+        """
+        count = self._counts.get(topic)
+        if count is not None and wanted < count:
+            return count
+        with self._lock:
+            now = time.monotonic()
+            if not self._counts or now - self._asked_s > _MIN_AGE_S:
+                self._asked_s = now
+                topics = self._calls.metadata().topics
+                self._counts = {name: len(each.partitions) for name, each in topics.items() if each.error is None}
+            return self._counts.get(topic)

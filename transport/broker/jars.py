@@ -1,0 +1,193 @@
+"""The jars of the embedded Apache Kafka: pinned in ``kafka_jars.txt``, fetched once, verified at every use.
+
+``kafka_jars.txt`` has one jar per line, ``group:artifact:version sha256``. ``python -m`` with the name of this module
+writes it for ``KAFKA_VERSION``: the dependencies of the published broker, and a logger that writes to standard error.
+"""
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from kafka_redelivery.transport.errors import BrokerExtraMissingError, TransportError
+
+try:
+    import platformdirs
+    import requests
+    from jgo.maven import MavenContext
+except ModuleNotFoundError as error:
+    raise BrokerExtraMissingError(str(error.name).partition(".")[0]) from error
+
+KAFKA_VERSION: Final = "4.3.1"
+LOCK_FILE: Final = Path(__file__).with_name("kafka_jars.txt")
+CACHE_VARIABLE: Final = "REDELIVERY_CACHE"
+
+_ROOTS: Final = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.slf4j:slf4j-simple:1.7.36")
+_PARALLEL_DOWNLOADS: Final = 6
+_TIMEOUT_SECONDS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """A pinned jar. ``sha256`` is lower-case hexadecimal."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The published file name."""
+        return f"{self.artifact}-{self.version}.jar"
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+
+class JarMismatchError(TransportError):
+    """The SHA-256 of a jar is not the pinned one. The jar was not used.
+
+    Raised by ``kafka_jars``. ``path`` is the jar's path in the cache.
+    """
+
+    def __init__(self, jar: Jar, path: Path, found: str) -> None:
+        super().__init__(
+            f"{path}: SHA-256 is {found}, but {jar} is pinned as {jar.sha256}. "
+            "Unless you changed the file, do not trust it: delete it, and the next start fetches it again"
+        )
+        self.jar = jar
+        self.path = path
+        self.found = found
+
+
+class JarUnavailableError(TransportError):
+    """A jar is not in the cache and could not be fetched. Raised by ``kafka_jars``."""
+
+    def __init__(self, jar: Jar, cache: Path, reason: str) -> None:
+        super().__init__(
+            f"{jar} is not in {cache} and could not be fetched: {reason}. "
+            f"Try again with a network, copy the jars there, or set {CACHE_VARIABLE} to a directory with them"
+        )
+        self.jar = jar
+        self.cache = cache
+        self.reason = reason
+
+
+def cache_directory() -> Path:
+    """Return the directory of fetched files: ``REDELIVERY_CACHE``, or the user's cache directory."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    return Path(chosen) if chosen else platformdirs.user_cache_path("kafka-redelivery")
+
+
+def locked_jars(lock_file: Path = LOCK_FILE) -> tuple[Jar, ...]:
+    """Return the pinned jars of a lock file."""
+    lines = lock_file.read_text(encoding="utf-8").splitlines()
+    return tuple(_parse(line) for line in lines if line and not line.startswith("#"))
+
+
+def _parse(line: str) -> Jar:
+    coordinates, sha256 = line.split()
+    group, artifact, version = coordinates.split(":")
+    return Jar(group, artifact, version, sha256)
+
+
+def kafka_jars(
+    cache: Path | None = None, lock_file: Path = LOCK_FILE, what: str = f"Apache Kafka {KAFKA_VERSION}"
+) -> tuple[Path, ...]:
+    """Return the paths of the pinned jars, verified by their SHA-256: by default the class path of the embedded broker.
+
+    Missing jars are fetched with a progress bar on standard error; if none is missing there is no network traffic.
+    Several processes may do this concurrently.
+
+    Args:
+        cache: where the jars are kept; ``None`` for ``cache_directory()``.
+        lock_file: pins the jars.
+        what: names the jars in the progress bar.
+
+    Raises:
+        JarMismatchError: a cached or fetched jar is not the pinned one.
+        JarUnavailableError: a missing jar cannot be fetched.
+    """
+    directory = (cache_directory() if cache is None else cache) / "jars"
+    jars = locked_jars(lock_file)
+    missing = [jar for jar in jars if not (directory / jar.name).exists()]
+    if missing:
+        _fetch(missing, directory, what)
+    for jar in jars:
+        if jar not in missing:
+            _verify(jar, directory / jar.name)
+    return tuple(directory / jar.name for jar in jars)
+
+
+def _verify(jar: Jar, path: Path, *, wanted_at: Path | None = None) -> None:
+    with path.open("rb") as content:
+        found = hashlib.file_digest(content, "sha256").hexdigest()
+    if found != jar.sha256:
+        raise JarMismatchError(jar, path if wanted_at is None else wanted_at, found)
+
+
+def _fetch(jars: list[Jar], directory: Path, what: str) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    # Renamed from a directory on the same file system, a jar appears in the cache complete and verified.
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=directory) as staging:
+        context = MavenContext(repo_cache=Path(staging), local_repos=[], timeout=_TIMEOUT_SECONDS)
+
+        def fetch(jar: Jar) -> None:
+            artifact = context.project(jar.group, jar.artifact).at_version(jar.version).artifact()
+            try:
+                fetched = artifact.resolve()
+            except (requests.RequestException, RuntimeError, OSError) as error:
+                raise JarUnavailableError(jar, directory, str(error)) from error
+            _verify(jar, fetched, wanted_at=directory / jar.name)
+            fetched.replace(directory / jar.name)
+
+        _in_parallel(fetch, jars, what)
+
+
+def _in_parallel(fetch: Callable[[Jar], None], jars: Iterable[Jar], what: str) -> None:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with (
+        Progress(*columns, console=Console(stderr=True)) as progress,
+        ThreadPoolExecutor(_PARALLEL_DOWNLOADS) as pool,
+    ):
+        fetching = [pool.submit(fetch, jar) for jar in jars]
+        try:
+            for done in progress.track(
+                as_completed(fetching), total=len(fetching), description=f"fetching {what} (once)"
+            ):
+                done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def lock() -> None:
+    """Resolve ``_ROOTS``, fetch every jar and write ``LOCK_FILE``."""
+    with tempfile.TemporaryDirectory() as staging:
+        context = MavenContext(repo_cache=Path(staging), local_repos=[], timeout=_TIMEOUT_SECONDS)
+        roots = [context.create_dependency(root) for root in _ROOTS]
+        _, nodes = context.resolver.get_dependency_list(roots)
+        artifacts = {dependency.artifact for dependency in [*roots, *(node.dep for node in nodes)]}
+        lines = sorted(
+            f"{artifact.groupId}:{artifact.artifactId}:{artifact.version} "
+            f"{hashlib.sha256(artifact.resolve().read_bytes()).hexdigest()}"
+            for artifact in artifacts
+        )
+    header = (
+        f"# The class path of Apache Kafka {KAFKA_VERSION}; written by python -m kafka_redelivery.transport.broker.jars"
+    )
+    LOCK_FILE.write_text("\n".join([header, *lines, ""]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    lock()
+    sys.stdout.write(f"{len(locked_jars())} jars in {LOCK_FILE}\n")

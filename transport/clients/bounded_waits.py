@@ -1,0 +1,73 @@
+"""Waits that end in time where the library's own may not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+_Item = TypeVar("_Item")
+_Call = Callable[[], object]
+_Outcome = SimpleQueue[BaseException | None]
+
+
+def get_within(queue: SimpleQueue[_Item], within_s: float | None) -> _Item:
+    """Take the next item from a queue.
+
+    Before Python 3.13 ``SimpleQueue.get`` can wait for ever: it misses its time-out if the thread loses the processor
+    for longer than that between two instructions, unless a failed ``get_nowait`` came first. So this makes one.
+
+    Args:
+        queue: only the calling thread takes items from it.
+        within_s: seconds to wait at most; ``None`` waits until there is an item.
+
+    Raises:
+        Empty: there was no item in that time.
+    """
+    try:
+        return queue.get_nowait()
+    except Empty:
+        if within_s is not None and within_s <= 0:
+            raise
+    return queue.get(timeout=within_s)
+
+
+class BoundedCalls:
+    """Makes calls on a thread of its own, so that the caller can stop waiting. Used by one thread.
+
+    After a time-out, drop this object together with what the call belongs to: its thread may never return. The thread
+    is a daemon, so it does not keep the process from ending.
+    """
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[_Call, _Outcome]] = SimpleQueue()
+        threading.Thread(target=_make_calls, args=(self._calls,), name="calls", daemon=True).start()
+
+    def make(self, call: _Call, within_s: float) -> None:
+        """Make a call and drop what it returns.
+
+        Raises:
+            TimeoutError: it did not return in time.
+            Exception: whatever it raises.
+        """
+        outcome: _Outcome = SimpleQueue()
+        self._calls.put((call, outcome))
+        try:
+            error = outcome.get(timeout=within_s)
+        except Empty:
+            raise TimeoutError from None
+        if error is not None:
+            raise error
+
+
+def _make_calls(calls: SimpleQueue[tuple[_Call, _Outcome]]) -> None:
+    while True:
+        call, outcome = calls.get()
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - raised by make()
+            outcome.put(error)
+        else:
+            outcome.put(None)
+        del call, outcome  # they reference the client, which must end when its owner drops it

@@ -1,0 +1,149 @@
+"""Producing records, and which of them the broker or the client refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.protocols import ProducerRecord
+
+Failures = list[tuple[int, KafkaError]]
+"""Indexes of records that were not delivered, and their errors."""
+
+_PERMANENT = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - the client's own name
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    }
+)
+"""Errors that the same record gets every time it is produced."""
+
+_TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+
+_ATTEMPTS_PER_RECORD = 3
+"""The client may purge a record of a transaction that follows an aborted one, so one attempt is not enough."""
+
+
+class BatchTooLargeError(Exception):
+    """The broker refused batches for their size, which does not show which of their records are too large.
+
+    ``candidates`` are the indexes of all records in these batches.
+    """
+
+    def __init__(self, candidates: Sequence[int]) -> None:
+        super().__init__(f"{len(candidates)} records were in batches that are too large")
+        self.candidates = tuple(candidates)
+
+
+class DeliveryReports:
+    """Collects the failed deliveries of one write after the other.
+
+    The callbacks, one per index, are used again by the next write: creating one per record takes as long as producing
+    the record. After a failed write the client may still call them, so the next write needs a new object.
+    """
+
+    def __init__(self) -> None:
+        self.failures: Failures = []
+        self._callbacks: list[Callable[[KafkaError | None, object], None]] = []
+
+    def callbacks(self, number: int) -> Sequence[Callable[[KafkaError | None, object], None]]:
+        """Return at least ``number`` callbacks, in the order of the indexes."""
+        self._callbacks += [partial(self._report, index) for index in range(len(self._callbacks), number)]
+        return self._callbacks
+
+    def _report(self, index: int, error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            self.failures.append((index, error))
+
+
+def produce(
+    producer: Producer, records: Sequence[ProducerRecord], reports: DeliveryReports, timestamp_ms: int = 0
+) -> None:
+    """Put all records into the client's queue. ``reports`` gets those that the client refuses now or reports later.
+
+    ``timestamp_ms`` (epoch) is the timestamp of every record; 0 means the time of the call.
+    """
+    produce_one = producer.produce
+    callbacks = reports.callbacks(len(records))
+    for (topic, partition, key, value, headers), callback in zip(records, callbacks, strict=False):
+        number = -1 if partition is None else partition
+        while True:
+            try:
+                # Positional arguments take half the time: ``callback``, ``on_delivery``, ``timestamp``, ``headers``.
+                produce_one(topic, value, key, number, callback, None, timestamp_ms, headers)  # type: ignore[arg-type] # a list of str is not wanted, only read
+            except BufferError:
+                producer.poll(0.1)
+                continue
+            except KafkaException as exception:
+                error = exception.args[0]
+                if error.code() not in _PERMANENT:
+                    raise
+                callback(error, None)
+            break
+    producer.poll(0)
+
+
+def raise_if_refused(failures: Failures, *, one_per_batch: bool = False) -> None:
+    """Raise an error if one of the failures is permanent.
+
+    Args:
+        failures: the records that were not delivered.
+        one_per_batch: whether each record was in a batch of its own.
+
+    Raises:
+        WriteRefusedError: names the refused records.
+        BatchTooLargeError: they are among these records, but it is not known which they are.
+    """
+    too_large = [index for index, error in failures if error.code() in _TOO_LARGE]
+    if not one_per_batch and len(too_large) > 1:
+        raise BatchTooLargeError(too_large)
+    refused = [RefusedRecord(index, error.str()) for index, error in failures if error.code() in _PERMANENT]
+    if refused:
+        raise WriteRefusedError(refused)
+
+
+def find_too_large(
+    producer: Producer, records: Sequence[ProducerRecord], candidates: Sequence[int], timeout_s: float
+) -> list[RefusedRecord]:
+    """Produce each candidate alone, in transactions that are always aborted, and return those that are refused.
+
+    Args:
+        producer: a transactional producer without an open transaction.
+        records: the records of the write.
+        candidates: indexes of ``records``.
+        timeout_s: for each call.
+
+    Raises:
+        KafkaException, WriteAbortedError: the broker did not answer, or for another reason than the size.
+    """
+    refused: list[RefusedRecord] = []
+    left = list(candidates)
+    attempts = _ATTEMPTS_PER_RECORD * len(candidates)
+    while left:
+        attempts -= 1
+        if attempts < 0:
+            raise WriteAbortedError(f"{len(left)} of {len(candidates)} records could not be produced alone")
+        reports = DeliveryReports()
+        failures = reports.failures
+        producer.begin_transaction()
+        while left and not failures:
+            produce(producer, [records[left[0]]], reports)
+            if producer.flush(timeout_s) > 0:
+                raise WriteAbortedError(f"the broker did not answer in {timeout_s:.0f} s")
+            if not failures or failures[0][1].code() in _TOO_LARGE:
+                refused += [RefusedRecord(left[0], error.str()) for _, error in failures]
+                left.pop(0)
+        producer.abort_transaction(timeout_s)
+    return refused

@@ -1,0 +1,305 @@
+"""The consumer of a group: its subscription, positions and commits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Event
+from time import monotonic
+from typing import TypeVar, cast
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka import Message as KafkaMessage
+
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.admin.end_offsets import EndOffsets
+from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartitionWatch
+from kafka_redelivery.transport.client_config import Config, is_cooperative
+from kafka_redelivery.transport.client_log import client_log
+from kafka_redelivery.transport.errors import MissingOffsetError, ReaderError
+from kafka_redelivery.transport.kafka_errors import consumer_error, is_transient_for_consumer
+from kafka_redelivery.transport.protocols import Message, Partition, RebalanceListener
+
+_log = logging.getLogger(__name__)
+
+_CALL_TIMEOUT_S = 30.0
+RETRY_TIMEOUT_S = 60.0
+"""How long requests are repeated while the broker does not answer; as long as writes may abort one after the other."""
+
+_RETRY_INTERVAL_S = 0.2
+_LEAVE_TIMEOUT_S = 2.0
+_Answer = TypeVar("_Answer")
+
+
+def _retried(ask: Callable[[], _Answer], problem: str) -> _Answer:
+    """Call ``ask`` until the broker answers.
+
+    Raises:
+        ReaderError: the broker refuses, or has not answered for :data:`RETRY_TIMEOUT_S`.
+    """
+    deadline = monotonic() + RETRY_TIMEOUT_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as exception:
+            error: KafkaError = exception.args[0]
+            if not is_transient_for_consumer(error) or monotonic() > deadline:
+                raise ReaderError(f"{problem}: {error.str()}") from exception
+            _log.warning("%s, trying again: %s", problem, error.str())
+        Event().wait(_RETRY_INTERVAL_S)
+
+
+class GroupReader:
+    """A :class:`Reader` that is a member of a consumer group. :meth:`fetch` and :meth:`close` call its listener."""
+
+    def __init__(
+        self, config: Config, unowned: UnownedPartitionWatch | None = None, end_offsets: EndOffsets | None = None
+    ) -> None:
+        self._listener: RebalanceListener
+        self._unowned = unowned
+        self._end_offsets = end_offsets
+        self._paused: set[Partition] = set()
+        self._topics: list[str] = []
+        self._cooperative = is_cooperative(config)
+        self._group = str(config.get("group.id", ""))
+        self._reached_ends: dict[Partition, int] = {}
+        self._failure: Exception | None = None
+        self._started: dict[Partition, int] = {}
+        """The start offset of each partition that was assigned, or got a new position by seek, in the current fetch."""
+
+        self._consumer = Consumer(config, logger=client_log)
+
+    def subscribe(self, topics: Sequence[str], listener: RebalanceListener) -> None:
+        """See :class:`Reader`."""
+        self._listener = listener
+        self._topics = list(topics)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        if self._unowned is not None:
+            self._unowned.start(self._topics)
+        self._consumer.subscribe(
+            list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
+        """See :class:`Reader`.
+
+        Waits for one record and then takes what is there: ``consume(n, timeout)`` waits for all n, which at low rates
+        adds its time-out to every delay.
+        """
+        if self._unowned is not None:
+            self._rejoin_if(self._unowned.poll())
+        self._started.clear()
+        first = self._consumer.poll(timeout_s)
+        self._raise_failure()
+        if first is None:
+            return []
+        messages = [first]
+        if maximum > 1:
+            messages += self._consumer.consume(maximum - 1, 0)
+            self._raise_failure()
+        if self._started:
+            messages = self._without_started(messages)
+        good = [message for message in messages if message.error() is None]
+        if len(good) != len(messages):
+            for message in messages:
+                error = message.error()
+                if error is not None:
+                    partition = Partition(message.topic() or "", message.partition() or 0)
+                    self._on_error(error, partition, message.offset() or 0)
+        return cast("list[Message]", good)
+
+    def _rejoin_if(self, unowned: Sequence[Partition]) -> None:
+        """If there are unowned partitions, leave the group and join it again, which makes it assign them."""
+        if unowned:
+            names = ", ".join(f"{partition.topic}-{partition.number}" for partition in unowned)
+            _log.warning("no member of the group owns %s; joining the group again", names)
+            self._consumer.unsubscribe()
+            self._subscribe()
+
+    def _without_started(self, messages: list[KafkaMessage]) -> list[KafkaMessage]:
+        """Drop and refetch the records of partitions that were assigned, or got a new position by seek, in this fetch.
+
+        One call of the client can return records from before and after such a change. Those from before may lie
+        beyond the new start and would look like a gap in the offsets.
+        """
+        kept = []
+        refetched: dict[Partition, int] = {}
+        for message in messages:
+            partition = Partition(message.topic() or "", message.partition() or 0)
+            if partition in self._started:
+                refetched[partition] = self._started[partition]
+            else:
+                kept.append(message)
+        for partition, start in refetched.items():
+            self.seek(partition, start)
+        return kept
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        """See :class:`Reader`. The client drops its prefetched records and fetches them again after :meth:`resume`."""
+        paused = list(partitions)
+        self._consumer.pause([TopicPartition(*partition) for partition in paused])
+        self._paused.update(paused)
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        """See :class:`Reader`."""
+        resumed = list(partitions)
+        self._consumer.resume([TopicPartition(*partition) for partition in resumed])
+        self._paused.difference_update(resumed)
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """See :class:`Reader`. During a fetch, by the listener, it also applies to the records of that fetch."""
+        self._reached_ends.pop(partition, None)
+        self._started[partition] = offset
+        self._consumer.seek(TopicPartition(*partition, offset))
+
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint | None]:
+        """See :class:`Reader`."""
+        asked = [TopicPartition(*partition) for partition in partitions]
+        if not asked:
+            return {}
+
+        def ask() -> list[TopicPartition]:
+            answer = self._consumer.committed(asked, _CALL_TIMEOUT_S)
+            for entry in answer:
+                if entry.error is not None:
+                    raise KafkaException(entry.error)
+            return answer
+
+        found: dict[Partition, Checkpoint | None] = {}
+        for entry in _retried(ask, "the committed offsets cannot be read"):
+            partition = Partition(entry.topic, entry.partition)
+            found[partition] = None if entry.offset < 0 else Checkpoint(entry.offset, entry.metadata or "")
+        return found
+
+    def bounds(self, partition: Partition) -> tuple[int, int]:
+        """See :class:`Reader`."""
+
+        def ask() -> tuple[int, int]:
+            found = self._consumer.get_watermark_offsets(TopicPartition(*partition), _CALL_TIMEOUT_S)
+            if found is None:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the client's own name
+            return found
+
+        low, high = _retried(ask, f"the offsets of {partition.topic}-{partition.number} cannot be read")
+        return low, high
+
+    def lag(self, partition: Partition, next_offset: int) -> int:
+        """See :class:`Reader`.
+
+        The offset at which the end was reached counts, because transaction markers keep a difference of offsets above
+        0. The end offset of a paused partition is some seconds old.
+        """
+        try:
+            _, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
+        except (KafkaException, TypeError):
+            high = 0
+        if self._end_offsets is not None:
+            self._end_offsets.refresh(self._paused)
+            high = max(high, self._end_offsets.end(partition) or 0)
+        return max(0, high - max(next_offset, self._reached_ends.get(partition, 0)))
+
+    def reached_end(self, partition: Partition) -> int | None:
+        """Return the end offset of a partition when :meth:`fetch` last reached it; ``None`` if it has not yet.
+
+        All records of committed transactions before this offset have been fetched.
+        """
+        return self._reached_ends.get(partition)
+
+    def partition_counts(self) -> dict[str, int]:
+        """See :class:`Reader`."""
+        listed = _retried(lambda: self._consumer.list_topics(timeout=_CALL_TIMEOUT_S), "the topics cannot be listed")
+        topics = listed.topics
+        return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
+
+    def group_metadata(self) -> object:
+        """See :class:`GroupMember`."""
+        return self._consumer.consumer_group_metadata()
+
+    def commit(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """See :class:`GroupMember`."""
+        offsets = [
+            TopicPartition(partition.topic, partition.number, point.offset, metadata=point.metadata)
+            for partition, point in checkpoints.items()
+        ]
+        if offsets:
+            for entry in self._consumer.commit(offsets=offsets, asynchronous=False) or ():
+                if entry.error is not None:
+                    raise KafkaException(entry.error)
+
+    def leave(self) -> None:
+        """Give the assignment back and leave the group, also with static membership. Then call :meth:`close`."""
+        self._unowned = None
+        self._consumer.unsubscribe()
+        deadline = monotonic() + _LEAVE_TIMEOUT_S
+        while self._consumer.assignment() and monotonic() < deadline:
+            self._consumer.poll(_RETRY_INTERVAL_S)
+
+    def close(self) -> None:
+        """See :class:`Reader`."""
+        self._consumer.close()
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        assigned = [Partition(entry.topic, entry.partition) for entry in partitions]
+        try:
+            starts = self._listener.assigned(assigned)
+            self._started.update(starts)
+        except Exception as exception:  # noqa: BLE001 - cannot pass through the client's C code; fetch() raises it
+            self._failure = exception
+            starts = {}
+        # A partition without a start belongs to a tier that was deleted meanwhile. With OFFSET_INVALID, the client
+        # starts at the committed offset.
+        offsets = [TopicPartition(*partition, starts.get(partition, OFFSET_INVALID)) for partition in assigned]
+        if self._failure is not None:
+            for entry in offsets:
+                entry.offset = OFFSET_BEGINNING  # any valid offset: fetch() raises before it returns a record
+        if self._cooperative:
+            consumer.incremental_assign(offsets)
+        else:
+            consumer.assign(offsets)
+        # The client keeps a partition paused that was revoked and is assigned again.
+        consumer.resume(offsets)
+        self._paused.difference_update(assigned)
+
+    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._unassign(self._listener.revoked, partitions)
+
+    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._unassign(self._listener.lost, partitions)
+
+    def _unassign(self, notify: Callable[[Iterable[Partition]], None], partitions: list[TopicPartition]) -> None:
+        gone = [Partition(entry.topic, entry.partition) for entry in partitions]
+        self._paused.difference_update(gone)
+        for partition in gone:
+            self._reached_ends.pop(partition, None)
+        try:
+            notify(gone)
+        except Exception as exception:  # noqa: BLE001 - as in _on_assign
+            self._failure = exception
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _on_error(self, error: KafkaError, partition: Partition, offset: int) -> None:
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
+            self._reached_ends[partition] = offset
+        elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
+            raise MissingOffsetError(
+                f"{partition.topic}-{partition.number}: the next offset does not exist any more ({error.str()}): "
+                "records were deleted before they were processed; see `redelivery topology check`"
+            )
+        elif error.fatal() or not is_transient_for_consumer(error):
+            raise consumer_error(error, partition.topic, self._group)
+        else:
+            _log.warning("consumer: %s", error.str())

@@ -1,0 +1,307 @@
+"""The writers: they produce records, commit offsets, and turn every error of a write into one of `transport.errors`.
+
+The transactional writer handles the error of a transaction by these rules, in this order:
+
+1. The producer is fenced: stop.
+2. The error requires an abort: abort; the caller continues from the committed offsets. If the abort is fenced, stop. If
+   it fails otherwise, replace the producer as in rule 3.
+3. Any other error (time-out, unknown outcome, fatal error): drop the producer and create one with the same
+   ``transactional.id``. Its ``init_transactions`` completes or aborts the open transaction and fences the old epoch.
+   Never abort after a commit that timed out, because the commit may have happened.
+
+If records were refused permanently, the error that rules 2 and 3 raise names them. A record that the client itself
+refuses causes no error of the transaction; the writer aborts the transaction and names the record.
+
+The broker checks the size of a batch as a whole and refuses all its records alike. If more than one record is refused
+for its size, each of them is produced in a batch of its own to find those that are too large.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.client_config import Config
+from kafka_redelivery.transport.client_log import client_log
+from kafka_redelivery.transport.clients.bounded_waits import BoundedCalls
+from kafka_redelivery.transport.clients.delivery import (
+    BatchTooLargeError,
+    DeliveryReports,
+    Failures,
+    find_too_large,
+    produce,
+    raise_if_refused,
+)
+from kafka_redelivery.transport.errors import (
+    MembershipOutdatedError,
+    TransportError,
+    WriteAbortedError,
+    WriteRefusedError,
+    WriterFencedError,
+)
+from kafka_redelivery.transport.kafka_errors import error_of
+from kafka_redelivery.transport.protocols import GroupMember, Partition, ProducerRecord, ReleaseTime, WriteResult
+
+_log = logging.getLogger(__name__)
+
+_CALL_TIMEOUT_S = 30.0
+_OFFSETS_TIMEOUT_S = 10.0
+_INIT_TIMEOUT_S = 90.0
+"""Long enough for the open transaction of a predecessor to end: its time-out plus the broker's scan every 10 s."""
+
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,  # noqa: SLF001 - the client's own name
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+
+_OUTDATED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS})
+
+_ONE_RECORD_PER_BATCH: Config = {
+    "batch.num.messages": 1,
+    "max.in.flight.requests.per.connection": 1,
+    "linger.ms": 0,
+}
+"""A batch is sent only when the one before it is answered."""
+
+
+class _Transaction(NamedTuple):
+    records: Sequence[ProducerRecord]
+    offsets: list[TopicPartition]
+    release_time: ReleaseTime | None
+    group_metadata: object
+
+
+def _offsets(checkpoints: Mapping[Partition, Checkpoint]) -> list[TopicPartition]:
+    return [
+        TopicPartition(partition.topic, partition.number, point.offset, metadata=point.metadata)
+        for partition, point in checkpoints.items()
+    ]
+
+
+def _wait_until(release_time: ReleaseTime | None) -> float:
+    """Sleep until the release time and return the seconds slept."""
+    left_s = 0.0 if release_time is None else release_time.monotonic_s - time.monotonic()
+    if left_s <= 0:
+        return 0.0
+    time.sleep(left_s)  # noqa: TID251 - a few ms, and this thread has nothing else to do
+    return left_s
+
+
+class AutoWriter:
+    """At least once: produces the records, waits until they are confirmed, then commits the offsets."""
+
+    def __init__(self, config: Config, group: GroupMember) -> None:
+        self._producer = Producer(config, logger=client_log)
+        self._group = group
+        self._reports = DeliveryReports()
+
+    def group_metadata(self) -> object:
+        """See :class:`Writer`. ``None``: the consumer's own commit contains its membership."""
+        return None
+
+    def write(
+        self,
+        records: Sequence[ProducerRecord],
+        checkpoints: Mapping[Partition, Checkpoint],
+        release_time: ReleaseTime | None = None,
+        group_metadata: object = None,
+    ) -> WriteResult:
+        """See :class:`Writer`. Nothing is sent before the release time."""
+        del checkpoints, group_metadata
+        _wait_until(release_time)
+        started_s = time.monotonic()
+        if records:
+            failures = self._deliver(records)
+            try:
+                raise_if_refused(failures)
+            except BatchTooLargeError as error:
+                failures = [failure for failure in failures if failure[0] not in error.candidates]
+                failures += [(index, why) for index in error.candidates for _, why in self._deliver([records[index]])]
+                raise_if_refused(failures, one_per_batch=True)
+            if failures:
+                raise WriteAbortedError(failures[0][1].str())
+        return WriteResult(time.monotonic() - started_s)
+
+    def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """See :class:`Writer`."""
+        try:
+            self._group.commit(checkpoints)
+        except KafkaException as error:
+            raise WriteAbortedError(str(error), records_written=True) from error
+
+    def close(self) -> None:
+        """Release the client."""
+        self._producer.flush(1.0)
+
+    def _deliver(self, records: Sequence[ProducerRecord]) -> Failures:
+        reports, self._reports = self._reports, DeliveryReports()
+        produce(self._producer, records, reports)
+        if self._producer.flush(_CALL_TIMEOUT_S) > 0:
+            self._producer.purge()
+            raise WriteAbortedError(f"the broker did not confirm {len(records)} records in {_CALL_TIMEOUT_S:.0f} s")
+        if not reports.failures:
+            self._reports = reports
+        return reports.failures
+
+
+class TransactionalWriter:
+    """Exactly once: records and offsets in one transaction, fenced by the group metadata."""
+
+    def __init__(self, config: Config, group: GroupMember) -> None:
+        """Create a producer, which fences the one that had this ``transactional.id`` before.
+
+        Raises:
+            TransportError: the broker does not answer, or does not allow transactions.
+        """
+        self._config = config
+        self._group = group
+        self._calls = BoundedCalls()
+        self._one_per_batch = False
+        self._reports = DeliveryReports()
+        self._producer = self._new_producer()
+
+    def group_metadata(self) -> object:
+        """See :class:`Writer`."""
+        return self._group.group_metadata()
+
+    def write(
+        self,
+        records: Sequence[ProducerRecord],
+        checkpoints: Mapping[Partition, Checkpoint],
+        release_time: ReleaseTime | None = None,
+        group_metadata: object = None,
+    ) -> WriteResult:
+        """See :class:`Writer`. Only the commit of the transaction waits for the release time."""
+        transaction = _Transaction(records, _offsets(checkpoints), release_time, group_metadata)
+        try:
+            result = self._write(transaction)
+        except BatchTooLargeError as error:
+            self._replace_producer(one_per_batch=True)
+            try:
+                result = self._write_one_per_batch(transaction, error.candidates)
+            except (WriteRefusedError, WriteAbortedError):
+                self._replace_producer()
+                raise
+            self._replace_producer()
+        return result
+
+    def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """See :class:`Writer`. Does nothing: the transaction has committed the offsets."""
+
+    def close(self) -> None:
+        """Release the client; between two writes no transaction is open."""
+        if hasattr(self, "_producer"):  # missing if creating one failed, which is being raised
+            self._drop_producer()
+
+    def _write_one_per_batch(self, transaction: _Transaction, candidates: Sequence[int]) -> WriteResult:
+        """Find the records that are too large; if there are none, write."""
+        try:
+            refused = find_too_large(self._producer, transaction.records, candidates, _CALL_TIMEOUT_S)
+        except (KafkaException, SystemError) as exception:
+            cause = error_of(exception)
+            self._raise_if_fenced(cause)
+            raise WriteAbortedError(cause.str()) from exception
+        if refused:
+            raise WriteRefusedError(refused)
+        return self._write(transaction)
+
+    def _write(self, transaction: _Transaction) -> WriteResult:
+        records, offsets, release_time, group_metadata = transaction
+        reports, self._reports = self._reports, DeliveryReports()
+        failures = reports.failures
+        producer = self._producer
+        started_s = ready_s = time.monotonic()
+        waited_s = 0.0
+        try:
+            producer.begin_transaction()
+            if offsets:
+                # The offsets go first: while the broker completes the previous transaction, this call tries again
+                # after retry.backoff.ms, but the client's registration of partitions only after 20 ms.
+                self._send_offsets(producer, offsets, group_metadata)
+            produce(producer, records, reports, 0 if release_time is None else release_time.epoch_ms)
+            if failures:  # refused by the client itself, which does not make the transaction abort
+                producer.abort_transaction(_CALL_TIMEOUT_S)
+                raise_if_refused(failures, one_per_batch=self._one_per_batch)
+            if release_time is not None:
+                producer.flush(_CALL_TIMEOUT_S)  # the commit reports what is left or failed
+                ready_s = time.monotonic()
+                waited_s = _wait_until(release_time)
+            producer.commit_transaction(_CALL_TIMEOUT_S)
+        except (KafkaException, SystemError) as exception:
+            self._recover(error_of(exception), failures)
+        if not failures:
+            self._reports = reports
+        return WriteResult(time.monotonic() - started_s - waited_s, ready_s - started_s)
+
+    def _send_offsets(self, producer: Producer, offsets: list[TopicPartition], group_metadata: object) -> None:
+        """Add the offsets, on another thread: without a group coordinator the call can hang (librdkafka#5456)."""
+        send = partial(producer.send_offsets_to_transaction, offsets, group_metadata, _OFFSETS_TIMEOUT_S)
+        try:
+            self._calls.make(send, _OFFSETS_TIMEOUT_S + 2)
+        except TimeoutError:
+            _log.warning("adding offsets to a transaction did not return; creating a new producer")
+            self._calls = BoundedCalls()
+            self._replace_producer()
+            raise WriteAbortedError("a new producer ended the transaction: adding offsets did not return") from None
+
+    def _recover(self, error: KafkaError, failures: Failures) -> None:
+        """Bring the producer back to a known state and raise the error of the write."""
+        self._raise_if_fenced(error)
+        if error.txn_requires_abort():
+            try:
+                self._producer.abort_transaction(_CALL_TIMEOUT_S)
+            except (KafkaException, SystemError) as exception:
+                cause = error_of(exception)
+                self._raise_if_fenced(cause)  # a new producer would take the identity from the process that has it
+                _log.warning("abort of a transaction failed; creating a new producer: %s", cause)
+                self._replace_producer(one_per_batch=self._one_per_batch)
+            raise_if_refused(failures, one_per_batch=self._one_per_batch)
+            kind = MembershipOutdatedError if error.code() in _OUTDATED else WriteAbortedError
+            raise kind(f"transaction aborted: {error.str()}")
+        _log.warning("outcome of a transaction unknown; creating a new producer: %s", error)
+        self._replace_producer(one_per_batch=self._one_per_batch)
+        raise_if_refused(failures, one_per_batch=self._one_per_batch)
+        raise WriteAbortedError(f"a new producer ended the transaction: {error.str()}")
+
+    def _raise_if_fenced(self, error: KafkaError) -> None:
+        if error.code() in _FENCED:
+            raise WriterFencedError(
+                f"another process took over transactional.id {self._config['transactional.id']}, or this process "
+                f"paused for longer than its transaction.timeout.ms: {error.str()}; give each process its own instance "
+                "name",
+                as_member=error.code() == KafkaError.FENCED_INSTANCE_ID,
+            )
+
+    def _replace_producer(self, *, one_per_batch: bool = False) -> None:
+        self._one_per_batch = one_per_batch
+        self._drop_producer()
+        self._producer = self._new_producer()
+
+    def _drop_producer(self) -> None:
+        """Release the client without ending its transaction."""
+        with suppress(KafkaException, SystemError):  # every call raises a fatal error again
+            self._producer.purge()
+            self._producer.poll(0)
+        del self._producer
+
+    def _new_producer(self) -> Producer:
+        config = self._config | _ONE_RECORD_PER_BATCH if self._one_per_batch else self._config
+        producer = Producer(config, logger=client_log)
+        try:
+            producer.init_transactions(_INIT_TIMEOUT_S)
+        except KafkaException as exception:
+            error = exception.args[0]
+            message = f"cannot take over transactional.id {self._config['transactional.id']}: {error.str()}"
+            raise TransportError(message) from exception
+        return producer

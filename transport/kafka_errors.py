@@ -1,0 +1,97 @@
+"""Errors of the Kafka client: which of them are transient, and what the others are in our classes."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
+
+_TRANSIENT_ANSWERS = frozenset(
+    {
+        # A broker is starting, stopping or handing over.
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # metadata may lag behind the creation of a topic
+    }
+)
+
+_TRANSIENT_FOR_CONSUMERS = frozenset(
+    {
+        # The connection is lost: the client itself connects again, for ever.
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - the client's own names
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+        KafkaError._WAIT_COORD,  # noqa: SLF001
+        KafkaError._WAIT_CACHE,  # noqa: SLF001
+        # The group changes: the listener hears of the new assignment.
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001
+    }
+)
+
+
+def is_transient(error: KafkaError) -> bool:
+    """Whether a broker may answer the same request of an admin client differently a moment later.
+
+    Lost connections are not among these: a command or a start reports them immediately instead of waiting.
+    """
+    return error.code() in _TRANSIENT_ANSWERS
+
+
+def is_transient_for_consumer(error: KafkaError) -> bool:
+    """Whether a consumer recovers from an error by itself; unlike a command, it also waits for lost connections.
+
+    ``error.retriable()`` alone is not enough: the client sets it for transactions only.
+    """
+    return is_transient(error) or error.code() in _TRANSIENT_FOR_CONSUMERS or error.retriable()
+
+
+def consumer_error(error: KafkaError, topic: str, group: str) -> ReaderError:
+    """Convert an error of a consumer that is not transient.
+
+    Args:
+        error: what the client reports.
+        topic: the topic that it concerns; empty for none.
+        group: the consumer's group.
+    """
+    code = error.code()
+    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic:
+        return TopicForbiddenError(topic, error.str())
+    if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return ReaderError(f"the consumer cannot go on: {error.str()}; grant the right Read on group {group}")
+    return ReaderError(f"the consumer cannot go on: {error.str()}")
+
+
+def error_of(exception: KafkaException | SystemError) -> KafkaError:
+    """Return the error that a call of the client ended with.
+
+    The client can raise a fatal error between two callbacks and then go on calling. To Python it looks as if the
+    called function had raised and returned a value, which Python reports as a ``SystemError`` with the client's
+    exception as its cause.
+
+    Raises:
+        SystemError: it has another cause.
+    """
+    cause: BaseException | None = exception
+    while isinstance(cause, SystemError):
+        cause = cause.__cause__
+    if not isinstance(cause, KafkaException):
+        raise exception
+    error: KafkaError = cause.args[0]
+    return error
+
+
+def message_of(error: Exception) -> str:
+    """Return the message of an exception of the client, without its error code."""
+    cause = error.args[0] if error.args else error
+    return cause.str() if isinstance(cause, KafkaError) else str(cause)
