@@ -77,10 +77,12 @@ class BrokerTime:
 def partition_of(group: str, partitions: int) -> int:
     """Return the partition of the offsets topic that keeps the commits of a group.
 
-    Source: Kafka takes Java's ``String.hashCode()``, without its sign bit, modulo the number of partitions.
+    Source: Kafka's ``GroupCoordinatorService`` takes the absolute value of Java's ``String.hashCode()``, and 0 for
+    ``Integer.MIN_VALUE``, modulo the number of partitions.
     """
     code = 0
     units = group.encode("utf-16-be")
     for high, low in zip(units[::2], units[1::2], strict=True):
         code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
-    return (code & 0x7FFFFFFF) % partitions
+    absolute = code if code < 2**31 else 2**32 - code
+    return absolute % 2**31 % partitions
