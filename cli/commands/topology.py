@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from kafka_redelivery.topology.cluster.changes import Change, Changes, CommitFir
 from kafka_redelivery.topology.cluster.check import Severity, TopologyFault, check_outputs, check_plan
 from kafka_redelivery.topology.cluster.check import check as check_topology
 from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, TopicFacts
+from kafka_redelivery.topology.cluster.plan import needs_scheduler
 from kafka_redelivery.topology.cluster.plan import plan as plan_topology
 from kafka_redelivery.topology.config.settings import Settings
 
@@ -111,12 +113,17 @@ def apply(
 
 @app.command()
 def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """Report topics that would lose records, and how to fix them. Exit code 1 if there are any."""
+    """Report topics that would lose records, and how to fix them. Exit code 1 if there are any.
+
+    Warns if no scheduler runs.
+    """
     from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
-    from kafka_redelivery.transport.admin.preflight import survey
+    from kafka_redelivery.transport.admin.preflight import scheduler_runs, survey
 
     settings = load(config, overrides)
     planned, cluster = survey(ClusterAdmin(settings.kafka), settings)
+    if needs_scheduler(settings) or cluster.holding:
+        cluster = replace(cluster, scheduler_runs=scheduler_runs(settings))
     faults = check_topology(planned, cluster)
     refused = any(fault.severity is Severity.REFUSE for fault in faults)
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from math import ceil
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.routes import UNKNOWN_SOURCE, RetryTopics
 from kafka_redelivery.consumers.scheduler.tier_partition import TierRecord
+from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.observers import OutcomeLabel
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.topology.config.settings import Settings
@@ -38,8 +38,6 @@ from kafka_redelivery.topology.wire.headers import (
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.clients.message_headers import headers_of
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord, WriteResult
-
-_log = logging.getLogger(__name__)
 
 _INITIAL_LEAD_S = 0.01
 _MAX_LEAD_S = 0.05
@@ -103,7 +101,12 @@ class ReleaseBuilder:
     """Produces the records of a write, for the topics that exist in the cluster."""
 
     def __init__(
-        self, settings: Settings, tiers: TierSet, partitions: Mapping[str, int], audit: DeadLetterAudit | None = None
+        self,
+        settings: Settings,
+        tiers: TierSet,
+        partitions: Mapping[str, int],
+        audit: DeadLetterAudit | None = None,
+        log: FailureLog | None = None,
     ) -> None:
         """Prepare the topic names.
 
@@ -112,8 +115,10 @@ class ReleaseBuilder:
             tiers: all tiers of the group.
             partitions: the partition count of each topic of the cluster.
             audit: the dead letters written before.
+            log: gets a line for each record that cannot be released.
         """
         self._audit = DeadLetterAudit() if audit is None else audit
+        self._log = FailureLog() if log is None else log
         naming = settings.naming()
         self._group = settings.group
         self._retry_topics = RetryTopics(naming, tiers, partitions)
@@ -202,7 +207,6 @@ class ReleaseBuilder:
         The policy and the dead-letter topic are those of the source ``address``.
         """
         location = f"{partition.topic}-{partition.number}@{record.offset}"
-        _log.warning("%s cannot be released: %s", location, failure.message)
         is_known = address in self._entries
         source = address if is_known else self._fallback_source
         label = address if is_known else UNKNOWN_SOURCE
@@ -211,7 +215,6 @@ class ReleaseBuilder:
             suffix = f"/{record.due_ms}"  # a redelivery with another due time is no duplicate
             if self._audit.is_duplicate(lineage, suffix):
                 decision = suppressed(decision)
-                _log.warning("%s is a duplicate of a dead letter and is not dead-lettered again", lineage.message_id)
             else:
                 release.audited.append((lineage, suffix))
         match decision:
@@ -231,3 +234,4 @@ class ReleaseBuilder:
                 release.outcomes[OutcomeLabel(label, "discarded", decision.ack_type)] += 1
             case _:
                 raise AssertionError(f"a record that cannot be released is never retried: {decision}")
+        self._log.log(lineage, failure, decision, record.message.key(), location)

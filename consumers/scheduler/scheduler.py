@@ -10,6 +10,7 @@ from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.scheduler.release import CommitLeadTime, Release, ReleaseBuilder
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
+from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import Released, SchedulerObserver, TierBacklog
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
@@ -72,6 +73,7 @@ class Scheduler:
         self._paused: set[Partition] = set()
         self._builder: ReleaseBuilder
         self._audit = DeadLetterAudit(settings.entries())
+        self._failure_log = FailureLog()
         self._in_flight: Release | None = None
         self._lead_time = lead_time or CommitLeadTime()
         self._abort_deadline = AbortDeadline()
@@ -113,6 +115,7 @@ class Scheduler:
                 self._turn()
         finally:
             self._health.stopping()
+            self._failure_log.report_left_out(ending=True)
             try:
                 self._reader.close()
             finally:
@@ -130,6 +133,7 @@ class Scheduler:
         if now_s - self._reported_s >= _REPORT_INTERVAL_S:
             self._reported_s = now_s
             self._observer.backlog(self._backlog())
+            self._failure_log.report_left_out()
         if now_s - self._refreshed_s >= _REFRESH_INTERVAL_S:
             self._refresh()
 
@@ -141,7 +145,7 @@ class Scheduler:
         tiers = TierSet(tuple(sorted(delays_ms.values())), mixed=self._naming.mixed_topic() in partition_counts)
         if tiers.mixed:
             delays_ms[self._naming.mixed_topic()] = SHORTEST_LADDER_TIER_MS
-        self._builder = ReleaseBuilder(self._settings, tiers, partition_counts, self._audit)
+        self._builder = ReleaseBuilder(self._settings, tiers, partition_counts, self._audit, self._failure_log)
         self._first_tier = next(((topic, partition_counts[topic]) for topic in sorted(delays_ms)), ("", 1))
         if delays_ms != self._delays_ms:
             self._delays_ms = delays_ms

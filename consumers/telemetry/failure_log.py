@@ -1,4 +1,7 @@
-"""Log lines about failed deliveries and dropped dead letters, limited so that a burst does not flood the log."""
+"""Log lines about failed deliveries and dropped dead letters.
+
+Each dead letter has a line. Only the rate is limited, so that a burst does not flood the log.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,26 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kafka_redelivery.consumers.clock import monotonic_s
-from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Failure, Retry
+from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Failure, Halt, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
 
 _log = logging.getLogger(__name__)
 
 WINDOW_S = 10.0
-MAX_LINES_PER_KIND = 5
-"""Lines per window for one kind of failure: one decision class and one exception class."""
+MAX_LINES = 100
+"""Lines per window about dead letters of one exception class; the same number about discarded records."""
+
+MAX_RETRY_LINES = 5
+"""Lines per window about retries of one exception class. A record that fails for good has its own line in the end."""
+
+_PLURAL: Mapping[type[Decision], str] = {
+    Retry: "retries",
+    DeadLetter: "dead letters",
+    Discard: "discarded records",
+    Halt: "halts",
+}
+_MAX_KEY_BYTES = 100
+_MAX_CAUSE_LENGTH = 500
 
 
 class FailureLog:
@@ -22,38 +37,61 @@ class FailureLog:
 
     def __init__(self) -> None:
         self._window_start_s = 0.0
-        self._numbers: dict[tuple[type[Decision], str], int] = {}
-        """Failures of each kind in the current window."""
+        self._logged: Counter[tuple[type[Decision], str]] = Counter()
+        """Lines of the current window, by decision class and exception class."""
 
-    def log(self, lineage: Lineage, failure: Failure, decision: Decision) -> None:
-        """Log one decision, unless the window has :data:`MAX_LINES_PER_KIND` lines of its kind already."""
+        self._left_out: Counter[tuple[type[Decision], str]] = Counter()
+        """Failures without a line, since they were last reported."""
+
+    def log(self, lineage: Lineage, failure: Failure, decision: Decision, key: bytes | None, place: str = "") -> None:
+        """Log one decision, unless the window is full.
+
+        Args:
+            lineage: where the record comes from, with the delivery that failed.
+            failure: why it failed.
+            decision: what was decided.
+            key: the record's key.
+            place: where the record waits, if not where it comes from.
+        """
         if not self._admit(type(decision), failure.exception):
             return
-        record, attempt = lineage.message_id, lineage.deliveries
-        cause = f"{failure.exception}: {failure.message}"
+        record = f"{lineage.message_id} ({_key(key)}{place and f', waits at {place}'})"
+        cause = _one_line(f"{failure.exception}: {failure.message}")
         match decision:
             case Retry(delay_ms=delay):
-                _log.info("%s failed at delivery %d, next delivery in %d ms: %s", record, attempt, delay, cause)
+                deliveries = lineage.deliveries
+                _log.info("%s failed at delivery %d, next delivery in %d ms: %s", record, deliveries, delay, cause)
             case DeadLetter(reason=reason) | Discard(reason=reason):
                 verb = "dead-lettered" if isinstance(decision, DeadLetter) else "discarded"
-                _log.warning("%s %s (%s) %s: %s", record, verb, reason, _after(attempt), cause)
+                _log.warning("%s %s (%s) %s: %s", record, verb, reason, _after(lineage.deliveries), cause)
             case _:
                 pass
 
-    def _admit(self, decision: type[Decision], exception: str) -> bool:
-        now_s = monotonic_s()
-        if now_s - self._window_start_s > WINDOW_S:
-            self._log_suppressed(now_s - self._window_start_s)
-            self._numbers.clear()
-            self._window_start_s = now_s
-        number = self._numbers[decision, exception] = self._numbers.get((decision, exception), 0) + 1
-        return number <= MAX_LINES_PER_KIND
+    def report_left_out(self, *, ending: bool = False) -> None:
+        """At the end of the window, log how many failures have no line, and begin the next window.
 
-    def _log_suppressed(self, window_s: float) -> None:
-        for (decision, exception), number in self._numbers.items():
-            suppressed = number - MAX_LINES_PER_KIND
-            if suppressed > 0:
-                _log.info("%d more of %s after %s in %.0f s", suppressed, decision.__name__, exception, window_s)
+        Args:
+            ending: the process or task ends, so log it before the end of the window.
+        """
+        over = monotonic_s() - self._window_start_s >= WINDOW_S
+        if not (over or ending):
+            return
+        for (decision, exception), number in self._left_out.items():
+            level = logging.INFO if decision is Retry else logging.WARNING
+            _log.log(level, "%d more %s after %s without a line of their own", number, _PLURAL[decision], exception)
+        self._left_out.clear()
+        if over:
+            self._logged.clear()
+            self._window_start_s = monotonic_s()
+
+    def _admit(self, decision: type[Decision], exception: str) -> bool:
+        self.report_left_out()
+        kind = decision, exception
+        if self._logged[kind] >= (MAX_RETRY_LINES if decision is Retry else MAX_LINES):
+            self._left_out[kind] += 1
+            return False
+        self._logged[kind] += 1
+        return True
 
 
 class DiscardReport:
@@ -76,3 +114,20 @@ def _after(deliveries: int) -> str:
     if deliveries == 0:
         return "before any delivery"
     return "after 1 delivery" if deliveries == 1 else f"after {deliveries} deliveries"
+
+
+def _key(key: bytes | None) -> str:
+    if key is None:
+        return "no key"
+    shown = key[:_MAX_KEY_BYTES]
+    try:
+        text = repr(shown.decode())
+    except UnicodeDecodeError:
+        text = repr(shown)
+    return f"key {text}{'...' if len(key) > len(shown) else ''}"
+
+
+def _one_line(cause: str) -> str:
+    """Return a cause without line breaks and other characters that are not printable, shortened if it is long."""
+    shown = cause if len(cause) <= _MAX_CAUSE_LENGTH else f"{cause[:_MAX_CAUSE_LENGTH]}..."
+    return shown if shown.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in shown)

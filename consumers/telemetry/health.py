@@ -38,6 +38,7 @@ class Health:
         self._joined = False
         self._halted = 0
         self._stopping = False
+        self._notes: dict[str, str] = {}
 
     def turned(self) -> None:
         """The polling thread has made a turn."""
@@ -54,6 +55,10 @@ class Health:
     def halted(self, partitions: int) -> None:
         """Set the number of partitions that are not read until they are assigned again, to protect data."""
         self._halted = partitions
+
+    def note(self, subject: str, text: str) -> None:
+        """Add a line to the body of ``/readyz`` while it is 200; an empty text removes it. Safe from any thread."""
+        self._notes[subject] = text
 
     def stopping(self) -> None:
         """A shutdown begins. It has its own time limit, so the time since the last turn starts again at 0."""
@@ -77,4 +82,5 @@ class Health:
         if self._halted:
             return ProbeResult(ok=False, reason=f"{self._halted} halted partitions; the log says why")
         alive = self.alive()
-        return ProbeResult(ok=True, reason="ready") if alive.ok else alive
+        notes = [text for text in list(self._notes.values()) if text]
+        return ProbeResult(ok=True, reason="\n".join(["ready", *notes])) if alive.ok else alive

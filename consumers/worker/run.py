@@ -27,6 +27,7 @@ from kafka_redelivery.consumers.handlers.slots import AsyncSlots, Slots, ThreadS
 from kafka_redelivery.consumers.jitter import draws
 from kafka_redelivery.consumers.process.clients import open_reader, open_writer
 from kafka_redelivery.consumers.process.lifecycle import Process, start_process
+from kafka_redelivery.consumers.process.scheduler_watch import scheduler_watch
 from kafka_redelivery.consumers.routes import RetryTopics, Route, codecs
 from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
 from kafka_redelivery.consumers.worker.worker import Worker
@@ -81,7 +82,7 @@ def run_worker(settings: Settings, base: Path) -> None:
         reader = open_reader(settings, settings.group, process.instance)
         worker = _build_worker(settings, section, handler, routes, outputs, reader, process)
         topics = ", ".join(name for route in routes for name in (route.source, route.ready))
-        with process.until_stopped(worker.stop):
+        with process.until_stopped(worker.stop), scheduler_watch(settings, process.health):
             _log.info("worker %s of group %s reads %s", process.instance.name, settings.group, topics)
             worker.run()
 

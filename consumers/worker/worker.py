@@ -374,6 +374,7 @@ class Worker:
         in_flight = sum(len(item.messages) for item in self._in_flight)
         self.observer.worker_state(self.assignment.state(in_flight, len(self.unacknowledged)))
         self.health.halted(len(self.assignment.halted))
+        self.committer.report_left_out()
 
     def _shut_down(self) -> None:
         """Run all steps in order. An error in one does not prevent the later ones."""

@@ -300,7 +300,7 @@ class Batch:
             dependencies.audits.forget((lineage,))
         if isinstance(decision, DeadLetter) and decision.reason is not Reason.BAD_HEADERS:
             decision = self._suppress_duplicate(decision, lineage)
-        dependencies.log.log(lineage, failure, decision)
+        dependencies.log.log(lineage, failure, decision, message.key())
         if isinstance(decision, Retry) and self._stays(decision, failure):
             self._wait_in_place(assigned, message, lineage, decision)
         else:

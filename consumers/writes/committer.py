@@ -210,8 +210,13 @@ class Committer:
         """Drop the audit of a partition that is assigned or revoked. It would miss what other workers do."""
         self._dependencies.audits.forget_partition(assigned.route.source, assigned.partition.number)
 
+    def report_left_out(self) -> None:
+        """Log how many failures have no line of their own, about once in ten seconds."""
+        self._dependencies.log.report_left_out()
+
     def close(self) -> None:
         """Release the writer."""
+        self._dependencies.log.report_left_out(ending=True)
         self._writer.close()
 
     def _note_refused_record(self, produced_for: ProducedFor | None, reason: str) -> AssignedPartition | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.consumers.errors import ConsumersError
+from kafka_redelivery.consumers.process.scheduler_watch import scheduler_watch
 from kafka_redelivery.consumers.telemetry.logs import TEXT, child_log_format
 from kafka_redelivery.consumers.telemetry.observers import QueryObserver
 from kafka_redelivery.pipeline.errors import PipelineError, StreamHaltedError, first_line
@@ -132,7 +133,7 @@ def run_stream(
             writer = table.append_writer(session, options, section.sink, path)
             queries.append((writer, section.sink.trigger))
         _log.info("the query of group %s reads %s", settings.group, ", ".join(topics_of(settings)))
-        with _unwrapped_errors(batches):
+        with scheduler_watch(settings, monitor.health), _unwrapped_errors(batches):
             _QueryRunner(session, stop, monitor, member).run(queries, available_now=available_now)
 
 

@@ -129,6 +129,7 @@ class PartitionRun:
         if self._batch.size:
             self._begin()
         self._finish_pending()
+        self._runner.dependencies.log.report_left_out(ending=True)
 
     def abandon(self) -> None:
         """Wait for the write under way and ignore its result. The next task reads the committed offset."""

@@ -42,7 +42,7 @@ def test_what_cannot_be_released_is_dead_lettered(group: Group) -> None:
             _waiting(group, 6),
         ],
     )
-    group.scheduler()
+    scheduler = group.scheduler()
     group.worker()
     group.settle()
     group.stop()
@@ -58,6 +58,10 @@ def test_what_cannot_be_released_is_dead_lettered(group: Group) -> None:
         3: "bad_headers",
         5: "bad_headers",
     }
+    lines = [line for line in scheduler.log.splitlines() if " dead-lettered " in line]
+    assert len(lines) == 4
+    told = f"{group.name}.gone-0@1 (key 'key', waits at {group.tier('1s')}-0@1) dead-lettered (undeliverable) after 1 "
+    assert sum(told in line for line in lines) == 1
     assert f"{group.name}.gone" in causes[1]["message"]
     assert letters[1].header("_AMQ_ORIG_ADDRESS") == f"{group.name}.gone"
     assert "_AMQ_ORIG_MESSAGE_ID" in causes[2]["message"]

@@ -65,6 +65,7 @@ def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]
     yield from internal_offsets(plan, cluster)
     yield from _retired(plan, cluster)
     yield from check_outputs(plan, cluster)
+    yield from _scheduler(plan, cluster)
 
 
 def _missing_sources(plan: TopologyPlan) -> Iterator[TopologyFault]:
@@ -173,3 +174,14 @@ def _retired(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFaul
                 "keep it and a scheduler running until it is empty, then it may be deleted",
             )
             yield from keeping(topic, cluster.topics[topic.name])
+
+
+def _scheduler(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
+    if cluster.scheduler_runs is False:
+        yield TopologyFault(
+            Severity.WARN,
+            scheduler_group(plan.group),
+            "the group has no members, so no scheduler runs",
+            "no record is lost, but failed records wait in the retry topics until one runs",
+            "run: redelivery scheduler (two or more replace each other)",
+        )

@@ -58,6 +58,9 @@ class ClusterFacts:
     holding: frozenset[str] = frozenset()
     """The retired tiers that still contain records that are not released."""
 
+    scheduler_runs: bool | None = None
+    """Whether the group of the schedulers has members; ``None`` = not asked or unknown."""
+
     creates_topics: bool = False
     """Whether the brokers create a topic when a client requests its metadata."""
 

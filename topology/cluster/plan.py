@@ -139,6 +139,14 @@ def scheduler_group(group: str) -> str:
     return f"{group}.scheduler"
 
 
+def needs_scheduler(settings: Settings) -> bool:
+    """Whether failed records wait in retry topics, which only a scheduler releases."""
+    if settings.handler is not None and not settings.handler.non_blocking_redelivery:
+        return False
+    tiers = tier_set(settings.entries().values())
+    return tiers.mixed or bool(tiers.delays_ms)
+
+
 def plan(settings: Settings, sources: Mapping[str, TopicFacts]) -> TopologyPlan:
     """Plan the topics that a configuration needs.
 

@@ -15,6 +15,7 @@ from kafka_redelivery.transport.protocols import Partition
 
 _TIMEOUT_S = 10.0
 _NO_REBALANCE = {"Stable", "Empty"}
+_DEAD = "Dead"
 _STATIC = re.compile(r"(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
@@ -31,6 +32,20 @@ class GroupMembers:
             TransportError: the cluster does not answer, or does not allow it.
         """
         return sum(len(each.members) for each in self._describe(group))
+
+    def any(self, group: str) -> bool | None:
+        """Return whether a group has members.
+
+        ``None`` if it is unknown: to this request the coordinator says ``Dead`` about a group with the consumer
+        rebalance protocol (KIP-848). A group without members and committed offsets does not exist.
+
+        Raises:
+            TransportError: the cluster does not answer, or does not allow it.
+        """
+        described = self._describe(group)
+        if any(each.members for each in described):
+            return True
+        return False if all(each.error is None and each.state != _DEAD for each in described) else None
 
     def names(self, group: str) -> set[str]:
         """Return the instance names of a group's members; of a dynamic member its member id.

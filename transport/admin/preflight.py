@@ -15,8 +15,10 @@ from kafka_redelivery.topology.cluster.plan import TopologyPlan, plan, scheduler
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
 from kafka_redelivery.transport.admin.errors import ClientSettingsError, TopologyRefusedError
+from kafka_redelivery.transport.admin.group_members import GroupMembers
 from kafka_redelivery.transport.client_config import ConfigValue, consumer_config
 from kafka_redelivery.transport.client_log import admin_log
+from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.kafka_errors import message_of
 from kafka_redelivery.transport.protocols import Partition
 
@@ -54,6 +56,15 @@ def verify(settings: Settings, *, timeout_s: float = TIMEOUT_S) -> None:
     faults = [fault for fault in check(planned, cluster) if fault.severity is Severity.REFUSE]
     if faults:
         raise TopologyRefusedError(faults)
+
+
+def scheduler_runs(settings: Settings) -> bool | None:
+    """Return whether a scheduler of the group runs; ``None`` if it is unknown."""
+    try:
+        return GroupMembers(settings.kafka).any(scheduler_group(settings.group))
+    except TransportError as error:
+        _log.info("it is unknown whether a scheduler runs: %s", error)
+        return None
 
 
 def _unreleased(settings: Settings, planned: TopologyPlan, cluster: ClusterFacts) -> frozenset[str]:

@@ -7,8 +7,8 @@ import pytest
 from kafka_redelivery.consumers.handlers.handler import as_handler
 from kafka_redelivery.consumers.handlers.record import Record, Reject
 from kafka_redelivery.consumers.telemetry import failure_log
-from kafka_redelivery.consumers.telemetry.failure_log import MAX_LINES_PER_KIND, WINDOW_S, FailureLog
-from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason, Retry
+from kafka_redelivery.consumers.telemetry.failure_log import MAX_LINES, MAX_RETRY_LINES, WINDOW_S, FailureLog
+from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Failure, FailureKind, Reason, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
 
 FAILED = Failure(FailureKind.RAISED, "KeyError", "'amount'")
@@ -20,33 +20,78 @@ def lineage(offset: int) -> Lineage:
 
 
 def test_a_line_names_the_record_and_the_cause(caplog: pytest.LogCaptureFixture) -> None:
-    """Source partition and offset, decision, number of deliveries, exception."""
+    """Source partition and offset, key, decision, number of deliveries, exception."""
     with caplog.at_level(logging.INFO, failure_log.__name__):
-        FailureLog().log(lineage(7), FAILED, DeadLetter(Reason.REDELIVERIES_EXCEEDED, FAILED))
-        FailureLog().log(Lineage("orders", 3, 9, 0, 1), FAILED, DeadLetter(Reason.REJECTED, FAILED))
-        FailureLog().log(Lineage("orders", 3, 6, 0, 0), FAILED, DeadLetter(Reason.UNDECODABLE, FAILED))
-        FailureLog().log(lineage(8), FAILED, Retry(250, 0))
+        FailureLog().log(lineage(7), FAILED, DeadLetter(Reason.REDELIVERIES_EXCEEDED, FAILED), b"order-7")
+        FailureLog().log(Lineage("orders", 3, 9, 0, 1), FAILED, DeadLetter(Reason.REJECTED, FAILED), None)
+        FailureLog().log(Lineage("orders", 3, 6, 0, 0), FAILED, Discard(Reason.UNDECODABLE, FAILED), b"\x00\xff")
+        FailureLog().log(lineage(8), FAILED, Retry(250, 0), "Müller".encode())
+        FailureLog().log(lineage(9), FAILED, DeadLetter(Reason.UNDELIVERABLE, FAILED), b"k", "tier-0@5")
     assert caplog.messages == [
-        "orders-3@7 dead-lettered (redeliveries_exceeded) after 2 deliveries: KeyError: 'amount'",
-        "orders-3@9 dead-lettered (rejected) after 1 delivery: KeyError: 'amount'",
-        "orders-3@6 dead-lettered (undecodable) before any delivery: KeyError: 'amount'",
-        "orders-3@8 failed at delivery 2, next delivery in 250 ms: KeyError: 'amount'",
+        "orders-3@7 (key 'order-7') dead-lettered (redeliveries_exceeded) after 2 deliveries: KeyError: 'amount'",
+        "orders-3@9 (no key) dead-lettered (rejected) after 1 delivery: KeyError: 'amount'",
+        "orders-3@6 (key b'\\x00\\xff') discarded (undecodable) before any delivery: KeyError: 'amount'",
+        "orders-3@8 (key 'Müller') failed at delivery 2, next delivery in 250 ms: KeyError: 'amount'",
+        "orders-3@9 (key 'k', waits at tier-0@5) dead-lettered (undeliverable) after 2 deliveries: KeyError: 'amount'",
     ]
 
 
-def test_a_burst_does_not_flood_the_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few lines per kind, then their number."""
+def test_a_hostile_record_has_one_short_line(caplog: pytest.LogCaptureFixture) -> None:
+    """Key and cause may hold line breaks, and a megabyte."""
+    failure = Failure(FailureKind.RAISED, "ValueError", "bad\nline 2 \x1b[31m" + "x" * 1_000_000)
+    with caplog.at_level(logging.INFO, failure_log.__name__):
+        FailureLog().log(lineage(7), failure, DeadLetter(Reason.REJECTED, failure), b"k\n" * 1_000_000)
+    [line] = caplog.messages
+    assert line.isprintable()
+    assert len(line) < 1000
+    assert "ValueError: bad\\nline 2" in line
+
+
+@pytest.mark.parametrize(
+    ("decision", "lines", "plural"),
+    [
+        (DeadLetter(Reason.REJECTED, FAILED), MAX_LINES, "dead letters"),
+        (Discard(Reason.REJECTED, FAILED), MAX_LINES, "discarded records"),
+        (Retry(250, 0), MAX_RETRY_LINES, "retries"),
+    ],
+)
+def test_a_burst_does_not_flood_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, decision: Decision, lines: int, plural: str
+) -> None:
+    """So many lines per exception class, then one with the number of those left out, even if no record fails again."""
     now = 100.0
     monkeypatch.setattr(failure_log, "monotonic_s", lambda: now)
+    other = Failure(FailureKind.RAISED, "OSError", "")
     log = FailureLog()
     with caplog.at_level(logging.INFO, failure_log.__name__):
         for offset in range(1000):
-            log.log(lineage(offset), FAILED, Retry(250, 0))
-        assert len(caplog.messages) == MAX_LINES_PER_KIND
-        now += WINDOW_S + 1
-        log.log(lineage(1000), FAILED, Retry(250, 0))
-    assert caplog.messages[MAX_LINES_PER_KIND].startswith(f"{1000 - MAX_LINES_PER_KIND} more of Retry after KeyError")
-    assert len(caplog.messages) == MAX_LINES_PER_KIND + 2
+            log.log(lineage(offset), FAILED, decision, b"k")
+            log.report_left_out()
+        log.log(lineage(0), other, decision, b"k")
+        assert len(caplog.messages) == lines + 1
+        now += WINDOW_S
+        log.report_left_out()
+        log.report_left_out()
+        assert caplog.messages[lines + 1 :] == [
+            f"{1000 - lines} more {plural} after KeyError without a line of their own"
+        ]
+        caplog.clear()
+        log.log(lineage(1000), FAILED, decision, b"k")
+        assert len(caplog.messages) == 1
+
+
+def test_the_end_of_a_process_reports_what_was_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """Before the end of the window, once, and the window goes on."""
+    log = FailureLog()
+    with caplog.at_level(logging.INFO, failure_log.__name__):
+        for _ in range(2):
+            for offset in range(MAX_LINES + 1):
+                log.log(lineage(offset), FAILED, DeadLetter(Reason.REJECTED, FAILED), b"k")
+            log.report_left_out(ending=True)
+            log.report_left_out(ending=True)
+    counts = [line for line in caplog.messages if " more " in line]
+    assert [line.split()[0] for line in counts] == ["1", str(MAX_LINES + 1)]
+    assert len(caplog.messages) == MAX_LINES + 2
 
 
 def test_a_traceback_is_logged_once_per_exception_class(caplog: pytest.LogCaptureFixture) -> None:

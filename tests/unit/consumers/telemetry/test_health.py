@@ -90,3 +90,12 @@ class TestReady:
         health.joined()
         clock.now_s += 6
         assert health.ready() == health.alive() != (True, "alive")
+
+    def test_a_note_is_shown_while_ready(self, health: Health) -> None:
+        """It does not change the status."""
+        health.note("scheduler", "no scheduler runs")
+        assert health.ready() == (False, "waiting for the group to assign partitions")
+        health.joined()
+        assert health.ready() == (True, "ready\nno scheduler runs")
+        health.note("scheduler", "")
+        assert health.ready() == (True, "ready")

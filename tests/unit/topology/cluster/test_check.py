@@ -6,7 +6,8 @@ import pytest
 
 from kafka_redelivery.topology.cluster.check import Severity, check, check_plan
 from kafka_redelivery.topology.cluster.facts import Bounds, ClusterFacts, TopicFacts
-from kafka_redelivery.topology.cluster.plan import TopologyPlan
+from kafka_redelivery.topology.cluster.plan import TopologyPlan, needs_scheduler
+from kafka_redelivery.topology.config.loading import load_settings
 from tests.unit.topology.clusters import (
     ONE_SOURCE,
     as_planned,
@@ -157,6 +158,28 @@ def test_a_missing_output() -> None:
     """An output that is not there yet only warns."""
     plan = planned(ONE_SOURCE + "outputs: [{topic: totals}]\n")
     assert told(as_planned(plan), plan) == [("warn", "totals", "the output topic does not exist")]
+
+
+def test_a_scheduler_that_is_missing() -> None:
+    """A warning, and none if it is unknown."""
+    expected = [("warn", "billing.scheduler", "the group has no members, so no scheduler runs")]
+    assert told(replace(CLUSTER, scheduler_runs=False)) == expected
+    assert told(replace(CLUSTER, scheduler_runs=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "needed"),
+    [
+        ("", True),
+        ("policyEntry: {redeliveryPolicy: {maximumRedeliveries: 0}}\n", False),
+        ("policyEntry: {redeliveryPolicy: {initialRedeliveryDelay: 0, redeliveryDelay: 0}}\n", False),
+        ("policyEntry: {redeliveryPolicy: {useCollisionAvoidance: true}}\n", True),
+        ("handler: {callable: 'a:b', nonBlockingRedelivery: false}\n", False),
+    ],
+)
+def test_a_group_needs_a_scheduler_if_records_wait_in_retry_topics(settings: str, needed: bool) -> None:  # noqa: FBT001
+    """Not without redeliveries or delays, nor if records wait in their place."""
+    assert needs_scheduler(load_settings(ONE_SOURCE + settings)) is needed
 
 
 def test_refusals_come_first() -> None:
