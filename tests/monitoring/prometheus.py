@@ -62,12 +62,12 @@ class Prometheus:
 
     def fired(self) -> set[str]:
         """Return the alerts that have fired so far."""
-        found = self.ask('max_over_time(ALERTS{alertstate="firing"}[10m])', self.now())
+        found = self.ask('max_over_time(ALERTS{alertstate="firing"}[30m])', self.now())
         return {series.labels["alertname"] for series in found}
 
     def rules(self) -> list[Any]:
         """Return the loaded rule groups."""
-        with urlopen(f"http://127.0.0.1:{self._port}/api/v1/rules", timeout=20) as page:
+        with urlopen(f"http://127.0.0.1:{self._port}/api/v1/rules", timeout=60) as page:
             groups: list[Any] = json.load(page)["data"]["groups"]
             return groups
 
@@ -77,7 +77,7 @@ class Prometheus:
 
     def _get(self, what: str, **parameters: str) -> list[Any]:
         try:
-            with urlopen(f"http://127.0.0.1:{self._port}/api/v1/{what}?{urlencode(parameters)}", timeout=20) as page:
+            with urlopen(f"http://127.0.0.1:{self._port}/api/v1/{what}?{urlencode(parameters)}", timeout=60) as page:
                 answer: list[Any] = json.load(page)["data"]["result"]
                 return answer
         except HTTPError as error:
@@ -124,4 +124,4 @@ def running(folder: Path, ports: Sequence[int]) -> Iterator[Prometheus]:
         yield found
     finally:
         child.terminate()
-        child.wait(20)
+        child.wait(60)

@@ -19,7 +19,7 @@ from kafka_redelivery.transport.broker.guard import GuardedProcess
 from tests.scenarios.cluster import Cluster, Pairs, Seen, Sent
 from tests.scenarios.deliveries import LOG, DeliveryLog
 from tests.scenarios.handlers import OUTPUT
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
 COMMAND = ("-c", "from kafka_redelivery.cli.main import app; app()")
 
@@ -219,7 +219,7 @@ class Group:
         before = self.cluster.ends(*read, *waiting)
         return not self.pending() and self.cluster.ends(*read, *waiting) == before
 
-    def settle(self, within_s: float = 60) -> None:
+    def settle(self, within_s: float = LONG_S) -> None:
         """Wait until nothing is pending."""
         until(self.settled, f"nothing is pending in {self.name}", within_s=within_s)
 

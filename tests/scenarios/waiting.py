@@ -7,8 +7,8 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 LOOK_S = 0.05
-LONG_S = 45.0
-"""Far longer than any wait takes on an idle machine; a shared one can be ten times as slow."""
+LONG_S = 120.0
+"""Far longer than any wait takes on an idle machine; a busy one can be thirty times as slow."""
 
 
 def until(condition: Callable[[], _T], what: str, *, within_s: float = LONG_S) -> _T:
