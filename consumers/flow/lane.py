@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
+from kafka_redelivery.transport.clients.message_headers import size_of_headers
 from kafka_redelivery.transport.protocols import Message
 
 
 def size_of(messages: Sequence[Message]) -> int:
-    """Return the bytes of keys and values. Headers are not included, because the client would have to parse them."""
+    """Return the bytes of keys, values and headers."""
     if not messages:
         return 0
     key = type(messages[0]).key  # looked up once: this runs for every record
-    return sum(map(len, messages)) + sum(map(len, filter(None, map(key, messages))))
+    return sum(map(len, messages)) + sum(map(len, filter(None, map(key, messages)))) + size_of_headers(messages)
 
 
 @dataclass(slots=True)

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
+from operator import length_hint
+
 from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Message
+
+HEADER_OVERHEAD_BYTES = 128
+"""Memory that a header takes beside its name and value: a tuple, a str and a bytes object."""
+
+_UNREADABLE: HeaderList = []
+"""Takes the place of headers that :func:`size_of_headers` could not read. Recognised by its identity."""
+
+_LOST = "a header's name is not UTF-8; the headers are lost"
 
 
 class UnreadableHeadersError(TransportError):
@@ -17,14 +29,40 @@ class UnreadableHeadersError(TransportError):
 def headers_of(message: Message) -> HeaderList:
     """Return the headers of a record in order; an empty list if there are none.
 
-    Nothing else may call ``message.headers()``: after a failure the client returns a list that contains null pointers,
-    and touching one of them ends the process. So this replaces the headers; on the next call the record has none.
+    Nothing outside this module may call ``message.headers()``: after a failure the client returns a list that contains
+    null pointers, and touching one of them ends the process. So this replaces the headers; on the next call the record
+    has none.
 
     Raises:
         UnreadableHeadersError: on the first call, if the name of a header is not UTF-8.
     """
     try:
-        return message.headers() or []
+        headers = message.headers()
     except SystemError as error:
         message.set_headers([])
-        raise UnreadableHeadersError("a header's name is not UTF-8; the headers are lost") from error
+        raise UnreadableHeadersError(_LOST) from error
+    if headers is _UNREADABLE:
+        message.set_headers([])
+        raise UnreadableHeadersError(_LOST)
+    return headers or []
+
+
+def size_of_headers(messages: Sequence[Message]) -> int:
+    """Return the memory that the headers of records take, in bytes; 0 for headers that cannot be read.
+
+    The result stays the same after :func:`headers_of`, which still raises its error once for those.
+
+    Args:
+        messages: a list or tuple of records of one class.
+    """
+    read = type(messages[0]).headers  # looked up once: this runs for every record
+    found: list[HeaderList | None] = []
+    rest = iter(messages)
+    while True:
+        try:
+            found.extend(map(read, rest))
+            break
+        except SystemError:
+            messages[len(messages) - length_hint(rest) - 1].set_headers(_UNREADABLE)
+    pairs = chain.from_iterable(filter(None, found))
+    return sum([len(name) + len(value or b"") + HEADER_OVERHEAD_BYTES for name, value in pairs])

@@ -58,7 +58,7 @@ class Fetched:
         return self.value_bytes
 
     def headers(self) -> HeaderList | None:
-        return None if self.pairs is None else list(self.pairs)
+        return self.pairs
 
     def set_headers(self, value: HeaderList) -> None:
         object.__setattr__(self, "pairs", value)

@@ -1,24 +1,37 @@
 """A header whose name is not UTF-8: the client fails once, then hands out null pointers."""
 
-from typing import ClassVar
+from collections.abc import Iterator
 
 import pytest
 
 from kafka_redelivery.topology.wire.headers import HeaderList
-from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.clients.message_headers import (
+    HEADER_OVERHEAD_BYTES,
+    UnreadableHeadersError,
+    headers_of,
+    size_of_headers,
+)
 from tests.unit.consumers.records import Fetched
+
+ASKED: list[int] = []
+"""The offsets of the records whose headers the client could not return."""
 
 
 class Unreadable(Fetched):
     """Behaves like the client class, but raises where the real one would end the process."""
 
-    asked: ClassVar[int] = 0
-
     def headers(self) -> HeaderList | None:
-        if self.pairs is not None:
-            return list(self.pairs)
-        Unreadable.asked += 1
+        if self.pairs is not None or self.key_bytes is not None:
+            return self.pairs
+        assert self.place not in ASKED, "the real client would end the process"
+        ASKED.append(self.place)
         raise SystemError("returned a result with an exception set")
+
+
+@pytest.fixture(autouse=True)
+def _asked() -> Iterator[None]:
+    yield
+    ASKED.clear()
 
 
 def test_unreadable_headers_are_read_once() -> None:
@@ -29,4 +42,23 @@ def test_unreadable_headers_are_read_once() -> None:
         headers_of(message)
 
     assert headers_of(message) == []
-    assert Unreadable.asked == 1
+    assert ASKED == [7]
+
+
+def test_measuring_unreadable_headers_leaves_the_error_to_the_reader() -> None:
+    """They have no size, the others do. The first read raises as if nothing had been measured."""
+    none, small = Unreadable("orders", 0, 0, b"key"), Unreadable("orders", 0, 1, pairs=[("name", b"value"), ("", None)])
+    bad, worse = Unreadable("orders", 0, 2), Unreadable("orders", 0, 3)
+    messages = [bad, none, small, worse]
+
+    for _ in range(2):
+        assert size_of_headers(messages) == 9 + 2 * HEADER_OVERHEAD_BYTES
+    for message in (bad, worse):
+        with pytest.raises(UnreadableHeadersError):
+            headers_of(message)
+        assert headers_of(message) == []
+
+    assert size_of_headers(messages) == 9 + 2 * HEADER_OVERHEAD_BYTES
+    assert headers_of(none) == []
+    assert headers_of(small) == [("name", b"value"), ("", None)]
+    assert ASKED == [2, 3]

@@ -8,6 +8,7 @@ from kafka_redelivery.consumers.flow.buffer_quota import BufferQuota, batch_byte
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.topology.config.settings import LimitsSection, Ordering
+from kafka_redelivery.transport.clients.message_headers import HEADER_OVERHEAD_BYTES
 from tests.unit.consumers.records import ready, record, source
 
 LIMITS = LimitsSection(batch=100, buffer_records=1200, buffer_bytes=2**20)
@@ -116,6 +117,21 @@ def test_bytes_count_like_records() -> None:
     assert buffer.fill(buffer.sources[0], size=2**14) == SOURCE_BYTES * 2 // 3 // 2**14
     assert buffer.paused() == ([0], [])
     buffer.finish(100)
+    assert buffer.paused() == ([], [])
+
+
+def test_headers_count_like_values() -> None:
+    """Their number is unlimited, so each counts what its objects take as well."""
+    buffer = Buffer(2)
+    large, many = [("trace", b"x" * 2**14)], [("n", None)] * 128
+    for number in range(2**6):
+        pairs = many if number % 2 else large
+        buffer.lanes.add(buffer.sources[0], [record(number, b"", headers=pairs)])
+    headers = 2**5 * (5 + 2**14 + HEADER_OVERHEAD_BYTES) + 2**5 * 128 * (1 + HEADER_OVERHEAD_BYTES)
+    assert buffer.lanes.buffered(redelivered=False).bytes == headers
+    assert buffer.paused() == ([0, 1], [])
+    buffer.finish(2**6)
+    assert buffer.lanes.buffered(redelivered=False).bytes == 0
     assert buffer.paused() == ([], [])
 
 

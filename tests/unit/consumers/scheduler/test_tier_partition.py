@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition, TierRecord
 from kafka_redelivery.topology.wire.headers import SCHEDULED_DELIVERY
 from kafka_redelivery.topology.wire.progress import Progress
+from kafka_redelivery.transport.clients.message_headers import HEADER_OVERHEAD_BYTES
 from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
 
 DELAY = 1000
@@ -134,15 +135,16 @@ class TestClockSetBack:
 
 
 class TestBuffer:
-    def test_bytes_are_those_of_the_buffered_keys_and_values(self) -> None:
+    def test_bytes_are_those_of_the_buffered_keys_values_and_headers(self) -> None:
         """A tombstone has no value, and a record may have no key."""
         one = tier()
+        headers = waiting_headers(lineage(), due_ms=NOW)
         for offset, (key, value) in enumerate([(b"ab", b"12345"), (None, None), (b"c", b"123")]):
-            headers = waiting_headers(lineage(), due_ms=NOW)
             one.add(Fetched("billing.retry", 0, offset, key, value, headers, NOW), NOW)
-        assert one.bytes == 11
+        header_bytes = sum(len(name) + len(text or b"") + HEADER_OVERHEAD_BYTES for name, text in headers)
+        assert one.bytes == 11 + 3 * header_bytes
         one.take(NOW, 2)
-        assert one.bytes == 4
+        assert one.bytes == 4 + header_bytes
 
     def test_only_the_mixed_topic_can_fill_the_commit_metadata(self) -> None:
         """A tier is finished in order, so its offset is enough."""
