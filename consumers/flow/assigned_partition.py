@@ -32,6 +32,12 @@ class AssignedPartition:
     dirty: bool = False
     """Whether there is progress that no commit contains yet."""
 
+    starting: bool = False
+    """Whether it starts at the end of its log, and no commit contains that offset yet.
+
+    A successor would start at the end that the log has then. So no record of it is fetched before that commit.
+    """
+
     closed: bool = False
     """Whether it was revoked, lost or rewound. Results that still arrive for it are ignored."""
 

@@ -41,6 +41,10 @@ class Assignment:
         self._routes = {route.source: (route, False) for route in routes}
         self._routes |= {route.ready: (route, True) for route in routes}
         self._from_start = source_start == "earliest"
+        self._ends: dict[Partition, int] = {}
+        """The start offset of each partition that starts at its end, for the case that its first commit is aborted."""
+
+        self._starting: list[AssignedPartition] = []
         self._owned: dict[Partition, AssignedPartition] = {}
         self._halted: set[Partition] = set()
         self._reader = reader
@@ -56,6 +60,12 @@ class Assignment:
     def halted(self) -> frozenset[Partition]:
         """Partitions that are not fetched until they are assigned again, by a restart or a rebalance."""
         return frozenset(self._halted)
+
+    @property
+    def starting(self) -> set[Partition]:
+        """Partitions that are not fetched before their start offset is committed."""
+        self._starting = [each for each in self._starting if each.starting and not each.closed]
+        return {each.partition for each in self._starting}
 
     def all(self) -> list[AssignedPartition]:
         """Return every owned partition."""
@@ -155,6 +165,7 @@ class Assignment:
     def _open(self, partition: Partition, committed: Checkpoint | None) -> AssignedPartition:
         route, redelivered = self._routes[partition.topic]
         if committed is not None:
+            self._ends.pop(partition, None)
             progress = Progress.restore(committed.offset, committed.metadata, self._author)
             progress.max_waiting = self._max_in_place
             return AssignedPartition(partition, route, redelivered, progress)
@@ -163,8 +174,20 @@ class Assignment:
                 f"{partition.topic}-{partition.number} has no committed offset for this group, so records that wait "
                 "there could be lost or repeated; run `redelivery topology check`, then `redelivery topology apply`"
             )
-        low, high = self._reader.bounds(partition)
-        start = low if self._from_start else high
+        start = self._start(partition)
         _log.info("%s-%d has no committed offset and starts at offset %d", partition.topic, partition.number, start)
         progress = Progress(start, author=self._author, max_waiting=self._max_in_place)
-        return AssignedPartition(partition, route, redelivered, progress, dirty=True)
+        assigned = AssignedPartition(partition, route, redelivered, progress, dirty=True, starting=not self._from_start)
+        if assigned.starting:
+            self._starting.append(assigned)
+        return assigned
+
+    def _start(self, partition: Partition) -> int:
+        """Return the start offset of a source partition without a committed offset."""
+        if partition in self._ends:
+            return self._ends[partition]
+        low, high = self._reader.bounds(partition)
+        if self._from_start:
+            return low
+        self._ends[partition] = high
+        return high

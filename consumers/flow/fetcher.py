@@ -42,6 +42,7 @@ class Fetcher:
             timeout_s: how long to wait for records.
         """
         paused = self._quota.partitions_to_pause(unwritten_bytes) | self._assignment.halted | self._out_of_metadata
+        paused |= self._assignment.starting
         if paused != self._paused:
             self._reader.pause(paused - self._paused)
             self._reader.resume(self._paused - paused)

@@ -236,7 +236,7 @@ class Worker:
             return True
         if self.committer.writing:
             return False
-        if not self.committer.batch.size and self.assignment.dirty():
+        if self.assignment.starting or (not self.committer.batch.size and self.assignment.dirty()):
             return True  # commit the start offset of a new partition
         free = self._usable_slots - len(self._in_flight)
         return self.delivery_notes.need_commit(idle=self._idle, free_slots=free)

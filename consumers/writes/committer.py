@@ -61,6 +61,9 @@ class Committer:
         """The batch being written. The progress of its partitions includes its outcomes; an abort voids them."""
 
         self._checkpoints: Mapping[Partition, Checkpoint] = {}
+        self._starting: list[AssignedPartition] = []
+        """The partitions whose first offset is in the write."""
+
         self.batch = Batch(dependencies)
 
     @property
@@ -148,8 +151,11 @@ class Committer:
         """
         batch, self.batch = self.batch, Batch(self._dependencies)
         self._collecting_since_s = 0.0
+        self._starting = []
         for assigned in dirty:
             batch.commit_position(assigned)
+            if assigned.starting:
+                self._starting.append(assigned)
         checkpoints = batch.checkpoints()
         if not checkpoints and not batch.produced:
             return
@@ -195,6 +201,8 @@ class Committer:
         self._abort_deadline.succeeded()
         self._committed_at_s = monotonic_s()
         self._resting_until_s = monotonic_s() + min(written.seconds, MAX_REST_S)
+        for assigned in self._starting:
+            assigned.starting = False
         self._drop_write_failures(batch.decided_outside_items, self._checkpoints)
         self._dependencies.report.add(batch.dropped)
         self._observer.committed(batch.report(written.seconds))

@@ -55,6 +55,27 @@ class TestOpen:
         assert source.progress.next_offset == expected
         assert owned.dirty() == [source]
 
+    def test_a_start_at_the_end_stays_where_it_was_until_it_is_committed(self) -> None:
+        """If its first commit is aborted, the records that came in the meantime are not skipped."""
+        reader = StoredOffsets(ends={ORDERS: (3, 90)})
+        owned = assignment(reader, "latest")
+        owned.open([ORDERS])
+        reader.ends[ORDERS] = (3, 95)
+        [source] = owned.reopen()
+        assert source.progress.next_offset == 90
+        assert owned.starting == {ORDERS}
+
+        reader.commits[ORDERS] = Checkpoint(92, "")
+        [source] = owned.reopen()
+        assert source.progress.next_offset == 92
+        assert owned.starting == set()
+
+    def test_only_a_start_at_the_end_waits_for_its_commit(self) -> None:
+        """A successor that starts at the beginning gets the same records."""
+        owned = assignment(StoredOffsets(ends={ORDERS: (3, 90)}))
+        owned.open([ORDERS])
+        assert owned.starting == set()
+
     def test_a_committed_offset_of_zero_counts(self) -> None:
         """It is not mistaken for a missing one."""
         reader = committed(orders=0, ready=0)
