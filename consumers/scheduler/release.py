@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ from kafka_redelivery.topology.wire.headers import (
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.clients.message_headers import headers_of
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord, WriteResult
+
+_log = logging.getLogger(__name__)
 
 _INITIAL_LEAD_S = 0.01
 _MAX_LEAD_S = 0.05
@@ -122,7 +125,13 @@ class ReleaseBuilder:
         naming = settings.naming()
         self._group = settings.group
         self._retry_topics = RetryTopics(naming, tiers, partitions)
-        self._ready_topics = {source.topic: naming.ready_topic(source.topic) for source in settings.sources}
+        self._ready_topics = {source: topic for topic, source in naming.ready_topics_among(partitions).items()}
+        """Source -> its ready topic, if that exists; also for sources that are not configured."""
+
+        self._naming = naming
+        self._reported: set[str] = set()
+        """Sources that are not configured, and about which a warning is in the log."""
+
         self._entries = settings.entries()
         self._dead_letter_topics = {
             topic: naming.dead_letter_topic(entry.dead_letter_strategy.topic, topic)
@@ -163,9 +172,9 @@ class ReleaseBuilder:
         if refusal is not None:
             problem = refusal
         elif ready_topic is None:
-            problem = f"{lineage.address} is not among the sources of group {self._group}"
-        elif ready_topic not in self._retry_topics.partitions:
-            problem = f"there is no topic {ready_topic}"
+            problem = f"there is no topic {self._naming.ready_topic(lineage.address)}"
+            if lineage.address not in self._entries:
+                problem += f", and {lineage.address} is not among the sources of group {self._group}"
         elif not record.final and record.due_ms > now_ms:
             release.moved += 1
             tier_topic = self._retry_topics.topic_for(record.due_ms - now_ms)
@@ -173,6 +182,8 @@ class ReleaseBuilder:
             return
         else:
             release.due_ms.append(record.due_ms)
+            if lineage.address not in self._entries:
+                self._report_unconfigured(lineage.address, ready_topic)
             self._produce(release, partition, record, ready_topic, lineage, ready_headers(headers))
             return
         failure = Failure(FailureKind.UNDELIVERABLE, "Undeliverable", problem)
@@ -191,6 +202,16 @@ class ReleaseBuilder:
         message = record.message
         release.origins.append((partition, record.offset))
         release.records.append(ProducerRecord(topic, number, message.key(), message.value(), headers))
+
+    def _report_unconfigured(self, source: str, ready_topic: str) -> None:
+        if source not in self._reported:
+            self._reported.add(source)
+            _log.warning(
+                "%s is not among the sources of group %s: its retries are released to %s, where no worker reads them",
+                source,
+                self._group,
+                ready_topic,
+            )
 
     def _dead_letter(
         self,

@@ -64,6 +64,7 @@ def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]
         yield from properties(plan, topic, actual)
     yield from internal_offsets(plan, cluster)
     yield from _retired(plan, cluster)
+    yield from _unconfigured(plan, cluster)
     yield from check_outputs(plan, cluster)
     yield from _scheduler(plan, cluster)
 
@@ -174,6 +175,21 @@ def _retired(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFaul
                 "keep it and a scheduler running until it is empty, then it may be deleted",
             )
             yield from keeping(topic, cluster.topics[topic.name])
+
+
+def _unconfigured(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
+    for name, source in plan.unconfigured_ready_topics(cluster.topics).items():
+        if not any(topic == name for topic, _ in cluster.committed.get(plan.group, {})):
+            continue  # the topic of another group
+        held = ", and records wait in it" if name in cluster.holding else ""
+        yield TopologyFault(
+            Severity.WARN,
+            name,
+            f"is the ready topic of {source}, which is not among the sources{held}",
+            "no worker delivers its records; retries of the source that are due are released to it",
+            f"add {source} to the sources until no retry of it waits, then delete {name}; without the topic its "
+            "retries are dead-lettered",
+        )
 
 
 def _scheduler(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:

@@ -56,7 +56,7 @@ class ClusterFacts:
     """The committed offset by group and (topic, partition); a partition without one is missing."""
 
     holding: frozenset[str] = frozenset()
-    """The retired tiers that still contain records that are not released."""
+    """The retired tiers, and the ready topics of sources that are not configured, with records that wait in them."""
 
     scheduler_runs: bool | None = None
     """Whether the group of the schedulers has members; ``None`` = not asked or unknown."""

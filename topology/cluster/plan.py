@@ -104,6 +104,15 @@ class TopologyPlan:
             for name, delay in self.retired_names(existing).items()
         )
 
+    def unconfigured_ready_topics(self, existing: Iterable[str]) -> dict[str, str]:
+        """Return the existing ready topics of sources that are not configured, each with its source.
+
+        The scheduler still releases records to them, and no worker reads them. Some may belong to another group.
+        """
+        configured = {*self.sources, *self.missing_sources}
+        found = self.naming.ready_topics_among(sorted(existing))
+        return {name: source for name, source in found.items() if source not in configured}
+
     def readers(self, existing: Iterable[str]) -> dict[str, str]:
         """Return the group that needs committed offsets in each topic, retired tiers included."""
         found = {topic.name: topic.reader for topic in self.topics if topic.reader is not None}

@@ -64,6 +64,19 @@ class Naming:
                     found[topic] = delay
         return found
 
+    def ready_topics_among(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the topics that are ready topics of this group, each with its source, configured or not.
+
+        A topic only counts as a ready topic if :meth:`ready_topic` builds the same name from the source.
+        """
+        prefix, _, suffix = self._fill(self.ready, topic="\0").partition("\0")
+        found = {}
+        for topic in topics:
+            source = topic[len(prefix) : len(topic) - len(suffix)]
+            if source and self.ready_topic(source) == topic:
+                found[topic] = source
+        return found
+
     def _fill(self, template: str, *, topic: str = "", delay: str = "") -> str:
         return template.replace("{group}", self.group).replace("{topic}", topic).replace("{delay}", delay)
 

@@ -38,10 +38,10 @@ def survey(admin: ClusterAdmin, settings: Settings) -> tuple[TopologyPlan, Clust
     sources = [source.topic for source in settings.sources]
     planned = plan(settings, admin.describe(sources, {}).topics)
     readers = {name: (group,) for name, group in planned.readers(names).items()}
-    readers |= dict.fromkeys(sources, (settings.group,))
+    readers |= dict.fromkeys((*sources, *planned.unconfigured_ready_topics(names)), (settings.group,))
     wanted = {topic.name for topic in planned.topics} | readers.keys() | set(planned.outputs)
     cluster = admin.describe(wanted, readers)
-    return planned, replace(cluster, holding=_unreleased(settings, planned, cluster))
+    return planned, replace(cluster, holding=_unfinished(settings, planned, cluster))
 
 
 def verify(settings: Settings, *, timeout_s: float = TIMEOUT_S) -> None:
@@ -67,13 +67,17 @@ def scheduler_runs(settings: Settings) -> bool | None:
         return None
 
 
-def _unreleased(settings: Settings, planned: TopologyPlan, cluster: ClusterFacts) -> frozenset[str]:
-    """Return the tiers that are no longer configured but hold records that the scheduler has not released."""
+def _unfinished(settings: Settings, planned: TopologyPlan, cluster: ClusterFacts) -> frozenset[str]:
+    """Return the topics that are no longer configured but hold records that their group has not finished."""
     scheduler = scheduler_group(planned.group)
+    groups = dict.fromkeys(planned.retired_names(cluster.topics), scheduler)
+    groups |= dict.fromkeys(planned.unconfigured_ready_topics(cluster.topics), planned.group)
     starts: dict[Partition, int] = {}
-    for name in planned.retired_names(cluster.topics):
+    for name, group in groups.items():
         for number, bounds in cluster.topics[name].bounds.items():
-            committed = cluster.offset(scheduler, name, number)
+            committed = cluster.offset(group, name, number)
+            if committed is None and group == planned.group:
+                continue  # the topic of another group
             start = bounds.start if committed is None else max(committed, bounds.start)
             if start < bounds.end:
                 starts[Partition(name, number)] = start

@@ -56,6 +56,10 @@ def _retried(ask: Callable[[], _Answer], problem: str) -> _Answer:
         Event().wait(_RETRY_INTERVAL_S)
 
 
+def _names(partitions: Iterable[Partition]) -> str:
+    return ", ".join(f"{partition.topic}-{partition.number}" for partition in partitions)
+
+
 class GroupReader:
     """A :class:`Reader` that is a member of a consumer group. :meth:`fetch` and :meth:`close` call its listener."""
 
@@ -70,6 +74,9 @@ class GroupReader:
         self._cooperative = is_cooperative(config)
         self._group = str(config.get("group.id", ""))
         self._reached_ends: dict[Partition, int] = {}
+        self._foreign: list[Partition] = []
+        """Assigned partitions of topics that are not subscribed."""
+
         self._failure: Exception | None = None
         self._started: dict[Partition, int] = {}
         """The start offset of each partition that was assigned, or got a new position by seek, in the current fetch."""
@@ -95,8 +102,11 @@ class GroupReader:
         Waits for one record and then takes what is there: ``consume(n, timeout)`` waits for all n, which at low rates
         adds its time-out to every delay.
         """
-        if self._unowned is not None:
-            self._rejoin_if(self._unowned.poll())
+        if self._foreign:
+            foreign, self._foreign = self._foreign, []
+            self._rejoin(f"this process does not subscribe to {_names(foreign)}, which the group has assigned to it")
+        if self._unowned is not None and (unowned := self._unowned.poll()):
+            self._rejoin(f"no member of the group owns {_names(unowned)}")
         self._started.clear()
         first = self._consumer.poll(timeout_s)
         self._raise_failure()
@@ -117,13 +127,11 @@ class GroupReader:
                     self._on_error(error, partition, message.offset() or 0)
         return cast("list[Message]", good)
 
-    def _rejoin_if(self, unowned: Sequence[Partition]) -> None:
-        """If there are unowned partitions, leave the group and join it again, which makes it assign them."""
-        if unowned:
-            names = ", ".join(f"{partition.topic}-{partition.number}" for partition in unowned)
-            _log.warning("no member of the group owns %s; joining the group again", names)
-            self._consumer.unsubscribe()
-            self._subscribe()
+    def _rejoin(self, problem: str) -> None:
+        """Leave the group and join it again, which makes it assign all partitions again."""
+        _log.warning("%s; joining the group again", problem)
+        self._consumer.unsubscribe()
+        self._subscribe()
 
     def _without_started(self, messages: list[KafkaMessage]) -> list[KafkaMessage]:
         """Drop and refetch the records of partitions that were assigned, or got a new position by seek, in this fetch.
@@ -249,8 +257,10 @@ class GroupReader:
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         assigned = [Partition(entry.topic, entry.partition) for entry in partitions]
+        # A static member that restarts within its session gets its former assignment back, whatever it subscribes to.
+        foreign = [partition for partition in assigned if partition.topic not in self._topics]
         try:
-            starts = self._listener.assigned(assigned)
+            starts = self._listener.assigned([partition for partition in assigned if partition not in foreign])
             self._started.update(starts)
         except Exception as exception:  # noqa: BLE001 - cannot pass through the client's C code; fetch() raises it
             self._failure = exception
@@ -268,6 +278,9 @@ class GroupReader:
         # The client keeps a partition paused that was revoked and is assigned again.
         consumer.resume(offsets)
         self._paused.difference_update(assigned)
+        if foreign:
+            self.pause(foreign)
+            self._foreign = foreign
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._unassign(self._listener.revoked, partitions)

@@ -107,6 +107,16 @@ class TestReady:
         origin = Lineage("invoices", 1, 2, BORN, 1)
         assert released(waiting(origin)).records[0].topic == "billing.ready.invoices"
 
+    def test_a_source_that_is_not_configured_keeps_its_ready_topic(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Its retries wait there for a worker that reads it; the log says so once."""
+        by, release = builder(counts={**COUNTS, "billing.ready.gone": 2}), Release()
+        for offset in (7, 8):
+            by.add(release, TIER, waiting(Lineage("gone", 3, 9, BORN, 1), offset=offset), NOW, None)
+        assert [(produced.topic, produced.partition) for produced in release.records] == [("billing.ready.gone", 1)] * 2
+        assert release.dead_letters == {}
+        [warning] = caplog.records
+        assert warning.message.startswith("gone is not among the sources of group billing: its retries are released to")
+
     def test_a_final_record_never_moves(self) -> None:
         """Rounding by 1 ms or a wrong clock must not send it to another tier."""
         release = released(waiting(lineage(), due_ms=NOW + 1))
@@ -161,8 +171,8 @@ class TestDeadLetter:
         assert [produced.topic for produced in release.records] == ["DLQ.orders"]
         assert release.moved == 0
 
-    def test_a_source_that_is_not_configured(self) -> None:
-        """The source was removed from the configuration, so an operator decides about the record."""
+    def test_a_source_that_is_not_configured_and_has_no_ready_topic(self) -> None:
+        """The source and its topic were removed, so an operator decides about the record."""
         release = released(waiting(Lineage("gone", 3, 9, BORN, 1)))
         [produced] = release.records
         assert produced.topic == "DLQ.orders"

@@ -206,6 +206,18 @@ def test_a_retired_tier_with_records() -> None:
     ]
 
 
+def test_the_ready_topic_of_a_source_that_was_removed() -> None:
+    """It is reported while it exists, unless the group has never read it."""
+    old = TopicFacts(name="billing.ready.gone", partitions=1, replication_factor=1, bounds={0: Bounds(0, 3)})
+    cluster = replace(CLUSTER, topics={**CLUSTER.topics, old.name: old})
+    assert told(cluster) == []
+    cluster = with_offsets(cluster, "billing", {(old.name, 0): 0})
+    problem = "is the ready topic of gone, which is not among the sources"
+    assert told(cluster) == [("warn", old.name, problem)]
+    cluster = replace(cluster, holding=frozenset({old.name}))
+    assert told(cluster) == [("warn", old.name, f"{problem}, and records wait in it")]
+
+
 def test_a_fault_as_text_and_as_data() -> None:
     """Both tell everything."""
     (fault,) = check(PLAN, without_topic(CLUSTER, TIER))

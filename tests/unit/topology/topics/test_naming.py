@@ -73,6 +73,17 @@ def test_what_is_no_tier(topic: str) -> None:
     assert NAMING.tiers_among([topic]) == {}
 
 
+def test_ready_topics_are_found_among_other_topics() -> None:
+    """Each with its source, whether that is configured or not."""
+    others = ["orders", NAMING.tier_topic(1000), NAMING.mixed_topic(), "billing.ready.", "other.ready.orders"]
+    ready = {"billing.ready.orders": "orders", "billing.ready.a.ready.b": "a.ready.b"}
+    assert NAMING.ready_topics_among([*others, *ready]) == ready
+    behind = Naming(group="billing", ready="{topic}.due.{group}")
+    assert behind.ready_topics_among(["orders.due.billing", ".due.billing", "due.billing"]) == {
+        "orders.due.billing": "orders"
+    }
+
+
 @pytest.mark.parametrize("name", ["a", "A-b_c.9", "x" * MAX_NAME])
 def test_good_names(name: str) -> None:
     """What a broker accepts is no fault."""
