@@ -34,7 +34,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     USAGE: "the command line is wrong",
     CONFIGURATION: "the configuration has faults",
     BROKER_UNAVAILABLE: "no Kafka broker answered in time",
-    TOPOLOGY_REFUSED: "the topics would lose records; nothing was started",
+    TOPOLOGY_REFUSED: "the topics would lose records, or an output topic does not exist",
     HALTED: "a worker, scheduler or query stopped to protect data",
     INTERNAL: "internal error: a bug in kafka-redelivery",
 }

@@ -88,7 +88,10 @@ def apply(
         raise TopologyRefusedError(refused)
     todo = changes(planned, cluster)
     if dry_run:
-        _print_dry_run(todo, check_outputs(planned, cluster), as_json=as_json)
+        missing = check_outputs(planned, cluster)
+        _print_dry_run(todo, missing, as_json=as_json)
+        if missing:
+            raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
         return
     made: list[Change] = []
 
@@ -115,7 +118,7 @@ def apply(
 def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Report topics that would lose records, and how to fix them. Exit code 1 if there are any.
 
-    Warns if no scheduler runs.
+    Warns if no scheduler runs. Exit code 5 if an output topic does not exist.
     """
     from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
     from kafka_redelivery.transport.admin.preflight import scheduler_runs, survey
@@ -132,6 +135,8 @@ def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_j
         print_faults(stdout(), faults)
         if not refused:
             typer.echo(f"{len(planned.topics)} topics of group {planned.group}: no record would be lost")
+    if check_outputs(planned, cluster):
+        raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
     if refused:
         raise typer.Exit(exit_codes.FAILED)
 
@@ -162,7 +167,7 @@ def _offline_sources(
 
 
 def _exit_if_refused(faults: Sequence[TopologyFault], *, as_json: bool) -> None:
-    """Exit with 5 if the plan itself would lose records, which no change of the internal topics can fix."""
+    """Exit with 5 if no change of the internal topics can fix one of the faults."""
     if not as_json:
         print_faults(stderr(), faults)
     if any(fault.severity is Severity.REFUSE for fault in faults):

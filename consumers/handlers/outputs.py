@@ -68,6 +68,8 @@ def check_destination(topic: object, partition: object, topics: TopicMetadata | 
 
 @lru_cache(256)
 def _check_topic(topic: str) -> None:
+    if topic.startswith("__"):
+        raise ValueError(f"{topic}, to which an output was sent, is an internal topic of Kafka; emit to another topic")
     for fault in check_names({"output": topic}):
         raise ValueError(str(fault))
 

@@ -49,7 +49,7 @@ def start_process(settings: Settings, role: str) -> Iterator[Process]:
         TransportError: Kafka cannot be asked about the topics.
         EndpointError: the port of the endpoint cannot be opened.
     """
-    verify(settings)
+    verify(settings, emits=role == "worker")
     instance = Instance.from_settings(settings)
     health = Health(settings.metrics.stalled_after)
     with serve_metrics(settings, role, instance.name, health) as observer:

@@ -20,6 +20,7 @@ from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.session import Sessions
 from kafka_redelivery.consumers.flow.work_item import FinishedItems
 from kafka_redelivery.consumers.handlers.child_process_pool import ChildProcessPool
+from kafka_redelivery.consumers.handlers.destinations import Destinations
 from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.session_processor import SessionProcessor
@@ -126,7 +127,8 @@ def _build_worker(
         author=1 + secrets.randbits(31) if persist_deliveries else None,
         max_in_place=_max_in_place(section, blocking=blocking),
     )
-    arguments = (handler, outputs, wall_clock_ms, section.deadline, TopicMetadataCache(settings.kafka))
+    destinations = Destinations(settings, TopicMetadataCache(settings.kafka))
+    arguments = (handler, outputs, wall_clock_ms, section.deadline, destinations)
     processor = (
         SessionProcessor(sessions, *arguments) if settings.mode.by_handler else Processor(*arguments, blocking=blocking)
     )

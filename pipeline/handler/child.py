@@ -22,6 +22,7 @@ from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.handlers.child_process import serve
+from kafka_redelivery.consumers.handlers.destinations import Destinations
 from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
@@ -72,7 +73,7 @@ def _load(config: HandlerConfig, stack: ExitStack, shared_position: SharedPositi
         raise HandlerLoadError(target, str(error), "see to the schemas in its environment") from error
     if handler.asynchronous:
         handler = _as_synchronous(handler, stack.enter_context(asyncio.Runner()))
-    topics = TopicMetadataCache(config.settings.kafka)
+    topics = Destinations(config.settings, TopicMetadataCache(config.settings.kafka))
     # No deadline in here: the parent kills this process at its deadline.
     processor = Processor(handler, outputs, wall_clock_ms, None, topics)
     if config.section.vectorized:

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_redelivery.pipeline.errors import StreamRefusedError
+from kafka_redelivery.transport.admin.errors import TopologyRefusedError
 from tests.pipeline.streaming import prepare, run
 from tests.scenarios.cluster import Seen, Sent
 from tests.scenarios.running import Group, exactly, script
@@ -54,6 +55,13 @@ def test_a_query_writes_the_same_records_as_a_worker(spark: SparkSession, group:
         assert _copies(other) == found
     finally:
         other.close()
+
+
+def test_a_query_without_a_listed_output_is_refused(spark: SparkSession, group: Group) -> None:
+    """Before it joins its group."""
+    prepare(group, outputs=[{"topic": f"{group.name}.totals"}])
+    with pytest.raises(TopologyRefusedError, match=r"totals: the output topic does not exist"):
+        run(group, spark)
 
 
 def test_a_group_with_workers_is_refused(spark: SparkSession, group: Group) -> None:

@@ -96,22 +96,6 @@ def test_apply_needs_the_group_to_be_empty_for_first_offsets(group: Group) -> No
     assert group.cluster.partitions(group.ready) == 3
 
 
-def test_a_missing_output_is_a_warning(group: Group) -> None:
-    """Plan, dry run and apply warn about it; none of them fails or creates it."""
-    output = f"{group.source}-totals"
-    group.configure(outputs=[{"topic": output}])
-    group.cluster.create(group.source, partitions=1)
-    for command in (("plan",), ("apply", "--dry-run"), ("apply",)):
-        done = redelivery("topology", *command, file=group.file)
-        assert (done.code, done.err.splitlines()[0]) == (
-            exit_codes.OK,
-            f"warn: {output}: the output topic does not exist",
-        )
-    (fault,) = json.loads(redelivery("topology", "plan", "--json", file=group.file).out)["faults"]
-    assert (fault["severity"], fault["topic"]) == ("warn", output)
-    assert output not in group.cluster.topics()
-
-
 def test_a_missing_source_is_refused(group: Group) -> None:
     """Plan and apply refuse a missing source and create no topic."""
     group.configure()

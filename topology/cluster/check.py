@@ -37,14 +37,15 @@ def check_plan(plan: TopologyPlan) -> tuple[TopologyFault, ...]:
 
 
 def check_outputs(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFault, ...]:
-    """Return a warning for each output topic that does not exist; this project does not create them."""
+    """Return a fault for each output topic that does not exist; this project does not create them."""
     return tuple(
         TopologyFault(
-            Severity.WARN,
+            Severity.REFUSE,
             name,
             "the output topic does not exist",
-            "a record whose handler emits to it cannot be committed",
-            f"create {name} before its first output",
+            "no record whose handler emits to it can be committed",
+            f"create {name} (no command of redelivery creates outputs) and grant Describe and Write, or remove it from "
+            "outputs",
         )
         for name in plan.outputs
         if name not in cluster.topics and name not in plan.sources

@@ -51,7 +51,7 @@ class GroupActiveError(TransportError):
 
 
 class TopologyRefusedError(TransportError):
-    """The cluster's topics would lose records; nothing was started.
+    """The cluster's topics would lose records, or an output topic does not exist; nothing was started.
 
     Raised by :func:`verify`. Each of the ``faults`` names its fix.
     """
@@ -60,6 +60,6 @@ class TopologyRefusedError(TransportError):
 
     def __init__(self, faults: Sequence[TopologyFault]) -> None:
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        lines = [f"the topology has {count} that would lose records", *(f"  {fault}" for fault in faults)]
+        lines = [f"the topology has {count} that would lose or block records", *(f"  {fault}" for fault in faults)]
         super().__init__("\n".join(lines))
         self.faults = tuple(faults)

@@ -44,8 +44,13 @@ def survey(admin: ClusterAdmin, settings: Settings) -> tuple[TopologyPlan, Clust
     return planned, replace(cluster, holding=_unfinished(settings, planned, cluster))
 
 
-def verify(settings: Settings, *, timeout_s: float = TIMEOUT_S) -> None:
+def verify(settings: Settings, *, emits: bool = True, timeout_s: float = TIMEOUT_S) -> None:
     """Refuse to start on a topology that would lose records.
+
+    Args:
+        settings: the configuration.
+        emits: whether the process calls handlers, so that the output topics must exist.
+        timeout_s: the time limit of each request.
 
     Raises:
         TopologyRefusedError: names each fault and its fix.
@@ -53,6 +58,8 @@ def verify(settings: Settings, *, timeout_s: float = TIMEOUT_S) -> None:
     """
     _log.info("checking the topics at %s", settings.kafka.get("bootstrap.servers"))
     planned, cluster = survey(ClusterAdmin(settings.kafka, timeout_s=timeout_s), settings)
+    if not emits:
+        planned = replace(planned, outputs=())
     faults = [fault for fault in check(planned, cluster) if fault.severity is Severity.REFUSE]
     if faults:
         raise TopologyRefusedError(faults)

@@ -120,7 +120,7 @@ def test_markup_in_a_table_is_text() -> None:
         (
             TopologyRefusedError((TopologyFault(Severity.REFUSE, "t", "p", "l", "m"),)),
             "topology_refused",
-            "the topology has 1 fault that would lose records",
+            "the topology has 1 fault that would lose or block records",
             [{"severity": "refuse", "topic": "t", "problem": "p", "loss": "l", "mend": "m"}],
         ),
     ],

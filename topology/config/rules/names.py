@@ -95,6 +95,8 @@ def _repeated(settings: Settings) -> Iterator[Violation]:
         if output.topic in sources:
             problem = f"{output.topic} is a source: the group would consume its own outputs in an endless loop"
             yield Violation(path, problem, "emit to another topic")
+        if output.topic.startswith("__"):
+            yield Violation(path, f"{output.topic} is an internal topic of Kafka", "emit to another topic")
         first = outputs.setdefault(output.topic, index)
         if first != index:
             problem = f"{output.topic} is already an output (outputs.{first})"

@@ -65,6 +65,7 @@ class TestOutputs:
             ({"topic": "", "value": b""}, "topic"),
             ({"topic": 7, "value": b""}, "topic"),
             ({"topic": "a\0b", "value": b""}, "topic"),
+            ({"topic": "__consumer_offsets", "value": b""}, "internal topic of Kafka"),
             ({"topic": "t" * 250, "value": b""}, "topic"),
             ({"topic": "log", "value": b"", "partition": "1"}, "partition"),
             ({"topic": "log", "value": b"", "partition": -1}, "partition"),

@@ -155,9 +155,9 @@ def test_a_missing_source() -> None:
 
 
 def test_a_missing_output() -> None:
-    """An output that is not there yet only warns."""
+    """We never create an output either; at run time its records could not be committed."""
     plan = planned(ONE_SOURCE + "outputs: [{topic: totals}]\n")
-    assert told(as_planned(plan), plan) == [("warn", "totals", "the output topic does not exist")]
+    assert told(as_planned(plan), plan) == [("refuse", "totals", "the output topic does not exist")]
 
 
 def test_a_scheduler_that_is_missing() -> None:

@@ -73,6 +73,7 @@ def strategy(text: str) -> str:
         (HEAD.replace("orders", "billing.retry.5m"), "sources.0.topic", "looks like a retry tier of this group"),
         (HEAD + "outputs: [{topic: orders}]", "outputs.0.topic", "would consume its own outputs"),
         (HEAD + "outputs: [{topic: a}, {topic: a}]", "outputs.1.topic", "is already an output"),
+        (HEAD + "outputs: [{topic: __consumer_offsets}]", "outputs.0.topic", "is an internal topic of Kafka"),
         (HEAD + "outputs: [{topic: DLQ.orders}]", "sources.0.topic", "is ambiguous"),
         # Templates.
         (HEAD + 'topics: {retry: "{group}.r"}', "topics.retry", "lacks {delay}"),

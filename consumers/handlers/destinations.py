@@ -1,0 +1,44 @@
+"""The topics to which handlers may emit: all that exist, except those of the group itself."""
+
+from __future__ import annotations
+
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.transport.protocols import TopicMetadata
+
+
+class Destinations:
+    """The :class:`TopicMetadata` for the checks of outputs. Thread-safe."""
+
+    def __init__(self, settings: Settings, topics: TopicMetadata) -> None:
+        """Take the names from the configuration.
+
+        Args:
+            settings: the configuration.
+            topics: the topics of the cluster.
+        """
+        self._topics = topics
+        self._naming = naming = settings.naming()
+        self._internal = {naming.mixed_topic(), naming.journal_topic()}
+        for source in settings.sources:
+            self._internal.add(naming.ready_topic(source.topic))
+            for template in settings.entry(source.topic).dead_letter_strategy.templates:
+                self._internal.add(naming.dead_letter_topic(template, source.topic))
+        self._allowed: set[str] = set()
+        """Existing topics that have been found not to be internal."""
+
+    def partitions(self, topic: str, wanted: int = 0) -> int | None:
+        """See :class:`TopicMetadata`.
+
+        Raises:
+            ValueError: the topic is an internal one of the group.
+            TransportError: the cluster does not answer.
+        """
+        if topic not in self._allowed and (topic in self._internal or self._naming.tiers_among((topic,))):
+            raise ValueError(
+                f"{topic}, to which an output was sent, is a topic of group {self._naming.group} itself; emit to "
+                "another topic"
+            )
+        count = self._topics.partitions(topic, wanted)
+        if count is not None:
+            self._allowed.add(topic)
+        return count
