@@ -60,6 +60,9 @@ _PRODUCER_DEFAULTS: Config = {
     # The partitioner of Java clients: a key goes to the same partition whichever client produces it.
     "partitioner": "murmur2_random",
     "compression.type": "lz4",
+    # The client refuses larger records, but only the broker knows the limit of a topic. This is just below the largest
+    # request that a broker reads (its socket.request.max.bytes). Batches have a limit of their own, batch.size.
+    "message.max.bytes": 100_000_000,
 }
 _PRODUCER_FIXED: Config = {
     "enable.idempotence": True,

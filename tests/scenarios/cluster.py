@@ -72,7 +72,7 @@ class Cluster:
         self.servers = servers
         self._client: Config = {"bootstrap.servers": servers, **_QUIET}
         self._admin = AdminClient(self._client)
-        self._producer = Producer({**self._client, "linger.ms": 5})
+        self._producer = Producer({**self._client, "linger.ms": 5, "message.max.bytes": 100_000_000})
 
     # Topics.
 

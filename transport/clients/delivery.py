@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -34,6 +35,11 @@ _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TO
 
 _ATTEMPTS_PER_RECORD = 3
 """The client may purge a record of a transaction that follows an aborted one, so one attempt is not enough."""
+
+_AFTER_FAILURE_S = 1.0
+"""How long to wait for further answers after the first failed delivery."""
+
+_FLUSH_S = 0.1
 
 
 class BatchTooLargeError(Exception):
@@ -73,6 +79,8 @@ def produce(
 ) -> None:
     """Put all records into the client's queue. ``reports`` gets those that the client refuses now or reports later.
 
+    If the transaction has failed meanwhile, the rest is left out, and the commit raises the cause.
+
     ``timestamp_ms`` (epoch) is the timestamp of every record; 0 means the time of the call.
     """
     produce_one = producer.produce
@@ -88,11 +96,39 @@ def produce(
                 continue
             except KafkaException as exception:
                 error = exception.args[0]
+                if error.code() == KafkaError._STATE:  # noqa: SLF001 - the client's own name
+                    return
                 if error.code() not in _PERMANENT:
                     raise
                 callback(error, None)
             break
     producer.poll(0)
+
+
+def await_answers(producer: Producer, failures: Failures, timeout_s: float) -> None:
+    """Wait until the broker has answered for each record, but at most a second after the first failed delivery.
+
+    If the broker refuses a batch of a transaction, the client cannot finish the batches in flight behind it before the
+    transaction is aborted. A commit would wait for them until its time-out.
+
+    Raises:
+        KafkaException: there was neither a failure nor an answer for each record in ``timeout_s`` seconds.
+    """
+    deadline = time.monotonic() + timeout_s
+    while producer.flush(_FLUSH_S) > 0:
+        now = time.monotonic()
+        if now >= deadline:
+            if failures:
+                return
+            reason = f"the broker did not confirm all records in {timeout_s:.0f} s"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason))  # noqa: SLF001 - the client's own name
+        if failures:
+            deadline = min(deadline, now + _AFTER_FAILURE_S)
+
+
+def is_refused(failures: Failures) -> bool:
+    """Whether one of the failures is permanent."""
+    return any(error.code() in _PERMANENT for _, error in failures)
 
 
 def raise_if_refused(failures: Failures, *, one_per_batch: bool = False) -> None:

@@ -35,7 +35,9 @@ from kafka_redelivery.transport.clients.delivery import (
     BatchTooLargeError,
     DeliveryReports,
     Failures,
+    await_answers,
     find_too_large,
+    is_refused,
     produce,
     raise_if_refused,
 )
@@ -230,14 +232,14 @@ class TransactionalWriter:
                 # after retry.backoff.ms, but the client's registration of partitions only after 20 ms.
                 self._send_offsets(producer, offsets, group_metadata)
             produce(producer, records, reports, 0 if release_time is None else release_time.epoch_ms)
-            if failures:  # refused by the client itself, which does not make the transaction abort
+            if is_refused(failures):  # by the client itself, which does not make the transaction abort
                 producer.abort_transaction(_CALL_TIMEOUT_S)
                 raise_if_refused(failures, one_per_batch=self._one_per_batch)
+            await_answers(producer, failures, _CALL_TIMEOUT_S)
             if release_time is not None:
-                producer.flush(_CALL_TIMEOUT_S)  # the commit reports what is left or failed
                 ready_s = time.monotonic()
                 waited_s = _wait_until(release_time)
-            producer.commit_transaction(_CALL_TIMEOUT_S)
+            producer.commit_transaction(_CALL_TIMEOUT_S)  # reports what is left or failed
         except (KafkaException, SystemError) as exception:
             self._recover(error_of(exception), failures)
         if not failures:

@@ -96,7 +96,14 @@ class TestPassThrough:
         assert producer()["linger.ms"] != 50
         assert producer(linger__ms=50)["linger.ms"] == 50
         assert producer(compression__type="zstd")["compression.type"] == "zstd"
+        assert producer(message__max__bytes=2_000_000)["message.max.bytes"] == 2_000_000
         assert consumer(fetch__wait__max__ms=0)["fetch.wait.max.ms"] == 0
+
+    def test_broker_decides_how_large_a_record_may_be(self) -> None:
+        """The client's own limit is far above that of topics. Batches and queue keep the client's limits."""
+        config = producer()
+        assert int(config["message.max.bytes"]) > 10_000_000
+        assert not config.keys() & {"batch.size", "batch.num.messages"}
 
 
 class TestOurs:

@@ -1,0 +1,82 @@
+"""The broker decides how large a record may be, and a batch that it refuses does not hold up its transaction."""
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_redelivery.transport.client_config import Config, consumer_config, producer_config
+from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.writer import AutoWriter, TransactionalWriter
+from kafka_redelivery.transport.errors import WriteRefusedError
+from kafka_redelivery.transport.protocols import ProducerRecord, ReleaseTime, Writer
+from tests.scenarios.cluster import Cluster
+from tests.scenarios.running import Group, exactly, number, script
+
+_LARGE = 1_020_000
+"""Above the limit of librdkafka (1,000,000), below the default limit of a topic (1,048,588)."""
+
+_TOO_LARGE = 1_500_000
+_SMALL = 50_000
+_FAST_S = 20.0
+"""Less than the 30 s that a commit waits for answers; such a write takes about two seconds."""
+
+
+@pytest.mark.parametrize("mode", ["transacted", "auto"])
+def test_a_large_record_is_retried_and_dead_lettered(group: Group, mode: str) -> None:
+    """It goes through its tier and its ready topic, and to the dead-letter topic, like any other record."""
+    group.prepare(1, mode=mode)
+    group.cluster.produce(
+        group.source,
+        [
+            script(0, ["raise", "ok"], padding=_LARGE),
+            script(1, ["raise", "reject"], padding=_LARGE),
+            *(script(n, ["ok"]) for n in range(2, 10)),
+        ],
+    )
+    group.scheduler()
+    group.worker()
+    group.settle()
+    group.stop()
+
+    assert group.outputs() == exactly([0, *range(2, 10)])
+    (letter,) = group.cluster.read(group.dead_letters)
+    assert number(letter) == 1
+    assert letter.header("JMSXDeliveryCount") == "2"
+    assert len(letter.value or b"") > _LARGE
+
+
+@pytest.fixture(params=["transacted", "auto"])
+def writer(request: pytest.FixtureRequest, cluster: Cluster, unique: str) -> Iterator[Writer]:
+    """Yield a writer and create a topic."""
+    cluster.create(unique)
+    kafka: Config = {"bootstrap.servers": cluster.servers, "log_level": 0}
+    reader = GroupReader(consumer_config(kafka, group=unique, instance=None))
+    opened: Writer
+    if request.param == "auto":
+        opened = AutoWriter(producer_config(kafka, transactional_id=None), reader)
+    else:
+        opened = TransactionalWriter(producer_config(kafka, transactional_id=unique), reader)
+    yield opened
+    opened.close()
+    reader.close()
+
+
+@pytest.mark.parametrize("ahead_s", [None, 0.5])
+def test_a_refused_batch_with_others_in_flight(
+    unique: str, cluster: Cluster, writer: Writer, ahead_s: float | None
+) -> None:
+    """The write ends soon and names the record that is too large; without it the write succeeds."""
+    records = [ProducerRecord(unique, 0, b"key", os.urandom(_SMALL), []) for _ in range(70)]
+    too_large = ProducerRecord(unique, 0, b"key", os.urandom(_TOO_LARGE), [])
+
+    started_s = time.monotonic()
+    release = None if ahead_s is None else ReleaseTime(round((time.time() + ahead_s) * 1000), started_s + ahead_s)
+    with pytest.raises(WriteRefusedError) as refused:
+        writer.write([*records[:10], too_large, *records[10:]], {}, release)
+    assert time.monotonic() - started_s < _FAST_S
+    assert [each.index for each in refused.value.refused] == [10]
+
+    writer.write(records, {})
+    assert {record.value for record in cluster.read(unique)} >= {record.value for record in records}
