@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, ClusterFacts, TopicFacts
-from kafka_redelivery.topology.cluster.offset_check import internal_offsets, source_offsets
+from kafka_redelivery.topology.cluster.offset_check import commit_metadata, internal_offsets, source_offsets
 from kafka_redelivery.topology.cluster.plan import PlannedTopic, Role, TopologyPlan, scheduler_group
 from kafka_redelivery.topology.cluster.property_check import keeping, properties
 from kafka_redelivery.topology.faults import Severity, TopologyFault
@@ -55,6 +55,7 @@ def check_outputs(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFa
 def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
     yield from check_plan(plan)
     yield from source_offsets(plan, cluster)
+    yield from commit_metadata(plan, cluster)
     for topic in plan.topics:
         actual = cluster.topics.get(topic.name)
         if actual is None:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
+
+MAX_METADATA = "offset.metadata.max.bytes"
 MIN_INSYNC = "min.insync.replicas"
 MAX_MESSAGE = "max.message.bytes"
 RETENTION_MS = "retention.ms"
@@ -63,6 +66,9 @@ class ClusterFacts:
 
     creates_topics: bool = False
     """Whether the brokers create a topic when a client requests its metadata."""
+
+    max_metadata: int = METADATA_LIMIT
+    """The longest metadata of a commit that the brokers accept; Kafka's default if it is not known."""
 
     def offset(self, group: str, topic: str, partition: int) -> int | None:
         """Return the committed offset of a group; ``None`` if there is none."""

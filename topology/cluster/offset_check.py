@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kafka_redelivery.topology.cluster.facts import ClusterFacts, TopicFacts
+from kafka_redelivery.topology.cluster.facts import MAX_METADATA, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.cluster.plan import TopologyPlan
 from kafka_redelivery.topology.faults import Severity, TopologyFault
+from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 
+OFFSETS_TOPIC = "__consumer_offsets"
 _MAX_LISTED = 8
+
+
+def commit_metadata(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
+    """Yield a fault if the brokers refuse metadata that a commit may need."""
+    if plan.out_of_order and cluster.max_metadata < METADATA_LIMIT:
+        yield TopologyFault(
+            Severity.REFUSE,
+            OFFSETS_TOPIC,
+            f"takes at most {cluster.max_metadata} bytes of metadata per commit ({MAX_METADATA})",
+            f"progress out of order needs up to {METADATA_LIMIT}: a commit with more is refused again and again",
+            f"set {MAX_METADATA}={METADATA_LIMIT} on the brokers, or handle records in order (handler.ordering: "
+            "partition, no collision avoidance and no delays that a handler chooses)",
+        )
 
 
 def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:

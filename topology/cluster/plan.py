@@ -16,7 +16,7 @@ from kafka_redelivery.topology.cluster.facts import (
     TIMESTAMP_TYPE,
     TopicFacts,
 )
-from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.config.settings import Ordering, Settings
 from kafka_redelivery.topology.faults import TopologyFault
 from kafka_redelivery.topology.policy.entry import DeadLetterStrategy
 from kafka_redelivery.topology.topics.naming import Naming
@@ -69,6 +69,9 @@ class TopologyPlan:
     missing_sources: tuple[str, ...]
     topics: tuple[PlannedTopic, ...]
     outputs: tuple[str, ...] = ()
+    out_of_order: bool = False
+    """Whether records may finish out of order or wait in place, so that commits need metadata."""
+
     warnings: tuple[TopologyFault, ...] = ()
     """Effects of the sources' policies that their author may not expect."""
 
@@ -178,7 +181,21 @@ def plan(settings: Settings, sources: Mapping[str, TopicFacts]) -> TopologyPlan:
         missing_sources=tuple(source.topic for source in settings.sources if source.topic not in sources),
         topics=tuple(topics),
         outputs=tuple(output.topic for output in settings.outputs),
+        out_of_order=_out_of_order(settings),
         warnings=tuple(warning for found in settings.resolutions().values() for warning in found.warnings),
+    )
+
+
+def _out_of_order(settings: Settings) -> bool:
+    handler = settings.handler
+    return tier_set(settings.entries().values()).mixed or (
+        handler is not None
+        and (
+            handler.ordering is not Ordering.PARTITION
+            or settings.mode.by_handler
+            or not handler.non_blocking_redelivery
+            or handler.persist_delivery_count_before_delivery
+        )
     )
 
 

@@ -17,7 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 METADATA_LIMIT = 4096
-"""How many bytes of commit metadata a broker accepts by default (``offset.metadata.max.bytes``)."""
+"""How many bytes of commit metadata a broker accepts by default (``offset.metadata.max.bytes``).
+
+The client commits a NUL byte behind the text. It fits: the text is never that long, because its length is 3 more than a
+multiple of 4 (base64 behind a prefix of 3 characters).
+"""
 
 HOLE_BITS = 96
 """Upper bound of the bits that a new stretch of the bitmap costs: two varints of six bytes."""

@@ -20,7 +20,8 @@ from confluent_kafka.admin import (
 )
 
 from kafka_redelivery.topology.cluster.changes import AlterConfig, Change, Changes, CommitFirst, CreateTopic, GrowTopic
-from kafka_redelivery.topology.cluster.facts import Bounds, ClusterFacts, TopicFacts
+from kafka_redelivery.topology.cluster.facts import MAX_METADATA, Bounds, ClusterFacts, TopicFacts
+from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error
 from kafka_redelivery.transport.admin.errors import AdminError, GroupActiveError, NotAuthorisedError
 from kafka_redelivery.transport.admin.partition_offsets import committed, list_offsets
@@ -94,10 +95,12 @@ class ClusterAdmin:
             )
             for name, topic in found.items()
         }
+        broker = self._broker_config(min(metadata.brokers))
         return ClusterFacts(
             topics=topics,
             committed=committed,
-            creates_topics=self._creates_topics(sorted(metadata.brokers)),
+            creates_topics=broker.get("auto.create.topics.enable") == "true",
+            max_metadata=int(broker.get(MAX_METADATA, METADATA_LIMIT)),
         )
 
     def apply(self, changes: Changes, done: Callable[[Change], None] = _ignore) -> None:
@@ -133,17 +136,16 @@ class ClusterAdmin:
             for resource, entries in answers.items()
         }
 
-    def _creates_topics(self, brokers: Sequence[int]) -> bool:
-        resource = ConfigResource(_BROKER, str(brokers[0]))
+    def _broker_config(self, broker: int) -> dict[str, str]:
+        """Return the configuration of a broker; empty if the user may not read it, as is usual on managed clusters."""
+        resource = ConfigResource(_BROKER, str(broker))
         try:
             answer = self._calls.each(
                 "read a broker's configuration", lambda: self._client.describe_configs([resource])
             )
         except NotAuthorisedError:
-            # Usual on managed clusters. The answer only makes a message more precise.
-            return False
-        entry = answer[resource].get("auto.create.topics.enable")
-        return entry is not None and entry.value == "true"
+            return {}
+        return {name: entry.value for name, entry in answer[resource].items() if entry.value is not None}
 
     def _committed(
         self, found: Mapping[str, TopicMetadata], readers: Mapping[str, Sequence[str]]

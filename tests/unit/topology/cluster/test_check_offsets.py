@@ -1,10 +1,12 @@
 """Committed offsets that are missing or point at nothing."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_redelivery.topology.cluster.check import check
 from kafka_redelivery.topology.cluster.facts import Bounds
-from tests.unit.topology.clusters import as_planned, planned, with_offsets, with_topic
+from tests.unit.topology.clusters import ONE_SOURCE, as_planned, planned, with_offsets, with_topic
 
 PLAN = planned()
 CLUSTER = as_planned(PLAN)
@@ -70,3 +72,25 @@ def test_a_source_made_anew() -> None:
     (fault,) = check(PLAN, with_offsets(CLUSTER, "billing", {("orders", 1): 30}))
     assert (fault.severity, fault.topic) == ("refuse", "orders")
     assert "new records up to that offset would be skipped" in fault.loss
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ("", False),
+        ("handler: {callable: 'a:b'}", False),
+        ("handler: {callable: 'a:b', ordering: key}", True),
+        ("handler: {callable: 'a:b', ordering: unordered}", True),
+        ("handler: {callable: 'a:b', nonBlockingRedelivery: false}", True),
+        ("handler: {callable: 'a:b', persistDeliveryCountBeforeDelivery: true}", True),
+        ("handler: {callable: 'a:b'}\nmode: client", True),
+        ("policyEntry: {redeliveryPolicy: {useCollisionAvoidance: true}}", True),
+    ],
+)
+def test_brokers_that_refuse_the_metadata_of_commits(settings: str, *, refused: bool) -> None:
+    """Progress in order needs no metadata; what finishes out of order or waits in place needs up to 4,096 bytes."""
+    plan = planned(ONE_SOURCE + settings)
+    cluster = as_planned(plan)
+    assert check(plan, replace(cluster, max_metadata=4096)) == ()
+    faults = check(plan, replace(cluster, max_metadata=4095))
+    assert [(fault.severity, fault.topic) for fault in faults] == [("refuse", "__consumer_offsets")] * refused
