@@ -196,7 +196,7 @@ QUERY_PROGRESS = Metric(
     "Time at which the streaming query last finished a micro-batch or was idle",
 )
 HALTED_PARTITIONS = Metric(
-    "redelivery_halted_partitions", Kind.GAUGE, "Partitions halted until they are assigned again (restart or rebalance)"
+    "redelivery_halted_partitions", Kind.GAUGE, "Partitions that are not read, to protect their records"
 )
 HALTS = Metric("redelivery_halts", Kind.COUNTER, "Halts to protect records")
 REBALANCES = Metric("redelivery_rebalances", Kind.COUNTER, "Rebalances of this process, by event", ("event",))

@@ -85,6 +85,22 @@ class MissingOffsetError(ReaderError):
     """
 
 
+class PositionDeletedError(MissingOffsetError):
+    """The offset that a partition had to be read from does not exist any more, so that partition is not fetched.
+
+    The other partitions can be fetched further. Only :meth:`Reader.seek` makes the client fetch the partition again.
+    """
+
+    def __init__(self, topic: str, number: int, offset: int, detail: str) -> None:
+        super().__init__(
+            f"{topic}-{number}: the next offset {offset} does not exist any more ({detail}); see "
+            "`redelivery topology check`"
+        )
+        self.topic = topic
+        self.number = number
+        self.offset = offset
+
+
 class BrokerUnavailableError(TransportError):
     """No broker answered in time."""
 

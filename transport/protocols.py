@@ -156,7 +156,8 @@ class Reader(Protocol):
         Raises:
             ReaderError: the consumer cannot go on.
             TopicForbiddenError: the user may not read a topic; the other topics can be fetched further.
-            MissingOffsetError: the position of a partition does not exist any more.
+            PositionDeletedError: the position of a partition does not exist any more; the other partitions can be
+                fetched further.
         """
         ...
 
@@ -172,6 +173,13 @@ class Reader(Protocol):
         """Move the position of an assigned partition: the next record fetched has this offset or a higher one."""
         ...
 
+    def take_reached_ends(self) -> Mapping[Partition, int]:
+        """Return the partitions whose end :meth:`fetch` has reached since the last call, each with its end offset.
+
+        All committed records below that offset have been returned. An open transaction ends before its first record.
+        """
+        ...
+
     def committed(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
         """Ask the broker for committed offsets and their metadata; ``None`` for a partition without a commit.
 
@@ -180,6 +188,10 @@ class Reader(Protocol):
         Raises:
             ReaderError: the broker refuses, or does not answer.
         """
+        ...
+
+    def committed_now(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
+        """The same in a single short request; empty if the broker does not answer it."""
         ...
 
     def bounds(self, partition: Partition) -> tuple[int, int]:

@@ -74,11 +74,16 @@ def apply(
     overrides: Overrides = None,
     as_json: AsJson = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes; make none.")] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option("--accept-loss", help="Move committed offsets that were deleted to the log start; workers go on."),
+    ] = False,
 ) -> None:
     """Create and extend the group's internal topics and commit first offsets; never delete or change a source."""
     from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
     from kafka_redelivery.transport.admin.errors import TopologyRefusedError
     from kafka_redelivery.transport.admin.preflight import survey
+    from kafka_redelivery.transport.clients.position_move import move_to_log_start
 
     settings = load(config, overrides)
     admin = ClusterAdmin(settings.kafka)
@@ -86,7 +91,7 @@ def apply(
     refused = check_plan(planned)
     if refused:
         raise TopologyRefusedError(refused)
-    todo = changes(planned, cluster)
+    todo = changes(planned, cluster, accept_loss=accept_loss)
     if dry_run:
         missing = check_outputs(planned, cluster)
         _print_dry_run(todo, missing, as_json=as_json)
@@ -101,6 +106,8 @@ def apply(
             typer.echo(change_line(change, done=True))
 
     admin.apply(todo, done)
+    for moved in move_to_log_start(settings.kafka, todo.move):
+        done(moved)
     faults = check_topology(*survey(admin, settings))
     if as_json:
         documents = [change_document(change) for change in made]

@@ -9,7 +9,15 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_redelivery.cli.output import print_table
-from kafka_redelivery.topology.cluster.changes import AlterConfig, Change, Changes, CommitFirst, CreateTopic, GrowTopic
+from kafka_redelivery.topology.cluster.changes import (
+    AlterConfig,
+    Change,
+    Changes,
+    CommitFirst,
+    CreateTopic,
+    GrowTopic,
+    MoveToLogStart,
+)
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
 from kafka_redelivery.topology.cluster.plan import PlannedTopic, TopologyPlan
 from kafka_redelivery.topology.faults import Severity, TopologyFault
@@ -64,6 +72,9 @@ def change_line(change: Change, *, done: bool) -> str:
         case CommitFirst():
             what = "first offset" if done else "would commit first offset"
             return f"+ {change.topic}: {what} of {change.group} in partition {change.partition}: {change.offset}"
+        case MoveToLogStart():
+            what = f"offset of {change.group} in partition {change.partition}:"
+            return f"~ {change.topic}: {would}{what} {change.before} -> {change.offset}, the log start"
 
 
 def offset_lines(firsts: Sequence[CommitFirst]) -> list[tuple[str, str, str]]:

@@ -38,6 +38,9 @@ class AssignedPartition:
     A successor would start at the end that the log has then. So no record of it is fetched before that commit.
     """
 
+    commit_at_s: float = 0.0
+    """When it is committed at the latest although no outcome has to be written (monotonic), if it is dirty."""
+
     closed: bool = False
     """Whether it was revoked, lost or rewound. Results that still arrive for it are ignored."""
 

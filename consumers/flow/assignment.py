@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.consumers.telemetry.observers import WorkerState
@@ -13,6 +14,9 @@ from kafka_redelivery.transport.errors import MissingOffsetError
 from kafka_redelivery.transport.protocols import Message, Partition, Reader
 
 _log = logging.getLogger(__name__)
+
+_IDLE_S = 1.0
+"""How long a partition without new records waits for a commit that no outcome needs."""
 
 
 class Assignment:
@@ -58,7 +62,7 @@ class Assignment:
 
     @property
     def halted(self) -> frozenset[Partition]:
-        """Partitions that are not fetched until they are assigned again, by a restart or a rebalance."""
+        """Partitions that are not fetched until they are opened again, after a rebalance or a new committed offset."""
         return frozenset(self._halted)
 
     @property
@@ -78,6 +82,26 @@ class Assignment:
     def dirty(self) -> list[AssignedPartition]:
         """Return the partitions with progress that is not committed."""
         return [assigned for assigned in self._owned.values() if assigned.dirty]
+
+    def commit_due(self) -> bool:
+        """Whether a partition has progress that has to be committed now, even if no outcome has to be written."""
+        return any(assigned.dirty and assigned.commit_at_s <= monotonic_s() for assigned in self._owned.values())
+
+    def reach_ends(self, ends: Mapping[Partition, int]) -> None:
+        """Pass the offsets without records at the end of partitions, such as the marker of a transaction.
+
+        Without this the committed offset of an idle partition would stay at the marker, which retention deletes. It
+        could not be known afterwards whether a record was deleted with it.
+
+        Args:
+            ends: partitions whose records have all been accepted, each with its end offset.
+        """
+        for partition, end in ends.items():
+            assigned = self._owned.get(partition)
+            if assigned is None or partition in self._halted:
+                continue
+            if assigned.progress.reach_end(end) and not assigned.dirty:
+                assigned.dirty, assigned.commit_at_s = True, monotonic_s() + _IDLE_S
 
     def open(self, partitions: Iterable[Partition]) -> list[AssignedPartition]:
         """Take partitions over at their committed offsets.
@@ -109,7 +133,7 @@ class Assignment:
         self.deferred.pop(partition, None)
 
     def halt(self, partitions: Iterable[Partition]) -> None:
-        """Stop fetching partitions until they are assigned again."""
+        """Stop fetching partitions until they are closed."""
         self._halted.update(partitions)
 
     def state(self, in_flight: int, unacknowledged: int) -> WorkerState:

@@ -1,12 +1,16 @@
-"""Fetches records for the partitions that have room in the buffer and in their commit metadata."""
+"""Fetches records for the partitions that have room in the buffer and in their commit metadata, and are not halted."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.buffer_quota import BufferQuota
+from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.topology.config.settings import LimitsSection
 from kafka_redelivery.topology.wire.progress_metadata import HOLE_BITS
+from kafka_redelivery.transport.errors import PositionDeletedError
 from kafka_redelivery.transport.protocols import Message, Partition, Reader
 
 
@@ -14,7 +18,14 @@ class Fetcher:
     """Fetches records, and pauses and resumes partitions. Only the polling thread uses it."""
 
     def __init__(
-        self, reader: Reader, assignment: Assignment, lanes: Lanes, limits: LimitsSection, *, in_order: bool
+        self,
+        reader: Reader,
+        assignment: Assignment,
+        lanes: Lanes,
+        limits: LimitsSection,
+        deleted_positions: DeletedPositions,
+        *,
+        in_order: bool,
     ) -> None:
         """Start with all partitions resumed.
 
@@ -23,10 +34,13 @@ class Fetcher:
             assignment: the owned partitions.
             lanes: the buffered records.
             limits: size of the buffer and of a batch.
+            deleted_positions: halts the partitions whose position was deleted.
             in_order: whether the records of a partition finish in the order of their offsets.
         """
         self._reader = reader
         self._assignment = assignment
+        self._lanes = lanes
+        self._deleted_positions = deleted_positions
         self._quota = BufferQuota(limits, lanes)
         self._max_new_offsets = max(limits.batch_records, HOLE_BITS + 1)
         self._in_order = in_order
@@ -47,9 +61,34 @@ class Fetcher:
             self._reader.pause(paused - self._paused)
             self._reader.resume(self._paused - paused)
             self._paused = paused
-        return self._reader.fetch(self._quota.max_records_to_fetch(), timeout_s)
+        try:
+            return self._reader.fetch(self._quota.max_records_to_fetch(), timeout_s)
+        except PositionDeletedError as error:
+            self._deleted_positions.halt(error)
+            return []
 
-    def check_metadata_room(self) -> None:
+    def finish_accepting(self) -> None:
+        """Rewind the partitions whose records were accepted in part only, and pass the ends that the fetch reached."""
+        self._check_metadata_room()
+        ends = self._reader.take_reached_ends()
+        if ends:
+            self._assignment.reach_ends(ends)
+
+    def restart_moved(self, forget: Callable[[Iterable[Partition]], None]) -> None:
+        """Fetch halted partitions again whose committed offset was moved beyond the deleted position.
+
+        Args:
+            forget: drops all state of partitions.
+        """
+        for partition in self._deleted_positions.moved():
+            forget([partition])
+            for assigned in self._assignment.open([partition]):
+                assigned.dirty = True  # a write that began before the move may still commit an older offset
+                self._lanes.open(assigned)
+                self._reader.seek(partition, assigned.progress.next_offset)
+                self._reader.resume([partition])
+
+    def _check_metadata_room(self) -> None:
         """Choose the partitions to pause because their commit metadata has no room, and rewind the deferred ones."""
         if self._in_order and not (self._assignment.deferred or self._out_of_metadata):
             return  # progress in order needs no metadata
@@ -65,5 +104,6 @@ class Fetcher:
 
     def forget(self, partition: Partition) -> None:
         """Drop the state of a partition that is no longer owned."""
+        self._deleted_positions.forget(partition)
         self._out_of_metadata.discard(partition)
         self._paused.discard(partition)

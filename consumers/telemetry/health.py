@@ -1,7 +1,8 @@
 """The results of a process's liveness and readiness probes.
 
 A process is alive while its polling thread makes turns; nothing else is a reason to restart it. It is ready while it is
-a member of its group and no partition is halted. A slow handler changes neither.
+a member of its group; halted partitions appear in the body only, since a restart or a stopped rollout would not help
+them. A slow handler changes neither.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Health:
         self._joined = False
 
     def halted(self, partitions: int) -> None:
-        """Set the number of partitions that are not read until they are assigned again, to protect data."""
+        """Set the number of partitions that are not read, to protect data."""
         self._halted = partitions
 
     def note(self, subject: str, text: str) -> None:
@@ -74,13 +75,14 @@ class Health:
         return ProbeResult(ok=True, reason="alive")
 
     def ready(self) -> ProbeResult:
-        """Not ok while the process is stopping, stalled or no member of its group, or has halted partitions."""
+        """Not ok while the process is stopping, stalled or no member of its group."""
         if self._stopping:
             return ProbeResult(ok=False, reason="stopping")
         if not self._joined:
             return ProbeResult(ok=False, reason="waiting for the group to assign partitions")
-        if self._halted:
-            return ProbeResult(ok=False, reason=f"{self._halted} halted partitions; the log says why")
         alive = self.alive()
+        if not alive.ok:
+            return alive
+        halted = [f"{self._halted} halted partitions; the log says why"] if self._halted else []
         notes = [text for text in list(self._notes.values()) if text]
-        return ProbeResult(ok=True, reason="\n".join(["ready", *notes])) if alive.ok else alive
+        return ProbeResult(ok=True, reason="\n".join(["ready", *halted, *notes]))

@@ -103,6 +103,7 @@ class Worker:
             self._begin_write()
         self._abandon_overdue()
         self._split_slow()
+        self.fetcher.restart_moved(self._forget)
         self._report_state()
 
     def _fetch(self) -> list[Message]:
@@ -115,7 +116,7 @@ class Worker:
     def _buffer(self, messages: list[Message]) -> None:
         for assigned, records in self.assignment.accept(messages):
             self.lanes.add(assigned, self.committer.decide_refused(assigned, records))
-        self.fetcher.check_metadata_room()
+        self.fetcher.finish_accepting()
 
     def _decide_fatal_records(self) -> None:
         """Count the delivery that killed a worker as failed. It may have used up the record's last attempt."""
@@ -236,8 +237,8 @@ class Worker:
             return True
         if self.committer.writing:
             return False
-        if self.assignment.starting or (not self.committer.batch.size and self.assignment.dirty()):
-            return True  # commit the start offset of a new partition
+        if self.assignment.starting or (not self.committer.batch.size and self.assignment.commit_due()):
+            return True  # commit the start offset of a new partition, or the end of an idle one
         free = self._usable_slots - len(self._in_flight)
         return self.delivery_notes.need_commit(idle=self._idle, free_slots=free)
 

@@ -8,6 +8,7 @@ from typing import cast
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
+    IsolationLevel,
     KafkaError,
     Message,
     Producer,
@@ -115,9 +116,11 @@ class Cluster:
         """Return the log start offset of each partition."""
         return self._offsets(OffsetSpec.earliest(), topics)
 
-    def _offsets(self, spec: OffsetSpec, topics: Sequence[str]) -> dict[Partition, int]:
+    def _offsets(
+        self, spec: OffsetSpec, topics: Sequence[str], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> dict[Partition, int]:
         wanted = {TopicPartition(topic, number): spec for topic in topics for number in range(self.partitions(topic))}
-        answers = self._admin.list_offsets(wanted) if wanted else {}
+        answers = self._admin.list_offsets(wanted, isolation_level=isolation) if wanted else {}
         return {
             (partition.topic, partition.partition): answer.result(_ANSWER_S).offset
             for partition, answer in answers.items()
@@ -131,11 +134,22 @@ class Cluster:
 
     def abort(self, topic: str, records: Iterable[Sent]) -> None:
         """Write records in a transaction that is aborted, so that no read-committed reader sees them."""
-        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": f"{topic}.aborted", "log_level": 0})
+        self._begin(topic, records).abort_transaction(_ANSWER_S)
+
+    def transact(self, topic: str, records: Iterable[Sent]) -> None:
+        """Write records in a transaction, and wait until its markers take up the offsets behind them."""
+        self._begin(topic, records).commit_transaction(_ANSWER_S)
+        until(
+            lambda: self._offsets(OffsetSpec.latest(), [topic], IsolationLevel.READ_COMMITTED) == self.ends(topic),
+            f"{topic} has its markers",
+        )
+
+    def _begin(self, topic: str, records: Iterable[Sent]) -> Producer:
+        producer = Producer({**self._client, "transactional.id": f"{topic}.upstream"})
         producer.init_transactions(_ANSWER_S)
         producer.begin_transaction()
         _send(producer, topic, records)
-        producer.abort_transaction(_ANSWER_S)
+        return producer
 
     def read(self, *topics: str) -> list[Seen]:
         """Read all records of topics that a read-committed reader sees now."""

@@ -51,7 +51,18 @@ class CommitFirst:
     again: bool = False
 
 
-Change = CreateTopic | GrowTopic | AlterConfig | CommitFirst
+@dataclass(frozen=True, slots=True)
+class MoveToLogStart:
+    """Move a committed offset that was deleted, ``before``, to the log start offset of its partition."""
+
+    group: str
+    topic: str
+    partition: int
+    before: int
+    offset: int
+
+
+Change = CreateTopic | GrowTopic | AlterConfig | CommitFirst | MoveToLogStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +73,31 @@ class Changes:
     grow: tuple[GrowTopic, ...] = ()
     alter: tuple[AlterConfig, ...] = ()
     commit: tuple[CommitFirst, ...] = ()
+    move: tuple[MoveToLogStart, ...] = ()
 
     def __iter__(self) -> Iterator[Change]:
         yield from self.create
         yield from self.grow
         yield from self.alter
         yield from self.commit
+        yield from self.move
 
     def __bool__(self) -> bool:
-        return bool(self.create or self.grow or self.alter or self.commit)
+        return bool(self.create or self.grow or self.alter or self.commit or self.move)
 
     def document(self) -> list[dict[str, Any]]:
         """Return the changes as plain data for JSON."""
         return [change_document(change) for change in self]
 
 
-def changes(plan: TopologyPlan, cluster: ClusterFacts) -> Changes:
-    """Return the changes that a cluster needs."""
+def changes(plan: TopologyPlan, cluster: ClusterFacts, *, accept_loss: bool = False) -> Changes:
+    """Return the changes that a cluster needs.
+
+    Args:
+        plan: what the configuration needs.
+        cluster: what the cluster has.
+        accept_loss: whether to move committed offsets that were deleted to the log start.
+    """
     create: list[CreateTopic] = []
     grow: list[GrowTopic] = []
     alter: list[AlterConfig] = []
@@ -103,7 +122,18 @@ def changes(plan: TopologyPlan, cluster: ClusterFacts) -> Changes:
             for partition in range(partitions)
             if cluster.offset(group, name, partition) is None
         ]
-    return Changes(tuple(create), tuple(grow), tuple(alter), tuple(commit))
+    move = tuple(_moves(plan, cluster)) if accept_loss else ()
+    return Changes(tuple(create), tuple(grow), tuple(alter), tuple(commit), move)
+
+
+def _moves(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[MoveToLogStart]:
+    readers = dict.fromkeys(plan.sources, plan.group) | plan.readers(cluster.topics)
+    for topic, group in readers.items():
+        actual = cluster.topics.get(topic)
+        for partition, bounds in sorted(actual.bounds.items()) if actual else ():
+            offset = cluster.offset(group, topic, partition)
+            if offset is not None and offset < bounds.start:
+                yield MoveToLogStart(group, topic, partition, offset, bounds.start)
 
 
 def _alterations(topic: PlannedTopic, actual: TopicFacts) -> list[AlterConfig]:
@@ -150,4 +180,13 @@ def change_document(change: Change) -> dict[str, Any]:
                 "partition": change.partition,
                 "offset": change.offset,
                 "readAgain": change.again,
+            }
+        case MoveToLogStart():
+            return {
+                "change": "move",
+                "group": change.group,
+                "topic": change.topic,
+                "partition": change.partition,
+                "before": change.before,
+                "offset": change.offset,
             }

@@ -11,6 +11,7 @@ from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 
 OFFSETS_TOPIC = "__consumer_offsets"
 _MAX_LISTED = 8
+_ACCEPT_LOSS = "redelivery topology apply --accept-loss (goes on at the log start)"
 
 
 def commit_metadata(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
@@ -46,8 +47,8 @@ def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topo
                 Severity.REFUSE,
                 name,
                 f"group {group} has committed offsets below the log start in {_partitions(below)}",
-                "records were deleted before they were processed",
-                f"find out what deleted them; then accept the loss with: {_reset(group, name, below)}",
+                "they were deleted; whether records were deleted with them before they were processed is unknown",
+                f"find out what deleted them; then run: {_ACCEPT_LOSS}",
             )
         if above:
             yield TopologyFault(
@@ -69,8 +70,10 @@ def source_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topolo
                 Severity.WARN,
                 name,
                 f"group {plan.group} has committed offsets below the log start in {_partitions(below)}",
-                "the source's own retention deleted records before the group read them",
-                "give the source a longer retention, or the group more workers",
+                "they were deleted; whether records were deleted with them before the group read them is unknown, so "
+                "workers halt these partitions alone",
+                f"run: {_ACCEPT_LOSS}; if records were lost, give the source a longer retention, or the group more "
+                "workers",
             )
         if above:
             yield TopologyFault(

@@ -133,6 +133,14 @@ class Progress:
             progress._read_note(decoded.note)
         return progress
 
+    def start_at(self, log_start: int) -> Checkpoint:
+        """Return what to commit after the records below the log start were deleted, right after :meth:`restore`.
+
+        What is finished or waits in place above the log start stays so.
+        """
+        self.reach_end(log_start)
+        return self.checkpoint()
+
     @property
     def watermark(self) -> int:
         """The lowest offset that is not finished."""
@@ -175,6 +183,28 @@ class Progress:
             return False
         self.next_offset = first + count
         self._unfinished.extend(range(first, first + count))
+        return True
+
+    def reach_end(self, end: int) -> bool:
+        """Pass the offsets below ``end`` that hold no record for this group: markers, aborted and compacted records.
+
+        Args:
+            end: the offset at which a fetch has reached the end; every record below it was tracked, or skipped by
+                :meth:`track`.
+
+        Returns:
+            Whether the watermark has moved.
+        """
+        hole = end - self.next_offset
+        if hole <= 0:
+            return False
+        self.next_offset = end
+        if hole > HOLE_BITS:
+            self._holes.append((end, hole - HOLE_BITS))
+            self._saved_bits += hole - HOLE_BITS
+        if self._unfinished:
+            return False
+        self._discard_finished()
         return True
 
     def complete(self, offsets: Iterable[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Event
 from time import monotonic
@@ -23,13 +24,14 @@ from kafka_redelivery.transport.admin.end_offsets import EndOffsets
 from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartitionWatch
 from kafka_redelivery.transport.client_config import Config, is_cooperative
 from kafka_redelivery.transport.client_log import client_log
-from kafka_redelivery.transport.errors import MissingOffsetError, ReaderError
+from kafka_redelivery.transport.errors import PositionDeletedError, ReaderError
 from kafka_redelivery.transport.kafka_errors import consumer_error, is_transient_for_consumer
 from kafka_redelivery.transport.protocols import Message, Partition, RebalanceListener
 
 _log = logging.getLogger(__name__)
 
 _CALL_TIMEOUT_S = 30.0
+_SHORT_TIMEOUT_S = 2.0
 RETRY_TIMEOUT_S = 60.0
 """How long requests are repeated while the broker does not answer; as long as writes may abort one after the other."""
 
@@ -60,6 +62,10 @@ def _names(partitions: Iterable[Partition]) -> str:
     return ", ".join(f"{partition.topic}-{partition.number}" for partition in partitions)
 
 
+def _checkpoint(entry: TopicPartition) -> Checkpoint | None:
+    return None if entry.offset < 0 else Checkpoint(entry.offset, entry.metadata or "")
+
+
 class GroupReader:
     """A :class:`Reader` that is a member of a consumer group. :meth:`fetch` and :meth:`close` call its listener."""
 
@@ -77,6 +83,13 @@ class GroupReader:
         self._foreign: list[Partition] = []
         """Assigned partitions of topics that are not subscribed."""
 
+        self._new_ends: dict[Partition, int] = {}
+        """The part of ``_reached_ends`` that :meth:`take_reached_ends` has not returned yet."""
+
+        self._starts: dict[Partition, int] = {}
+        """Where each assigned partition was last told to start."""
+
+        self._deleted: deque[PositionDeletedError] = deque()
         self._failure: Exception | None = None
         self._started: dict[Partition, int] = {}
         """The start offset of each partition that was assigned, or got a new position by seek, in the current fetch."""
@@ -107,6 +120,7 @@ class GroupReader:
             self._rejoin(f"this process does not subscribe to {_names(foreign)}, which the group has assigned to it")
         if self._unowned is not None and (unowned := self._unowned.poll()):
             self._rejoin(f"no member of the group owns {_names(unowned)}")
+        self._raise_if_deleted()
         self._started.clear()
         first = self._consumer.poll(timeout_s)
         self._raise_failure()
@@ -165,9 +179,26 @@ class GroupReader:
 
     def seek(self, partition: Partition, offset: int) -> None:
         """See :class:`Reader`. During a fetch, by the listener, it also applies to the records of that fetch."""
-        self._reached_ends.pop(partition, None)
-        self._started[partition] = offset
-        self._consumer.seek(TopicPartition(*partition, offset))
+        self._forget_end(partition)
+        self._started[partition] = self._starts[partition] = offset
+        try:
+            self._consumer.seek(TopicPartition(*partition, offset))
+        except KafkaException as exception:
+            if exception.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - the client's own name
+                raise
+            self._assign_again(partition)  # the client has stopped fetching it, because its position was deleted
+
+    def _assign_again(self, partition: Partition) -> None:
+        """Make the client fetch a partition again that it has stopped, from its start offset. A pause stays."""
+        if self._cooperative:
+            self._consumer.incremental_unassign([TopicPartition(*partition)])
+            self._consumer.incremental_assign([TopicPartition(*partition, self._starts[partition])])
+            return
+        positions = self._consumer.position([TopicPartition(*each) for each in self._starts if each != partition])
+        others = [(Partition(each.topic, each.partition), each.offset) for each in positions]
+        resumed = {each: offset if offset >= 0 else self._starts[each] for each, offset in others}
+        resumed[partition] = self._starts[partition]
+        self._consumer.assign([TopicPartition(*each, offset) for each, offset in resumed.items()])
 
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint | None]:
         """See :class:`Reader`."""
@@ -184,9 +215,18 @@ class GroupReader:
 
         found: dict[Partition, Checkpoint | None] = {}
         for entry in _retried(ask, "the committed offsets cannot be read"):
-            partition = Partition(entry.topic, entry.partition)
-            found[partition] = None if entry.offset < 0 else Checkpoint(entry.offset, entry.metadata or "")
+            found[Partition(entry.topic, entry.partition)] = _checkpoint(entry)
         return found
+
+    def committed_now(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint | None]:
+        """See :class:`Reader`. Waits up to two seconds."""
+        asked = [TopicPartition(*partition) for partition in partitions]
+        try:
+            answer = self._consumer.committed(asked, _SHORT_TIMEOUT_S) if asked else []
+        except KafkaException as exception:
+            _log.debug("the committed offsets cannot be read now: %s", exception)
+            return {}
+        return {Partition(entry.topic, entry.partition): _checkpoint(entry) for entry in answer if entry.error is None}
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """See :class:`Reader`."""
@@ -221,6 +261,17 @@ class GroupReader:
         All records of committed transactions before this offset have been fetched.
         """
         return self._reached_ends.get(partition)
+
+    def take_reached_ends(self) -> dict[Partition, int]:
+        """See :class:`Reader`."""
+        if not self._new_ends:
+            return self._new_ends
+        ends, self._new_ends = self._new_ends, {}
+        return ends
+
+    def _forget_end(self, partition: Partition) -> None:
+        self._reached_ends.pop(partition, None)
+        self._new_ends.pop(partition, None)
 
     def partition_counts(self) -> dict[str, int]:
         """See :class:`Reader`."""
@@ -271,6 +322,7 @@ class GroupReader:
         if self._failure is not None:
             for entry in offsets:
                 entry.offset = OFFSET_BEGINNING  # any valid offset: fetch() raises before it returns a record
+        self._starts.update(zip(assigned, (entry.offset for entry in offsets), strict=True))
         if self._cooperative:
             consumer.incremental_assign(offsets)
         else:
@@ -292,7 +344,8 @@ class GroupReader:
         gone = [Partition(entry.topic, entry.partition) for entry in partitions]
         self._paused.difference_update(gone)
         for partition in gone:
-            self._reached_ends.pop(partition, None)
+            self._forget_end(partition)
+            self._starts.pop(partition, None)
         try:
             notify(gone)
         except Exception as exception:  # noqa: BLE001 - as in _on_assign
@@ -303,15 +356,19 @@ class GroupReader:
             failure, self._failure = self._failure, None
             raise failure
 
+    def _raise_if_deleted(self) -> None:
+        """Raise what the previous fetch found, unless the partition has a new start since then."""
+        while self._deleted:
+            error = self._deleted.popleft()
+            if error.offset >= self._starts.get(Partition(error.topic, error.number), error.offset + 1):
+                raise error
+
     def _on_error(self, error: KafkaError, partition: Partition, offset: int) -> None:
         code = error.code()
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
-            self._reached_ends[partition] = offset
+            self._reached_ends[partition] = self._new_ends[partition] = offset
         elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
-            raise MissingOffsetError(
-                f"{partition.topic}-{partition.number}: the next offset does not exist any more ({error.str()}): "
-                "records were deleted before they were processed; see `redelivery topology check`"
-            )
+            self._deleted.append(PositionDeletedError(*partition, offset, error.str()))
         elif error.fatal() or not is_transient_for_consumer(error):
             raise consumer_error(error, partition.topic, self._group)
         else:

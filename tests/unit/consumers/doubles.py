@@ -121,6 +121,8 @@ class StoredOffsets:
     sought: list[tuple[Partition, int]] = field(default_factory=list)
     paused: set[Partition] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
+    reached: dict[Partition, int] = field(default_factory=dict)
+    """The ends that the next call of :meth:`take_reached_ends` returns."""
 
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
         """See :class:`Reader`."""
@@ -146,6 +148,15 @@ class StoredOffsets:
     def committed(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
         """See :class:`Reader`."""
         return {partition: self.commits.get(partition) for partition in partitions}
+
+    def committed_now(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
+        """See :class:`Reader`."""
+        return self.committed(partitions)
+
+    def take_reached_ends(self) -> Mapping[Partition, int]:
+        """See :class:`Reader`."""
+        reached, self.reached = self.reached, {}
+        return reached
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """See :class:`Reader`."""

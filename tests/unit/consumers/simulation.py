@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kafka_redelivery.consumers.flow.assignment import Assignment
+from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
 from kafka_redelivery.consumers.flow.keyed_lane import MAX_IN_PLACE
@@ -18,6 +19,7 @@ from kafka_redelivery.consumers.handlers.handler import as_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record
 from kafka_redelivery.consumers.handlers.session_processor import SessionProcessor
+from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
 from kafka_redelivery.consumers.worker.worker import Worker
 from kafka_redelivery.consumers.writes.batch import BatchDependencies
@@ -221,13 +223,14 @@ class SimulatedWorker:
             author=kafka.workers if kafka.persist else None,
             max_in_place=MAX_IN_PLACE + 2,
         )
+        deleted_positions = DeletedPositions(self.reader, assignment, NoOpObserver(), Health())
         in_order = kafka.ordering is Ordering.PARTITION and not kafka.mode.by_handler
         self.worker = Worker(
             reader=self.reader,
             committer=Committer(common, self.writer, NoOpObserver(), 50),
             assignment=assignment,
             lanes=lanes,
-            fetcher=Fetcher(self.reader, assignment, lanes, limits, in_order=in_order),
+            fetcher=Fetcher(self.reader, assignment, lanes, limits, deleted_positions, in_order=in_order),
             delivery_notes=DeliveryNotes(lanes, limits.batch_records),
             unacknowledged=Unacknowledged(sessions, lanes),
             slots=self._slots,

@@ -9,7 +9,7 @@ from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.errors import MissingOffsetError
 from kafka_redelivery.transport.protocols import Message, Partition
-from tests.unit.consumers.doubles import StoredOffsets
+from tests.unit.consumers.doubles import Clock, StoredOffsets
 from tests.unit.consumers.records import BORN, NOW, Fetched, lineage, record, redelivery, route
 
 ORDERS = Partition("orders", 0)
@@ -141,6 +141,47 @@ class TestAccept:
     def test_an_empty_fetch_yields_nothing(self) -> None:
         """There is no partition to yield."""
         assert accepted(assignment()) == {}
+
+
+class TestReachedEnds:
+    """The offsets of transaction markers are committed, too, when a partition is idle."""
+
+    def test_an_idle_partition_is_committed_after_a_while(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Later records may make that commit unnecessary."""
+        clock = Clock()
+        monkeypatch.setattr("kafka_redelivery.consumers.flow.assignment.monotonic_s", clock)
+        owned = assignment(committed(orders=3))
+        [source] = owned.open([ORDERS])
+        owned.reach_ends({ORDERS: 4, READY: 9})
+        assert source.progress.watermark == 4
+        assert owned.dirty() == [source]
+        assert not owned.commit_due()
+        clock.advance(2)
+        assert owned.commit_due()
+
+    def test_a_start_offset_is_committed_immediately(self) -> None:
+        """The next owner has to start there."""
+        owned = assignment(StoredOffsets(ends={ORDERS: (3, 90)}))
+        owned.open([ORDERS])
+        assert owned.commit_due()
+
+    def test_records_without_an_outcome_are_not_passed(self) -> None:
+        """The commit of their outcome passes the end."""
+        owned = assignment(committed(orders=3))
+        [source] = owned.open([ORDERS])
+        accepted(owned, record(3))
+        owned.reach_ends({ORDERS: 5})
+        assert owned.dirty() == []
+        source.progress.complete([3])
+        assert source.progress.watermark == 5
+
+    def test_a_halted_partition_is_left_alone(self) -> None:
+        """Its records were not accepted."""
+        owned = assignment(committed(orders=3))
+        [source] = owned.open([ORDERS])
+        owned.halt([ORDERS])
+        owned.reach_ends({ORDERS: 5})
+        assert source.progress.watermark == 3
 
 
 class TestReopen:

@@ -71,13 +71,15 @@ class TestReady:
         health.joined()
         assert health.ready().ok
 
-    def test_not_ready_with_a_halted_partition(self, health: Health) -> None:
-        """An operator has to act."""
+    def test_a_halted_partition_is_in_the_body_only(self, health: Health) -> None:
+        """It must not block a rollout."""
         health.joined()
         health.halted(1)
-        assert health.ready() == (False, "1 halted partitions; the log says why")
+        health.note("orders-0", "orders-0 is halted: because")
+        assert health.ready() == (True, "ready\n1 halted partitions; the log says why\norders-0 is halted: because")
         health.halted(0)
-        assert health.ready().ok
+        health.note("orders-0", "")
+        assert health.ready() == (True, "ready")
 
     def test_not_ready_while_stopping(self, health: Health) -> None:
         """Whatever else holds."""

@@ -5,6 +5,7 @@ from threading import Timer
 import pytest
 
 from kafka_redelivery.consumers.flow.assignment import Assignment
+from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
 from kafka_redelivery.consumers.flow.lanes import Lanes
@@ -13,6 +14,7 @@ from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
 from kafka_redelivery.consumers.handlers.handler import as_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record
+from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
 from kafka_redelivery.consumers.worker.worker import Worker
 from kafka_redelivery.consumers.writes.committer import Committer
@@ -68,12 +70,13 @@ class Fixture:
         self.committer = Committer(common, self.writer, self.observer, 100)
         assignment = Assignment([route()], "earliest", self.reader)
         lanes, limits = Lanes(Ordering.PARTITION, 1), LimitsSection()
+        deleted_positions = DeletedPositions(self.reader, assignment, self.observer, Health())
         self.worker = Worker(
             reader=self.reader,
             committer=self.committer,
             assignment=assignment,
             lanes=lanes,
-            fetcher=Fetcher(self.reader, assignment, lanes, limits, in_order=True),
+            fetcher=Fetcher(self.reader, assignment, lanes, limits, deleted_positions, in_order=True),
             delivery_notes=DeliveryNotes(lanes, limits.batch_records),
             unacknowledged=Unacknowledged(Sessions(), lanes),
             slots=ImmediateSlots(Processor(as_handler(emit), {}, lambda: NOW, None), finished),

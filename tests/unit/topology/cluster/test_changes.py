@@ -2,7 +2,15 @@
 
 from dataclasses import replace
 
-from kafka_redelivery.topology.cluster.changes import AlterConfig, Changes, CommitFirst, CreateTopic, GrowTopic, changes
+from kafka_redelivery.topology.cluster.changes import (
+    AlterConfig,
+    Changes,
+    CommitFirst,
+    CreateTopic,
+    GrowTopic,
+    MoveToLogStart,
+    changes,
+)
 from kafka_redelivery.topology.cluster.facts import Bounds, ClusterFacts, TopicFacts
 from tests.unit.topology.clusters import (
     as_planned,
@@ -37,6 +45,27 @@ def test_a_good_cluster_needs_nothing() -> None:
     todo = changes(PLAN, CLUSTER)
     assert not todo
     assert list(todo) == []
+
+
+def test_a_deleted_offset_is_moved_only_if_the_loss_is_accepted() -> None:
+    """Of a source and of internal topics; offsets within their log stay."""
+    deleted = with_topic(CLUSTER, "orders", bounds=dict.fromkeys(range(4), Bounds(6, 10)))
+    deleted = with_offsets(deleted, "billing", {("orders", 0): 6, ("orders", 1): 3})
+    deleted = with_offsets(deleted, "billing.scheduler", {(TIER, 2): 4})
+    assert not changes(PLAN, deleted)
+    todo = changes(PLAN, deleted, accept_loss=True)
+    assert list(todo) == [
+        MoveToLogStart("billing", "orders", 1, 3, 6),
+        MoveToLogStart("billing.scheduler", TIER, 2, 4, 5),
+    ]
+    assert todo.document()[0] == {
+        "change": "move",
+        "group": "billing",
+        "topic": "orders",
+        "partition": 1,
+        "before": 3,
+        "offset": 6,
+    }
 
 
 def test_more_than_needed_is_left_alone() -> None:

@@ -1,0 +1,79 @@
+"""Partitions that are halted because the offset they have to be read from was deleted."""
+
+from __future__ import annotations
+
+import logging
+
+from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.flow.assignment import Assignment
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.telemetry.observers import ProcessObserver
+from kafka_redelivery.transport.errors import PositionDeletedError
+from kafka_redelivery.transport.protocols import Partition, Reader
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S = 1.0
+_MAX_PAUSE_S = 30.0
+
+
+class DeletedPositions:
+    """Halts each such partition alone until its committed offset is moved. Only the polling thread uses it.
+
+    Kafka does not say whether the deleted offsets held records that this group had to handle, or only transaction
+    markers and records of aborted transactions. So no partition goes on by itself: an operator decides, with
+    ``redelivery topology apply --accept-loss``. What was fetched before is still handled and committed.
+    """
+
+    def __init__(self, reader: Reader, assignment: Assignment, observer: ProcessObserver, health: Health) -> None:
+        self._reader = reader
+        self._assignment = assignment
+        self._observer = observer
+        self._health = health
+        self._positions: dict[Partition, int] = {}
+        """The deleted position of each halted partition."""
+
+        self._pause_s = _FIRST_PAUSE_S
+        self._next_s = 0.0
+        """When the committed offsets are read again (monotonic)."""
+
+    def halt(self, error: PositionDeletedError) -> None:
+        """Halt the partition that the error names."""
+        partition = Partition(error.topic, error.number)
+        if not self._assignment.find([partition]):
+            return  # this worker does not read its topic
+        self._assignment.halt([partition])
+        self._pause_s = _FIRST_PAUSE_S
+        self._next_s = monotonic_s() + self._pause_s
+        known = self._positions.get(partition)
+        self._positions[partition] = error.offset
+        if known == error.offset:
+            return
+        name = f"{error.topic}-{error.number}"
+        cause = f"its next offset {error.offset} does not exist any more; whether records were lost is unknown"
+        fix = "to go on at the log start, run: redelivery topology apply --accept-loss"
+        _log.error("%s is halted, other partitions are not: %s; %s", name, cause, fix)
+        self._observer.halted(f"{name}: {cause}")
+        self._health.note(name, f"{name} is halted: {cause}; {fix}")
+
+    def forget(self, partition: Partition) -> None:
+        """Drop the state of a partition that is no longer owned, or is opened again."""
+        if self._positions.pop(partition, None) is not None:
+            self._health.note(f"{partition.topic}-{partition.number}", "")
+
+    def moved(self) -> list[Partition]:
+        """Return the halted partitions that can go on, because their committed offset is beyond the deleted one now.
+
+        Asks Kafka after growing pauses, and only about partitions of which every fetched record is finished.
+        """
+        if not self._positions or monotonic_s() < self._next_s:
+            return []
+        idle = [each.partition for each in self._assignment.find(self._positions) if not each.progress.outstanding]
+        committed = self._reader.committed_now(idle)
+        self._pause_s = min(2 * self._pause_s, _MAX_PAUSE_S)
+        self._next_s = monotonic_s() + self._pause_s
+        offsets = {partition: -1 if found is None else found.offset for partition, found in committed.items()}
+        moved = [partition for partition, offset in offsets.items() if offset > self._positions[partition]]
+        for partition in moved:
+            _log.warning("%s-%d goes on: its committed offset was moved", *partition)
+        return moved

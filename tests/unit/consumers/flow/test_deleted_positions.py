@@ -1,0 +1,88 @@
+"""A partition whose position was deleted is halted alone, until its committed offset is moved."""
+
+import pytest
+
+from kafka_redelivery.consumers.flow.assignment import Assignment
+from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import PositionDeletedError
+from kafka_redelivery.transport.protocols import Partition
+from tests.unit.consumers.doubles import Clock, RecordingObserver, StoredOffsets
+from tests.unit.consumers.records import record, route
+
+ORDERS, OTHER = Partition("orders", 0), Partition("orders", 1)
+
+
+class Fixture:
+    """Two owned partitions; the position of the first, offset 3, was deleted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clock = Clock()
+        monkeypatch.setattr("kafka_redelivery.consumers.flow.deleted_positions.monotonic_s", self.clock)
+        self.reader = StoredOffsets({ORDERS: Checkpoint(3, ""), OTHER: Checkpoint(0, "")})
+        self.assignment = Assignment([route()], "earliest", self.reader)
+        self.assignment.open([ORDERS, OTHER])
+        self.observer, self.health = RecordingObserver(), Health()
+        self.health.joined()
+        self.positions = DeletedPositions(self.reader, self.assignment, self.observer, self.health)
+
+    def halt(self) -> None:
+        """Report the deletion."""
+        self.positions.halt(PositionDeletedError("orders", 0, 3, "out of range"))
+
+
+@pytest.fixture
+def fixture(monkeypatch: pytest.MonkeyPatch) -> Fixture:
+    """See the class."""
+    return Fixture(monkeypatch)
+
+
+def test_one_partition_is_halted_and_reported_once(fixture: Fixture, caplog: pytest.LogCaptureFixture) -> None:
+    """A rewind makes the client report the same position again."""
+    fixture.halt()
+    fixture.halt()
+    assert fixture.assignment.halted == {ORDERS}
+    [message] = caplog.messages
+    assert "orders-0 is halted" in message
+    assert "redelivery topology apply --accept-loss" in message
+    assert len(fixture.observer.halt_causes) == 1
+    assert "orders-0 is halted: its next offset 3 does not exist any more" in fixture.health.ready().reason
+    assert fixture.health.ready().ok
+
+
+def test_the_committed_offset_is_read_after_growing_pauses(fixture: Fixture) -> None:
+    """The partition can go on when it lies beyond the deleted one."""
+    assert fixture.positions.moved() == []
+    fixture.halt()
+    fixture.reader.commits[ORDERS] = Checkpoint(4, "")
+    assert fixture.positions.moved() == []
+    fixture.clock.advance(1)
+    assert fixture.positions.moved() == [ORDERS]
+    fixture.clock.advance(1)
+    assert fixture.positions.moved() == []
+    fixture.clock.advance(1)
+    assert fixture.positions.moved() == [ORDERS]
+    fixture.clock.advance(1000)
+    fixture.positions.forget(ORDERS)
+    assert fixture.positions.moved() == []
+    assert fixture.health.ready() == (True, "ready")
+
+
+def test_an_own_commit_is_no_move(fixture: Fixture) -> None:
+    """What was fetched before the deletion is still committed."""
+    fixture.halt()
+    fixture.clock.advance(1)
+    assert fixture.positions.moved() == []
+
+
+def test_a_partition_with_unfinished_records_does_not_go_on(fixture: Fixture) -> None:
+    """They would be handled without effect."""
+    [(assigned, _)] = fixture.assignment.accept([record(3)])
+    fixture.halt()
+    fixture.reader.commits[ORDERS] = Checkpoint(9, "")
+    fixture.clock.advance(1)
+    assert fixture.positions.moved() == []
+    assigned.progress.complete([3])
+    fixture.clock.advance(60)
+    assert fixture.positions.moved() == [ORDERS]
