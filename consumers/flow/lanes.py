@@ -9,6 +9,7 @@ from itertools import count
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.early_records import EarlyRecords
 from kafka_redelivery.consumers.flow.keyed_lane import KeyedLane
 from kafka_redelivery.consumers.flow.lane import Buffered, Lane, size_of
 from kafka_redelivery.consumers.flow.work_item import WorkItem
@@ -49,8 +50,9 @@ class Lanes:
             slots: how many work items are handled concurrently.
             persist_deliveries: whether added records wait until :meth:`admit` says that a commit has persisted their
                 delivery.
-            clock: compared with the due time of records that wait in place.
+            clock: compared with the due time of records that wait in place, and of redeliveries.
         """
+        self._early = EarlyRecords(ordering, clock, in_order=persist_deliveries)
         self.persist_deliveries = persist_deliveries
         self.clock = clock
         self._sleeping: list[tuple[int, int, Lane]] = []
@@ -91,7 +93,8 @@ class Lanes:
         return bool(self._redelivery_queue or self._source_queue)
 
     def due_in_s(self, max_s: float) -> float:
-        """Return the seconds until a record that waits in place is due, but at most ``max_s``."""
+        """Return the seconds until a record that waits in place or is early is due, but at most ``max_s``."""
+        max_s = self._early.due_in_s(max_s)
         while self._sleeping and self._sleeping[0][2].closed:
             heappop(self._sleeping)
         if not self._sleeping:
@@ -119,12 +122,15 @@ class Lanes:
     def add(self, assigned: AssignedPartition, messages: list[Message]) -> None:
         """Add fetched records of one partition, in the order of their offsets."""
         lane = self._lanes[assigned]
+        self._count(lane, len(messages), size_of(messages))
+        self._add(lane, self._early.hold(lane, messages) if assigned.redelivered else messages)
+
+    def _add(self, lane: Lane, messages: list[Message]) -> None:
         if self.persist_deliveries:
             lane.unpersisted.extend(messages)
         else:
             lane.add(messages)
             self.waiting += len(messages)
-        self._count(lane, len(messages), size_of(messages))
         self._enqueue_if_startable(lane)
         self._set_wake_up(lane)
 
@@ -161,6 +167,9 @@ class Lanes:
 
     def next_item(self) -> WorkItem | None:
         """Return the next work item, or ``None`` if no lane may start one."""
+        if self._early:
+            for lane, messages in self._early.take_due():
+                self._add(lane, messages)
         now_ms = self.clock() if self._sleeping or self._has_records_in_place() else 0
         while self._sleeping and self._sleeping[0][0] <= now_ms:
             lane = heappop(self._sleeping)[2]
@@ -266,7 +275,7 @@ class Lanes:
         if lane is not None:
             lane.closed = True
             self.waiting -= lane.waiting
-            removed = lane.clear()
+            removed = [*lane.clear(), *self._early.remove(lane)]
             self._count(lane, -len(removed), -size_of(removed))
 
     def retain(self, lane: Lane, message: Message) -> None:

@@ -119,7 +119,7 @@ def test_a_deleted_position_halts_its_partition_alone(group: Group, protocol: di
     _transaction(group, range(3, 6))
     until(lambda: group.outputs() == exactly([*range(3, 6), *range(100, 111)]), "the halted partition goes on")
     until(lambda: value_of(port, "redelivery_halted_partitions") == 0, "no partition is halted")
-    assert _body(port) == "ready\n"
+    until(lambda: _body(port) == "ready\n", "the probe names no partition")
     assert worker.running
     group.stop()
 

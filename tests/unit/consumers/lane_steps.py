@@ -6,12 +6,12 @@ from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.topology.config.settings import Ordering
-from tests.unit.consumers.records import record, source
+from tests.unit.consumers.records import NOW, record, source
 
 
 def cheap(ordering: Ordering, slots: int) -> Lanes:
     """Lanes of a handler whose calls are known to take no time."""
-    lanes = Lanes(ordering, slots)
+    lanes = Lanes(ordering, slots, clock=lambda: NOW)
     called(lanes, 1e-6)
     return lanes
 
