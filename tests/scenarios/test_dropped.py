@@ -70,7 +70,7 @@ def test_a_duplicate_is_not_dead_lettered_twice_and_a_redriven_record_is(group: 
     group.cluster.produce(group.ready, [Sent(copy.value, copy.key, copy.headers, copy.partition)])
     until(lambda: value_of(port, "redelivery_discarded_total", reason="duplicate") == 1, "the duplicate is dropped")
     assert group.dead() == {0: 1}
-    assert f"{group.source}-0@0 discarded (duplicate)" in worker.log
+    assert f"{group.source}-0@0 (key 'k0') discarded (duplicate)" in worker.log
 
     redriven = [
         (name, b"0" if name == "JMSXDeliveryCount" else value)
