@@ -163,9 +163,9 @@ def _incidents() -> list[Panel]:
     return [
         figure(
             "Halted partitions",
-            "Not read until assigned again. The worker's log names the record and why its dead letter is refused.",
+            "Not read until Kafka accepts a record that it refuses. /readyz and the log name the cause and the fix.",
             "none",
-            Query(f"sum(redelivery_halted_partitions{{{_G}}})"),
+            Query(f"sum(redelivery_halted_partitions{{{_G}}}) or vector(0)"),
             levels=ANY_IS_BAD,
             runbook="RedeliveryWorkerHalted",
         ),

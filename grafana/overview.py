@@ -40,9 +40,9 @@ def _wrong() -> list[Panel]:
         ),
         figure(
             "Halted partitions",
-            "Not read until assigned again: the broker has refused a dead letter. See the worker's log.",
+            "Not read until Kafka accepts a record that it refuses. /readyz names the cause and the fix.",
             "none",
-            Query(f"sum(redelivery_halted_partitions{{{_G}}})"),
+            Query(f"sum(redelivery_halted_partitions{{{_G}}}) or vector(0)"),
             levels=ANY_IS_BAD,
             runbook="RedeliveryWorkerHalted",
         ),

@@ -196,7 +196,11 @@ QUERY_PROGRESS = Metric(
     "Time at which the streaming query last finished a micro-batch or was idle",
 )
 HALTED_PARTITIONS = Metric(
-    "redelivery_halted_partitions", Kind.GAUGE, "Partitions that are not read, to protect their records"
+    "redelivery_halted_partitions",
+    Kind.GAUGE,
+    "Partitions that are not read, to protect their records, by the topic that refuses a record or an offset, and the "
+    "cause",
+    ("refused_by", "cause"),
 )
 HALTS = Metric("redelivery_halts", Kind.COUNTER, "Halts to protect records")
 REBALANCES = Metric("redelivery_rebalances", Kind.COUNTER, "Rebalances of this process, by event", ("event",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar
 
 from kafka_redelivery.topology import exit_codes
@@ -15,12 +16,24 @@ class TransportError(Exception):
     exit_code: ClassVar[int] = exit_codes.FAILED
 
 
+class RefusalCause(StrEnum):
+    """Why the broker refuses a record."""
+
+    TOO_LARGE = "too_large"
+    FORBIDDEN = "forbidden"
+    MISSING = "missing"
+    """The topic or its partition does not exist."""
+
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedRecord:
     """A record that the broker refuses permanently: its index in the write, and the broker's reason."""
 
     index: int
     reason: str
+    cause: RefusalCause = RefusalCause.OTHER
 
 
 class WriteRefusedError(TransportError):

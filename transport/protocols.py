@@ -260,6 +260,18 @@ class Writer(Protocol):
         """
         ...
 
+    def trial(self, record: ProducerRecord) -> WriteResult:
+        """Find out whether the broker accepts a record that it has refused before, without consumers seeing it.
+
+        A writer without transactions really writes the record.
+
+        Raises:
+            WriteRefusedError: the broker still refuses it.
+            WriteAbortedError: it is not known.
+            WriterFencedError, TransportError: as :meth:`write`.
+        """
+        ...
+
     def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """Commit the offsets of a write, unless its transaction has committed them.
 
@@ -286,6 +298,10 @@ class BackgroundWriter(Protocol):
         release_time: ReleaseTime | None = None,
     ) -> None:
         """Begin a write; the arguments are those of :meth:`Writer.write`. No other may be in progress."""
+        ...
+
+    def begin_trial(self, record: ProducerRecord) -> None:
+        """Begin :meth:`Writer.trial`. No write may be in progress; :meth:`result` returns or raises its end."""
         ...
 
     def result(self, within_s: float | None = 0.0) -> WriteResult | None:

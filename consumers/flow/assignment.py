@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.routes import Route
-from kafka_redelivery.consumers.telemetry.observers import WorkerState
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.telemetry.observers import HaltLabel, ProcessObserver, WorkerState
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.errors import MissingOffsetError
 from kafka_redelivery.transport.protocols import Message, Partition, Reader
@@ -30,6 +33,7 @@ class Assignment:
         *,
         author: int | None = None,
         max_in_place: int = 0,
+        refused: HaltedPartitions | None = None,
     ) -> None:
         """Start without partitions.
 
@@ -39,7 +43,11 @@ class Assignment:
             reader: returns committed offsets and partition bounds.
             author: the number of this process if it persists deliveries before it makes them; see :class:`Progress`.
             max_in_place: how many records of a partition may wait in place.
+            refused: partitions that are not fetched because Kafka refuses a record.
         """
+        self.refused = HaltedPartitions() if refused is None else refused
+        """Partitions that are not fetched at present because Kafka refuses a record of them."""
+
         self._author = author
         self._max_in_place = max_in_place
         self._routes = {route.source: (route, False) for route in routes}
@@ -50,7 +58,7 @@ class Assignment:
 
         self._starting: list[AssignedPartition] = []
         self._owned: dict[Partition, AssignedPartition] = {}
-        self._halted: set[Partition] = set()
+        self._deleted: set[Partition] = set()
         self._reader = reader
         self.deferred: dict[Partition, int] = {}
         """Partitions that must be fetched again from this offset: the commit metadata has no room for it yet."""
@@ -62,8 +70,8 @@ class Assignment:
 
     @property
     def halted(self) -> frozenset[Partition]:
-        """Partitions that are not fetched until they are opened again, after a rebalance or a new committed offset."""
-        return frozenset(self._halted)
+        """Partitions that are not fetched at present, to protect their records."""
+        return self.refused.paused | self._deleted
 
     @property
     def starting(self) -> set[Partition]:
@@ -98,7 +106,7 @@ class Assignment:
         """
         for partition, end in ends.items():
             assigned = self._owned.get(partition)
-            if assigned is None or partition in self._halted:
+            if assigned is None or partition in self.halted:
                 continue
             if assigned.progress.reach_end(end) and not assigned.dirty:
                 assigned.dirty, assigned.commit_at_s = True, monotonic_s() + _IDLE_S
@@ -129,12 +137,17 @@ class Assignment:
         assigned = self._owned.pop(partition, None)
         if assigned is not None:
             assigned.closed = True
-        self._halted.discard(partition)
+        self._deleted.discard(partition)
+        self.refused.forget(partition)
         self.deferred.pop(partition, None)
 
-    def halt(self, partitions: Iterable[Partition]) -> None:
-        """Stop fetching partitions until they are closed."""
-        self._halted.update(partitions)
+    def halt_deleted(self, partition: Partition) -> None:
+        """Stop fetching a partition whose next offset was deleted, until it is closed."""
+        self._deleted.add(partition)
+
+    def report_halted(self, observer: ProcessObserver, health: Health) -> None:
+        """Report the halted partitions to the metrics and to the readiness probe."""
+        self.refused.report(observer, health, Counter(HaltLabel(each.topic, "deleted") for each in self._deleted))
 
     def state(self, in_flight: int, unacknowledged: int) -> WorkerState:
         """Return the state to report; the lag of a topic is about how many of its records are not finished."""
@@ -143,7 +156,7 @@ class Assignment:
             topic = assigned.partition.topic
             ahead = self._reader.lag(assigned.partition, assigned.progress.next_offset)
             lag[topic] = lag.get(topic, 0) + ahead + assigned.progress.outstanding
-        return WorkerState(len(self._owned), in_flight, len(self._halted), lag, unacknowledged)
+        return WorkerState(len(self._owned), in_flight, lag, unacknowledged)
 
     def accept(self, messages: Sequence[Message]) -> Iterator[tuple[AssignedPartition, list[Message]]]:
         """Yield the fetched records that have to be handled, by partition, in the order of their offsets."""
@@ -157,10 +170,11 @@ class Assignment:
                 by_partition[key] = [message]
             else:
                 found.append(message)
+        halted = self.halted
         for (topic, number), records in by_partition.items():
             partition = Partition(topic, number)
             assigned = self._owned.get(partition)
-            if assigned is None or partition in self._halted:
+            if assigned is None or partition in halted:
                 continue
             yield assigned, self._unfinished(assigned, records)
 

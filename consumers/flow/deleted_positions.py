@@ -42,7 +42,7 @@ class DeletedPositions:
         partition = Partition(error.topic, error.number)
         if not self._assignment.find([partition]):
             return  # this worker does not read its topic
-        self._assignment.halt([partition])
+        self._assignment.halt_deleted(partition)
         self._pause_s = _FIRST_PAUSE_S
         self._next_s = monotonic_s() + self._pause_s
         known = self._positions.get(partition)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
-from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.routes import UNKNOWN_SOURCE, RetryTopics
 from kafka_redelivery.consumers.scheduler.tier_partition import TierRecord
 from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
@@ -79,6 +78,15 @@ class Release:
     checkpoints: Mapping[Partition, Checkpoint] = field(default_factory=dict)
     early: bool = False
     """Whether the write begins before its records leave."""
+
+
+class DeadLetterTopicMissingError(Exception):
+    """A record must be dead-lettered, and there is no topic for it. Its partition halts."""
+
+    def __init__(self, origin: tuple[Partition, int], record: ProducerRecord) -> None:
+        super().__init__(f"there is no topic {record.topic}")
+        self.origin = origin
+        self.record = record
 
 
 class CommitLeadTime:
@@ -156,7 +164,7 @@ class ReleaseBuilder:
             refusal: the broker's reason for refusing the record in an earlier write, ``None`` if it did not.
 
         Raises:
-            HaltedError: the record must be dead-lettered, and there is no topic for it.
+            DeadLetterTopicMissingError: the record must be dead-lettered, and there is no topic for it.
         """
         headers = headers_of(record.message)
         try:
@@ -240,13 +248,11 @@ class ReleaseBuilder:
                 release.audited.append((lineage, suffix))
         match decision:
             case DeadLetter():
-                topic = self._dead_letter_topics[source]
+                topic, message = self._dead_letter_topics[source], record.message
+                headers = dead_letter_headers(lineage, self._group, headers_of(message), decision, now_ms)
                 if topic not in self._retry_topics.partitions:
-                    raise HaltedError(
-                        f"{location} cannot be released ({failure.message}), and there is no topic {topic} to "
-                        "dead-letter it; create it with `redelivery topology apply`"
-                    )
-                headers = dead_letter_headers(lineage, self._group, headers_of(record.message), decision, now_ms)
+                    refused = ProducerRecord(topic, 0, message.key(), message.value(), headers)
+                    raise DeadLetterTopicMissingError((partition, record.offset), refused)
                 self._produce(release, partition, record, topic, lineage, headers)
                 release.outcomes[OutcomeLabel(label, "dead_lettered", decision.ack_type)] += 1
                 release.dead_letters[label, str(decision.reason)] += 1

@@ -7,20 +7,39 @@ from collections.abc import Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
-from kafka_redelivery.consumers.errors import HaltedError
-from kafka_redelivery.consumers.scheduler.release import CommitLeadTime, Release, ReleaseBuilder
+from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
+from kafka_redelivery.consumers.scheduler.backlog import backlog
+from kafka_redelivery.consumers.scheduler.release import (
+    CommitLeadTime,
+    DeadLetterTopicMissingError,
+    Release,
+    ReleaseBuilder,
+)
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
 from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.health import Health
-from kafka_redelivery.consumers.telemetry.observers import Released, SchedulerObserver, TierBacklog
+from kafka_redelivery.consumers.telemetry.observers import Released, SchedulerObserver
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS, TierSet
 from kafka_redelivery.topology.wire.progress import Progress
 from kafka_redelivery.topology.wire.progress_metadata import HOLE_BITS
-from kafka_redelivery.transport.errors import MissingOffsetError, WriteAbortedError, WriteRefusedError
-from kafka_redelivery.transport.protocols import BackgroundWriter, Message, Partition, Reader, ReleaseTime, WriteResult
+from kafka_redelivery.transport.errors import (
+    MissingOffsetError,
+    RefusalCause,
+    RefusedRecord,
+    WriteAbortedError,
+    WriteRefusedError,
+)
+from kafka_redelivery.transport.protocols import (
+    BackgroundWriter,
+    Message,
+    Partition,
+    Reader,
+    ReleaseTime,
+    WriteResult,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +96,7 @@ class Scheduler:
         self._in_flight: Release | None = None
         self._lead_time = lead_time or CommitLeadTime()
         self._abort_deadline = AbortDeadline()
+        self._halted = HaltedPartitions()
         self._refusals: dict[tuple[Partition, int], str] = {}
         """The broker's reason for each refused record, by tier partition and offset."""
 
@@ -106,7 +126,7 @@ class Scheduler:
         """Release records until :meth:`stop` is called.
 
         Raises:
-            HaltedError: writes keep being aborted, or a record can be neither released nor dead-lettered.
+            HaltedError: writes keep being aborted.
             TransportError: Kafka cannot be used, or another process has taken over this scheduler's name.
         """
         try:
@@ -125,14 +145,17 @@ class Scheduler:
         self._health.turned()
         self._check_clock()
         self._await_write(_WRITE_WAIT_S)
+        if not self._writer.busy:
+            self._halted.begin_trial(self._writer)
         self._release_due()
-        wait_s = 0.0 if self._in_flight else self._wait_s()
+        wait_s = 0.0 if self._writer.busy else self._wait_s()
         self._buffer(self._reader.fetch(self._settings.limits.batch_records, wait_s))
         self._pause_full()
         now_s = monotonic_s()
         if now_s - self._reported_s >= _REPORT_INTERVAL_S:
             self._reported_s = now_s
-            self._observer.backlog(self._backlog())
+            self._observer.backlog(backlog(self._tiers, self._delays_ms, self._reader))
+            self._halted.report(self._observer, self._health)
             self._failure_log.report_left_out()
         if now_s - self._refreshed_s >= _REFRESH_INTERVAL_S:
             self._refresh()
@@ -146,6 +169,7 @@ class Scheduler:
         if tiers.mixed:
             delays_ms[self._naming.mixed_topic()] = SHORTEST_LADDER_TIER_MS
         self._builder = ReleaseBuilder(self._settings, tiers, partition_counts, self._audit, self._failure_log)
+        self._seek_committed(self._halted.resume_existing(partition_counts))
         self._first_tier = next(((topic, partition_counts[topic]) for topic in sorted(delays_ms)), ("", 1))
         if delays_ms != self._delays_ms:
             self._delays_ms = delays_ms
@@ -179,7 +203,9 @@ class Scheduler:
         for message in messages:
             partition = Partition(message.topic(), message.partition())
             tier = self._tiers.get(partition)
-            if tier is not None and partition not in rejected and not tier.add(message, now_ms):
+            if tier is None or partition in rejected or partition in self._halted.paused:
+                continue
+            if not tier.add(message, now_ms):
                 rejected[partition] = message.offset()
         for partition, offset in rejected.items():
             self._reader.seek(partition, offset)
@@ -191,7 +217,7 @@ class Scheduler:
         """
         limits, divisor = self._settings.limits, _BUFFER_DIVISOR * max(1, len(self._tiers))
         max_records, max_bytes = max(1, limits.buffer_records // divisor), limits.buffer_bytes // divisor
-        full = set()
+        full = {partition for partition in self._halted.paused if partition in self._tiers}
         for partition, tier in self._tiers.items():
             factor = 2 if partition in self._paused else 1
             if (
@@ -207,7 +233,7 @@ class Scheduler:
 
     def _release_due(self) -> None:
         """Begin one write for the records that leave within the commit lead time, unless a write is in flight."""
-        if self._in_flight is not None:
+        if self._writer.busy:
             return
         now_ms = self._clock()
         horizon_ms = now_ms + self._lead_time.ms
@@ -218,9 +244,17 @@ class Scheduler:
         for partition, tier in self._tiers.items():
             taken = tier.take(horizon_ms, space)
             if taken:
-                for record in taken:
-                    refusal = self._refusals.get((partition, record.offset))
-                    self._builder.add(release, partition, record, now_ms, refusal)
+                try:
+                    for record in taken:
+                        refusal = self._refusals.get((partition, record.offset))
+                        self._builder.add(release, partition, record, now_ms, refusal)
+                except DeadLetterTopicMissingError as error:
+                    self._forget_dead_letters(release)
+                    refused = RefusedRecord(0, str(error), RefusalCause.MISSING)
+                    problem = self._halted.halt(*error.origin, error.record, refused, awaits_topic=True)
+                    self._observer.halted(problem)
+                    self._seek_committed(self._tiers)
+                    return
                 tier.progress.complete([record.offset for record in taken])
                 leaves_ms = max(leaves_ms, *(record.leaves_ms for record in taken))
                 released[partition] = tier
@@ -241,6 +275,9 @@ class Scheduler:
         """Wait for the write in flight, for at most ``timeout_s`` (``None`` = until it ends), and act on its end."""
         release = self._in_flight
         if release is None:
+            resumed = self._halted.await_trial(self._writer, timeout_s)
+            if resumed is not None:
+                self._seek_committed([resumed])
             return
         try:
             result = self._writer.result(timeout_s)
@@ -264,6 +301,7 @@ class Scheduler:
     def _confirm(self, release: Release, result: WriteResult) -> None:
         """Report a confirmed write, and drop the refusals that it has dealt with."""
         self._abort_deadline.succeeded()
+        self._halted.confirm(release.checkpoints)
         for partition, offset in list(self._refusals):
             if partition in release.checkpoints and offset < release.checkpoints[partition].offset:
                 del self._refusals[partition, offset]
@@ -289,38 +327,28 @@ class Scheduler:
             self._audit.forget((lineage,), suffix)
 
     def _record_refusals(self, release: Release, error: WriteRefusedError) -> None:
-        """Record which records the broker refuses; they are dead-lettered when they are read again."""
+        """Record which records the broker refuses; they are dead-lettered when they are read again.
+
+        If the broker refuses even a dead letter, its partition halts.
+        """
         for refused in error.refused:
             origin = release.origins[refused.index]
             if origin in self._refusals:
-                partition, offset = origin
-                raise HaltedError(
-                    f"the broker refuses even the dead letter of {partition.topic}-{partition.number}@{offset}: "
-                    f"{refused.reason}"
-                ) from error
-            self._refusals[origin] = refused.reason
+                self._observer.halted(self._halted.halt(*origin, release.records[refused.index], refused))
+            else:
+                self._refusals[origin] = refused.reason
 
     def _rewind(self, cause: str) -> None:
         """Rewind all partitions to their committed offsets after an aborted write."""
         self._abort_deadline.aborted(cause)
         _log.warning("rewinding to the committed offsets: %s", cause)
         self._observer.write_aborted(cause)
-        for partition, start in self._open(list(self._tiers)).items():
-            self._reader.seek(partition, start)
+        self._seek_committed(self._tiers)
 
-    def _backlog(self) -> list[TierBacklog]:
-        backlogs: dict[str, TierBacklog] = {}
-        for partition, tier in self._tiers.items():
-            topic = partition.topic
-            pending = len(tier) + self._reader.lag(partition, tier.progress.next_offset)
-            oldest_ms = tier.oldest_ms
-            before = backlogs.get(topic)
-            if before is not None:
-                pending += before.pending
-                oldest_ms = min((ms for ms in (oldest_ms, before.oldest_ms) if ms is not None), default=None)
-            owned = 1 if before is None else before.partitions + 1
-            backlogs[topic] = TierBacklog(topic, pending, oldest_ms, self._delays_ms[topic], owned)
-        return list(backlogs.values())
+    def _seek_committed(self, partitions: Iterable[Partition]) -> None:
+        """Start partitions again at their committed offsets."""
+        for partition, start in self._open([each for each in partitions if each in self._tiers]).items():
+            self._reader.seek(partition, start)
 
     # The reader calls these within its fetch() and close(). Partitions are given up after the write in flight has
     # ended, because their next owner reads the committed offsets.
@@ -347,6 +375,7 @@ class Scheduler:
         for partition in partitions:
             self._tiers.pop(partition, None)
             self._paused.discard(partition)
+            self._halted.forget(partition)
         self._await_write(None)
 
     def _open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:

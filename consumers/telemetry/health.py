@@ -37,7 +37,6 @@ class Health:
         self._clock_s = clock_s
         self._turned_s = clock_s()
         self._joined = False
-        self._halted = 0
         self._stopping = False
         self._notes: dict[str, str] = {}
 
@@ -53,12 +52,8 @@ class Health:
         """The group has removed this process. Nothing is read until it has joined again."""
         self._joined = False
 
-    def halted(self, partitions: int) -> None:
-        """Set the number of partitions that are not read, to protect data."""
-        self._halted = partitions
-
     def note(self, subject: str, text: str) -> None:
-        """Add a line to the body of ``/readyz`` while it is 200; an empty text removes it. Safe from any thread."""
+        """Add lines to the body of ``/readyz`` while it is 200; an empty text removes it. Safe from any thread."""
         self._notes[subject] = text
 
     def stopping(self) -> None:
@@ -83,6 +78,5 @@ class Health:
         alive = self.alive()
         if not alive.ok:
             return alive
-        halted = [f"{self._halted} halted partitions; the log says why"] if self._halted else []
         notes = [text for text in list(self._notes.values()) if text]
-        return ProbeResult(ok=True, reason="\n".join(["ready", *halted, *notes]))
+        return ProbeResult(ok=True, reason="\n".join(["ready", *notes]))

@@ -23,6 +23,7 @@ from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import (
     Committed,
     DeadLetterCounts,
+    HaltLabel,
     MicroBatch,
     OutcomeLabel,
     QueryState,
@@ -145,7 +146,6 @@ class Measurements(Collector):
         self._gauges[catalogue.ASSIGNED.name] = {(): details.assigned}
         self._gauges[catalogue.IN_FLIGHT.name] = {(): details.in_flight}
         self._gauges[catalogue.UNACKNOWLEDGED.name] = {(): details.unacknowledged}
-        self._gauges[catalogue.HALTED_PARTITIONS.name] = {(): details.halted}
         self._gauges[catalogue.LAG.name] = {(topic,): lag for topic, lag in details.lag.items()}
 
     def dead_letter_counts(self, details: DeadLetterCounts) -> None:
@@ -199,6 +199,10 @@ class Measurements(Collector):
     def halted(self, cause: str) -> None:  # noqa: ARG002 - as above
         """See :meth:`ProcessObserver.halted`."""
         self._counts[catalogue.HALTS.name][()] += 1
+
+    def halted_partitions(self, numbers: Mapping[HaltLabel, int]) -> None:
+        """See :meth:`ProcessObserver.halted_partitions`."""
+        self._gauges[catalogue.HALTED_PARTITIONS.name] = dict(numbers)
 
     def micro_batch(self, details: MicroBatch) -> None:
         """See :meth:`QueryObserver.micro_batch`."""

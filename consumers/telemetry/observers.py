@@ -24,6 +24,13 @@ class OutcomeLabel(NamedTuple):
     ack_type: AckType
 
 
+class HaltLabel(NamedTuple):
+    """Why partitions are halted: the topic that refuses a record, and the cause (:class:`RefusalCause`)."""
+
+    refused_by: str
+    cause: str
+
+
 class ProcessObserver(Protocol):
     """Receives the events that every process of a group can meet."""
 
@@ -41,6 +48,10 @@ class ProcessObserver(Protocol):
 
     def halted(self, cause: str) -> None:
         """The process stops, or stops reading a partition, to protect data."""
+        ...
+
+    def halted_partitions(self, numbers: Mapping[HaltLabel, int]) -> None:
+        """About once a second: how many partitions are halted."""
         ...
 
 
@@ -92,7 +103,6 @@ class WorkerState:
 
     assigned: int
     in_flight: int
-    halted: int
     lag: Mapping[str, int] = field(default_factory=dict)
     """By topic, for the partitions assigned to this worker."""
 

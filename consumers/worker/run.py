@@ -16,6 +16,7 @@ from kafka_redelivery.consumers.flow.buffer_quota import batch_bytes
 from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
+from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.flow.keyed_lane import MAX_IN_PLACE
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.session import Sessions
@@ -121,12 +122,14 @@ def _build_worker(
     finished = FinishedItems()
     sessions = Sessions(individual=individual, wake=finished.wake)
     lanes = Lanes(section.ordering, section.slots, persist_deliveries=persist_deliveries)
+    halted = HaltedPartitions()
     assignment = Assignment(
         routes,
         source_start(settings.kafka),
         reader,
         author=1 + secrets.randbits(31) if persist_deliveries else None,
         max_in_place=_max_in_place(section, blocking=blocking),
+        refused=halted,
     )
     destinations = Destinations(settings, TopicMetadataCache(settings.kafka))
     arguments = (handler, outputs, wall_clock_ms, section.deadline, destinations)
@@ -153,6 +156,7 @@ def _build_worker(
         limits.batch_records,
         batch_bytes(limits),
         settings.lazy_acknowledgement(),
+        halted,
     )
     in_order = section.ordering is Ordering.PARTITION and not settings.mode.by_handler
     deleted_positions = DeletedPositions(reader, assignment, process.observer, process.health)

@@ -99,6 +99,7 @@ class Worker:
         self._collect(_MAX_COLLECT_WAIT_S if busy else 0.0)
         self._await_write()
         self._collect_dispositions()
+        self.committer.try_halted()
         if self._should_write():
             self._begin_write()
         self._abandon_overdue()
@@ -257,7 +258,6 @@ class Worker:
         with self._discard_on_error():
             refused = self.committer.await_write(timeout_s)
         if refused is not None:
-            self.assignment.halt(assigned.partition for assigned in refused)
             self._rewind()
         elif writing and not self.committer.writing:
             self.delivery_notes.confirm()
@@ -374,7 +374,7 @@ class Worker:
         self._reported_s = now_s
         in_flight = sum(len(item.messages) for item in self._in_flight)
         self.observer.worker_state(self.assignment.state(in_flight, len(self.unacknowledged)))
-        self.health.halted(len(self.assignment.halted))
+        self.assignment.report_halted(self.observer, self.health)
         self.committer.report_left_out()
 
     def _shut_down(self) -> None:

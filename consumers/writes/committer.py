@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
+from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.batch import Batch, BatchDependencies, ProducedFor
 from kafka_redelivery.consumers.writes.refused_records import DeadLetterRefusedError, failure_of_refused_record
 from kafka_redelivery.topology.policy.acknowledgement import LazyAcknowledgement
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError
-from kafka_redelivery.transport.protocols import BackgroundWriter, Message, Partition
+from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.protocols import BackgroundWriter, Message, Partition, ProducerRecord
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class Committer:
         max_records: int,
         max_bytes: int = 2**24,
         lazy: LazyAcknowledgement | None = None,
+        halted: HaltedPartitions | None = None,
     ) -> None:
         """Prepare.
 
@@ -46,7 +48,9 @@ class Committer:
             max_records: number of outcomes that make a batch full.
             max_bytes: bytes of records and outputs that make a batch full.
             lazy: delays successes, which are then acknowledged together; ``None`` = no delay.
+            halted: receives the partitions whose dead letters the broker refuses.
         """
+        self._halted = HaltedPartitions() if halted is None else halted
         self._lazy = lazy
         self._committed_at_s = monotonic_s()
         self._dependencies = dependencies
@@ -68,8 +72,8 @@ class Committer:
 
     @property
     def writing(self) -> bool:
-        """Whether a write is under way whose end the committer has not seen."""
-        return self._writing is not None
+        """Whether a write or a trial is under way whose end the committer has not seen."""
+        return self._writing is not None or self._halted.trying
 
     @property
     def full(self) -> bool:
@@ -139,6 +143,11 @@ class Committer:
         batch.in_place.clear()
         return [record for record in records if record not in refused or record in in_place]
 
+    def try_halted(self) -> None:
+        """Begin to try the refused record of a halted partition, if one is due and no write is under way."""
+        if not self.writing:
+            self._halted.begin_trial(self._writer)
+
     def begin(self, dirty: Iterable[AssignedPartition]) -> None:
         """Begin to write the batch, and start the next one. No write may be under way.
 
@@ -179,13 +188,17 @@ class Committer:
         """
         batch = self._writing
         if batch is None:
+            self._halted.await_trial(self._writer, within_s)
             return None
         try:
             written = self._writer.result(within_s)
         except WriteRefusedError as error:
             batch.forget_dead_letters()
             produced_for = batch.produced_for
-            halted = [self._note_refused_record(produced_for[each.index], each.reason) for each in error.refused]
+            halted = [
+                self._note_refused_record(produced_for[each.index], batch.produced[each.index], each)
+                for each in error.refused
+            ]
             self._report_abort(str(error))
             return [assigned for assigned in halted if assigned is not None]
         except WriteAbortedError as error:
@@ -204,6 +217,7 @@ class Committer:
         for assigned in self._starting:
             assigned.starting = False
         self._drop_write_failures(batch.decided_outside_items, self._checkpoints)
+        self._halted.confirm(self._checkpoints)
         self._dependencies.report.add(batch.dropped)
         self._observer.committed(batch.report(written.seconds))
         batch.raise_if_halted()
@@ -227,18 +241,20 @@ class Committer:
         self._dependencies.log.report_left_out(ending=True)
         self._writer.close()
 
-    def _note_refused_record(self, produced_for: ProducedFor | None, reason: str) -> AssignedPartition | None:
+    def _note_refused_record(
+        self, produced_for: ProducedFor | None, record: ProducerRecord, refused: RefusedRecord
+    ) -> AssignedPartition | None:
         """Store the failure for the next time that the consumed record is fetched.
 
         Returns:
             The partition if it halts, because the broker refuses a dead letter of it.
         """
         try:
-            consumed, failure = failure_of_refused_record(produced_for, reason)
+            consumed, failure = failure_of_refused_record(produced_for, refused.reason)
         except DeadLetterRefusedError as error:
-            _log.error("partition halted until it is assigned again (restart the worker): %s", error)
-            self._observer.halted(str(error))
-            return error.assigned
+            assigned, offset, _ = error.produced_for
+            self._observer.halted(self._halted.halt(assigned.partition, offset, record, refused))
+            return assigned
         self._dependencies.write_failures[consumed] = failure
         return None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from kafka_redelivery.consumers.errors import HaltedError
-from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.writes.batch import ProducedFor
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.transport.protocols import Partition
@@ -16,9 +15,9 @@ _log = logging.getLogger(__name__)
 class DeadLetterRefusedError(HaltedError):
     """The broker refuses a dead letter. Its partition halts, because committing past the record would lose it."""
 
-    def __init__(self, message: str, assigned: AssignedPartition) -> None:
+    def __init__(self, message: str, produced_for: ProducedFor) -> None:
         super().__init__(message)
-        self.assigned = assigned
+        self.produced_for = produced_for
 
 
 def failure_of_refused_record(produced_for: ProducedFor | None, reason: str) -> tuple[tuple[Partition, int], Failure]:
@@ -41,6 +40,6 @@ def failure_of_refused_record(produced_for: ProducedFor | None, reason: str) -> 
     _log.warning("the broker refuses the %s of %s: %s", produced_for.role, location, reason)
     if produced_for.role == "dead letter":
         problem = f"the broker refuses the dead letter of {location}: {reason}"
-        raise DeadLetterRefusedError(problem, produced_for.assigned)
+        raise DeadLetterRefusedError(problem, produced_for)
     kind = FailureKind.RAISED if produced_for.role == "output" else FailureKind.UNDELIVERABLE
     return (partition, produced_for.offset), Failure(kind, "WriteRefused", reason)

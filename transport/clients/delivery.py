@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import ProducerRecord
 
 Failures = list[tuple[int, KafkaError]]
@@ -32,6 +32,15 @@ _PERMANENT = frozenset(
 """Errors that the same record gets every time it is produced."""
 
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+
+_CAUSES: Mapping[int, RefusalCause] = {
+    KafkaError.MSG_SIZE_TOO_LARGE: RefusalCause.TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE: RefusalCause.TOO_LARGE,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: RefusalCause.FORBIDDEN,
+    KafkaError.UNKNOWN_TOPIC_OR_PART: RefusalCause.MISSING,
+    KafkaError._UNKNOWN_TOPIC: RefusalCause.MISSING,  # noqa: SLF001 - the client's own names
+    KafkaError._UNKNOWN_PARTITION: RefusalCause.MISSING,  # noqa: SLF001
+}
 
 _ATTEMPTS_PER_RECORD = 3
 """The client may purge a record of a transaction that follows an aborted one, so one attempt is not enough."""
@@ -145,7 +154,7 @@ def raise_if_refused(failures: Failures, *, one_per_batch: bool = False) -> None
     too_large = [index for index, error in failures if error.code() in _TOO_LARGE]
     if not one_per_batch and len(too_large) > 1:
         raise BatchTooLargeError(too_large)
-    refused = [RefusedRecord(index, error.str()) for index, error in failures if error.code() in _PERMANENT]
+    refused = [_refused(index, error) for index, error in failures if error.code() in _PERMANENT]
     if refused:
         raise WriteRefusedError(refused)
 
@@ -179,7 +188,11 @@ def find_too_large(
             if producer.flush(timeout_s) > 0:
                 raise WriteAbortedError(f"the broker did not answer in {timeout_s:.0f} s")
             if not failures or failures[0][1].code() in _TOO_LARGE:
-                refused += [RefusedRecord(left[0], error.str()) for _, error in failures]
+                refused += [_refused(left[0], error) for _, error in failures]
                 left.pop(0)
         producer.abort_transaction(timeout_s)
     return refused
+
+
+def _refused(index: int, error: KafkaError) -> RefusedRecord:
+    return RefusedRecord(index, error.str(), _CAUSES.get(error.code(), RefusalCause.OTHER))

@@ -55,6 +55,9 @@ _log = logging.getLogger(__name__)
 
 _CALL_TIMEOUT_S = 30.0
 _OFFSETS_TIMEOUT_S = 10.0
+_TRIAL_TIMEOUT_S = 2.0
+"""Short, because the writes of all other partitions wait for a trial."""
+
 _INIT_TIMEOUT_S = 90.0
 """Long enough for the open transaction of a predecessor to end: its time-out plus the broker's scan every 10 s."""
 
@@ -135,6 +138,14 @@ class AutoWriter:
                 raise WriteAbortedError(failures[0][1].str())
         return WriteResult(time.monotonic() - started_s)
 
+    def trial(self, record: ProducerRecord) -> WriteResult:
+        """See :class:`Writer`."""
+        failures = self._deliver([record], _TRIAL_TIMEOUT_S)
+        raise_if_refused(failures, one_per_batch=True)
+        if failures:
+            raise WriteAbortedError(failures[0][1].str())
+        return WriteResult(0.0)
+
     def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """See :class:`Writer`."""
         try:
@@ -146,12 +157,12 @@ class AutoWriter:
         """Release the client."""
         self._producer.flush(1.0)
 
-    def _deliver(self, records: Sequence[ProducerRecord]) -> Failures:
+    def _deliver(self, records: Sequence[ProducerRecord], timeout_s: float = _CALL_TIMEOUT_S) -> Failures:
         reports, self._reports = self._reports, DeliveryReports()
         produce(self._producer, records, reports)
-        if self._producer.flush(_CALL_TIMEOUT_S) > 0:
+        if self._producer.flush(timeout_s) > 0:
             self._producer.purge()
-            raise WriteAbortedError(f"the broker did not confirm {len(records)} records in {_CALL_TIMEOUT_S:.0f} s")
+            raise WriteAbortedError(f"the broker did not confirm {len(records)} records in {timeout_s:.0f} s")
         if not reports.failures:
             self._reports = reports
         return reports.failures
@@ -197,6 +208,21 @@ class TransactionalWriter:
                 raise
             self._replace_producer()
         return result
+
+    def trial(self, record: ProducerRecord) -> WriteResult:
+        """See :class:`Writer`. The transaction of the record is always aborted."""
+        reports = DeliveryReports()
+        try:
+            self._producer.begin_transaction()
+            produce(self._producer, [record], reports)
+            unanswered = self._producer.flush(_TRIAL_TIMEOUT_S)
+            self._producer.abort_transaction(_CALL_TIMEOUT_S)
+        except (KafkaException, SystemError) as exception:
+            self._recover(error_of(exception), reports.failures)
+        raise_if_refused(reports.failures, one_per_batch=True)
+        if unanswered or reports.failures:
+            raise WriteAbortedError(f"the broker did not accept the record in {_TRIAL_TIMEOUT_S:.0f} s")
+        return WriteResult(0.0)
 
     def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """See :class:`Writer`. Does nothing: the transaction has committed the offsets."""

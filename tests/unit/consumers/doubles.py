@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kafka_redelivery.consumers.telemetry.observers import (
     Committed,
     DeadLetterCounts,
+    HaltLabel,
     Released,
     TierBacklog,
     WorkerState,
@@ -54,6 +55,12 @@ class ScriptedWriter:
         self.tried.append((list(records), dict(checkpoints)))
         self.dues.append(release_time)
 
+    def begin_trial(self, record: ProducerRecord) -> None:
+        """See :class:`BackgroundWriter`."""
+        assert not self.busy
+        self.busy = True
+        self.tried.append(([record], {}))
+
     def result(self, within_s: float | None = 0.0) -> WriteResult | None:
         """See :class:`BackgroundWriter`."""
         assert self.busy
@@ -83,6 +90,7 @@ class NoOpObserver:
     def write_aborted(self, cause: str) -> None: ...
     def fenced(self) -> None: ...
     def halted(self, cause: str) -> None: ...
+    def halted_partitions(self, numbers: Mapping[HaltLabel, int]) -> None: ...
 
 
 class RecordingObserver(NoOpObserver):
@@ -92,6 +100,7 @@ class RecordingObserver(NoOpObserver):
         self.commits: list[Committed] = []
         self.abort_causes: list[str] = []
         self.halt_causes: list[str] = []
+        self.halted_numbers: Mapping[HaltLabel, int] = {}
         self.rebalances: list[str] = []
 
     def committed(self, details: Committed) -> None:
@@ -105,6 +114,10 @@ class RecordingObserver(NoOpObserver):
     def halted(self, cause: str) -> None:
         """Record it."""
         self.halt_causes.append(cause)
+
+    def halted_partitions(self, numbers: Mapping[HaltLabel, int]) -> None:
+        """Record it."""
+        self.halted_numbers = numbers
 
     def rebalanced(self, event: str) -> None:
         """Record it."""

@@ -7,8 +7,8 @@ from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.topology.errors import ProgressError
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
-from kafka_redelivery.transport.errors import MissingOffsetError
-from kafka_redelivery.transport.protocols import Message, Partition
+from kafka_redelivery.transport.errors import MissingOffsetError, RefusedRecord
+from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 from tests.unit.consumers.doubles import Clock, StoredOffsets
 from tests.unit.consumers.records import BORN, NOW, Fetched, lineage, record, redelivery, route
 
@@ -31,6 +31,11 @@ def accepted(assigned: Assignment, *messages: Message) -> dict[Partition, list[i
     """The offsets of the accepted records, by partition."""
     found = assigned.accept(messages)
     return {one.partition: [message.offset() for message in records] for one, records in found}
+
+
+def halt(owned: Assignment) -> None:
+    """Halt the partition of the source."""
+    owned.refused.halt(ORDERS, 0, ProducerRecord("DLQ.orders", 0, None, None), RefusedRecord(0, "too large"))
 
 
 def test_source_and_ready_topic_are_subscribed() -> None:
@@ -134,9 +139,8 @@ class TestAccept:
         """The other partitions go on."""
         owned = assignment(committed(orders=0, ready=0))
         owned.open([ORDERS, READY])
-        owned.halt([ORDERS])
+        halt(owned)
         assert accepted(owned, record(0), redelivery(0, lineage(partition=0))) == {READY: [0]}
-        assert owned.halted == {ORDERS}
 
     def test_an_empty_fetch_yields_nothing(self) -> None:
         """There is no partition to yield."""
@@ -179,7 +183,7 @@ class TestReachedEnds:
         """Its records were not accepted."""
         owned = assignment(committed(orders=3))
         [source] = owned.open([ORDERS])
-        owned.halt([ORDERS])
+        owned.halt_deleted(ORDERS)
         owned.reach_ends({ORDERS: 5})
         assert source.progress.watermark == 3
 
@@ -208,12 +212,15 @@ class TestReopen:
         assert owned.find([ORDERS]) == []
 
     def test_a_halted_partition_stays_halted(self) -> None:
-        """Until a restart."""
+        """Until its record is accepted, or it is assigned again."""
         owned = assignment(committed(orders=0))
         owned.open([ORDERS])
-        owned.halt([ORDERS])
+        halt(owned)
         owned.reopen()
         assert accepted(owned, record(0)) == {}
+        owned.close(ORDERS)
+        owned.open([ORDERS])
+        assert accepted(owned, record(0)) == {ORDERS: [0]}
 
     def test_a_start_offset_is_dirty_again(self) -> None:
         """It was not committed."""

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.routes import UNKNOWN_SOURCE
-from kafka_redelivery.consumers.scheduler.release import Release, ReleaseBuilder
+from kafka_redelivery.consumers.scheduler.release import DeadLetterTopicMissingError, Release, ReleaseBuilder
 from kafka_redelivery.consumers.scheduler.tier_partition import TierRecord
 from kafka_redelivery.consumers.telemetry.observers import OutcomeLabel
 from kafka_redelivery.topology.config.loading import load_settings
@@ -225,11 +224,13 @@ class TestDeadLetter:
         assert produced.topic == "DLQ.orders"
         assert "no topic billing.ready.orders" in cause(produced)["message"]
 
-    def test_without_a_dead_letter_topic_the_scheduler_halts(self) -> None:
-        """There is no other topic for the record. The message names both and the fix."""
+    def test_without_a_dead_letter_topic_its_partition_halts(self) -> None:
+        """There is no other topic for the record."""
         counts = {topic: count for topic, count in COUNTS.items() if topic != "DLQ.orders"}
-        with pytest.raises(HaltedError, match=r"billing\.retry\.2s-1@7 .*too large.* no topic DLQ\.orders .*apply"):
+        with pytest.raises(DeadLetterTopicMissingError, match=r"there is no topic DLQ\.orders") as caught:
             released(waiting(lineage()), by=builder(counts=counts), refusal="too large")
+        assert caught.value.origin == (TIER, 7)
+        assert caught.value.record.topic == "DLQ.orders"
 
     def test_a_dead_letter_has_the_expiration_of_its_strategy(self) -> None:
         """Like every dead letter of its source."""

@@ -7,9 +7,10 @@ import pytest
 
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
 from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.scheduler.backlog import backlog
 from kafka_redelivery.consumers.scheduler.release import CommitLeadTime
 from kafka_redelivery.consumers.scheduler.scheduler import Scheduler
-from kafka_redelivery.consumers.telemetry.observers import Released
+from kafka_redelivery.consumers.telemetry.observers import Released, TierBacklog
 from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -63,7 +64,9 @@ class Running:
             limits: {{{limit}}}
             """
         )
-        self.reader = StoredOffsets({partition: Checkpoint(0, "") for partition in (QUICK, SLOW, MIXED)}, counts=COUNTS)
+        self.reader = StoredOffsets(
+            {partition: Checkpoint(0, "") for partition in (QUICK, SLOW, MIXED)}, counts=dict(COUNTS)
+        )
         self.writer = ScriptedWriter(list(script))
         self.observer = NotingReleases()
         self.now_ms = NOW
@@ -78,6 +81,10 @@ class Running:
         for fetched in [*fetches, (), ()]:
             self.reader.fetches = [list(fetched)]
             self.scheduler._turn()
+
+    def scheduler_backlog(self) -> list[TierBacklog]:
+        """The backlog that the scheduler reports."""
+        return backlog(self.scheduler._tiers, self.scheduler._delays_ms, self.reader)
 
     def topics(self) -> list[list[str]]:
         """The topics of the records of each confirmed write."""
@@ -143,11 +150,53 @@ def test_a_refusal_is_kept_until_its_record_is_finished() -> None:
     assert running.topics() == [["billing.ready.orders"], ["DLQ.orders"]]
 
 
-def test_a_refused_dead_letter_halts() -> None:
-    """There is no other topic for the record."""
+def test_a_refused_dead_letter_halts_its_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried again after growing pauses, and goes on from its committed offset once it is accepted."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.halted_partitions.monotonic_s", clock)
     running = Running(refused(0), refused(0))
-    with pytest.raises(HaltedError, match=r"refuses even the dead letter of billing\.retry\.1s-0@0: too large"):
-        running.turn(due(QUICK, 0), (), due(QUICK, 0))
+    running.turn(due(QUICK, 0), (), due(QUICK, 0))
+    assert running.reader.paused == {QUICK}
+    running.turn([*due(QUICK, 0), *due(SLOW, 5)])
+    assert running.topics() == [["billing.ready.orders"]]
+
+    running.writer.script = [refused(0)]
+    clock.advance(1)
+    running.turn()
+    assert running.reader.paused == {QUICK}
+    tried = len(running.writer.tried)
+    clock.advance(1)
+    running.turn()
+    assert len(running.writer.tried) == tried
+
+    clock.advance(1)
+    running.reader.sought.clear()
+    running.turn()
+    assert running.reader.sought == [(QUICK, 0)]
+    assert running.reader.paused == set()
+    running.turn(due(QUICK, 0))
+    assert running.topics()[-1] == ["DLQ.orders"]
+    assert running.writer.confirmed[-1][1] == {QUICK: Checkpoint(1, "")}
+    assert len(running.observer.halt_causes) == 1
+
+
+def test_a_missing_dead_letter_topic_halts_its_partition_until_it_exists() -> None:
+    """The others go on; nothing is produced for the missing topic, which the brokers might create."""
+    running = Running(refused(0))
+    del running.reader.counts["DLQ.orders"]
+    running.scheduler._refresh()
+    running.turn(due(QUICK, 0), (), due(QUICK, 0))
+    assert running.reader.paused == {QUICK}
+    [cause] = running.observer.halt_causes
+    assert "there is no topic DLQ.orders; run `redelivery topology apply`" in cause
+    running.turn(due(SLOW, 5))
+    assert running.topics() == [["billing.ready.orders"]]
+
+    running.reader.counts["DLQ.orders"] = 1
+    running.scheduler._refresh()
+    running.turn(due(QUICK, 0))
+    assert running.reader.paused == set()
+    assert running.topics()[-1] == ["DLQ.orders"]
 
 
 def test_an_aborted_write_is_repeated() -> None:
@@ -333,7 +382,7 @@ def test_a_scheduler_without_tiers_has_the_whole_share() -> None:
 def test_the_backlog_has_delay_and_partitions_of_each_tier() -> None:
     """The metrics show lateness and assignment from them."""
     running = Running()
-    assert [(tier.tier, tier.delay_ms, tier.partitions) for tier in running.scheduler._backlog()] == [
+    assert [(tier.tier, tier.delay_ms, tier.partitions) for tier in running.scheduler_backlog()] == [
         ("billing.retry.1s", 1000, 1),
         ("billing.retry.2s", 2000, 1),
         ("billing.retry.mixed", 1000, 1),

@@ -43,7 +43,7 @@ class TestAlive:
 
     def test_halts_and_a_lost_membership_do_not_affect_liveness(self, health: Health) -> None:
         """A restart would not help."""
-        health.halted(3)
+        health.note("halted", "orders-0 is halted")
         health.left()
         assert health.alive().ok
 
@@ -74,11 +74,11 @@ class TestReady:
     def test_a_halted_partition_is_in_the_body_only(self, health: Health) -> None:
         """It must not block a rollout."""
         health.joined()
-        health.halted(1)
-        health.note("orders-0", "orders-0 is halted: because")
-        assert health.ready() == (True, "ready\n1 halted partitions; the log says why\norders-0 is halted: because")
-        health.halted(0)
-        health.note("orders-0", "")
+        health.note("halted", "orders-0 is halted\norders-1 is halted")
+        health.note("orders-2", "orders-2 is halted: because")
+        assert health.ready() == (True, "ready\norders-0 is halted\norders-1 is halted\norders-2 is halted: because")
+        health.note("halted", "")
+        health.note("orders-2", "")
         assert health.ready() == (True, "ready")
 
     def test_not_ready_while_stopping(self, health: Health) -> None:

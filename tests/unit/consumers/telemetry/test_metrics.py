@@ -20,6 +20,7 @@ from kafka_redelivery.consumers.telemetry.observers import (
     DeadLetterCounts,
     DeadLetterLabel,
     DeadLetterTopic,
+    HaltLabel,
     MicroBatch,
     OutcomeLabel,
     Released,
@@ -156,11 +157,12 @@ def everything() -> Measurements:
     found.unowned_partitions({"orders": 1, "billing.ready.orders": 0})
     found.fenced()
     found.worker_state(
-        WorkerState(assigned=4, in_flight=9, halted=1, lag={"orders": 33, "billing.ready.orders": 0}, unacknowledged=2)
+        WorkerState(assigned=4, in_flight=9, lag={"orders": 33, "billing.ready.orders": 0}, unacknowledged=2)
     )
     found.write_aborted("cause")
     found.rebalanced("assigned")
     found.halted("cause")
+    found.halted_partitions({HaltLabel("DLQ.orders", "too_large"): 1})
     found.micro_batch(MicroBatch(1.5, 1000, {"orders": 25, "billing.ready.orders": 0}))
     return found
 
@@ -270,7 +272,7 @@ class TestValues:
         """A tier that is no longer assigned disappears."""
         found = everything()
         found.backlog([TierBacklog("billing.retry.2s", 5, None, 2000, 1)])
-        found.worker_state(WorkerState(assigned=0, in_flight=0, halted=0))
+        found.worker_state(WorkerState(assigned=0, in_flight=0))
         values = samples(found)
         assert values["redelivery_pending", "billing.retry.2s"] == 5
         assert ("redelivery_pending", "billing.retry.1s") not in values

@@ -6,6 +6,9 @@ import pytest
 
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.telemetry.observers import HaltLabel
 from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S
 from kafka_redelivery.consumers.writes.committer import LINGER_S, Committer
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode, LazyAcknowledgement
@@ -28,6 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr("kafka_redelivery.consumers.writes.committer.monotonic_s", clock)
     monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.halted_partitions.monotonic_s", clock)
     return clock
 
 
@@ -38,7 +42,8 @@ class Parts:
         self.shared = shared(journal=journal)
         self.writer = ScriptedWriter(list(script))
         self.observer = RecordingObserver()
-        self.committer = Committer(self.shared, self.writer, self.observer, max_records)
+        self.halted = HaltedPartitions()
+        self.committer = Committer(self.shared, self.writer, self.observer, max_records, halted=self.halted)
 
     def write(self, *assigned: AssignedPartition) -> list[AssignedPartition] | None:
         """Write the batch. The positions of ``assigned`` are committed, too."""
@@ -121,8 +126,33 @@ class TestRefused:
         parts.committer.batch.add(handled(other, record(0, partition=1), failures={0: REJECTED}))
         assert parts.write() == [assigned]
         [cause] = parts.observer.halt_causes
-        assert "orders-0@0" in cause
+        assert "orders-0 is halted at offset 0" in cause
         assert TOO_LARGE in cause
+
+    def test_a_halted_partition_is_tried_again_and_goes_on(self, clock: Clock) -> None:
+        """The dead letter alone is tried, between two writes. The halt ends when the record is finished."""
+        parts, assigned = Parts(refused(0), refused(0)), source()
+        parts.committer.batch.add(handled(assigned, record(0), failures={0: REJECTED}))
+        parts.write()
+        parts.committer.try_halted()
+        assert not parts.committer.writing
+        assert parts.halted.paused == {ORDERS}
+        for seconds, paused in ((1, {ORDERS}), (2, set())):
+            clock.advance(seconds)
+            parts.committer.try_halted()
+            assert parts.committer.writing
+            assert not parts.committer.should_write(more_to_come=False)
+            assert parts.committer.await_write(None) is None
+            assert parts.halted.paused == paused
+        assert [each.topic for each in parts.writer.tried[-1][0]] == [DEAD]
+        assert len(parts.observer.abort_causes) == 1
+        parts.halted.report(parts.observer, Health())
+        assert parts.observer.halted_numbers == {HaltLabel(DEAD, "other"): 1}
+        again = source()
+        parts.committer.batch.add(handled(again, record(0), failures={0: REJECTED}))
+        assert parts.write() is None
+        parts.halted.report(parts.observer, Health())
+        assert parts.observer.halted_numbers == {}
 
     def test_a_refused_journal_halts(self) -> None:
         parts = Parts(refused(0), journal=True)

@@ -1,0 +1,33 @@
+"""The records that wait in the tiers of a scheduler, counted for its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
+from kafka_redelivery.consumers.telemetry.observers import TierBacklog
+from kafka_redelivery.transport.protocols import Partition, Reader
+
+
+def backlog(
+    tiers: Mapping[Partition, TierPartition], delays_ms: Mapping[str, int], reader: Reader
+) -> list[TierBacklog]:
+    """Return the backlog of each tier.
+
+    Args:
+        tiers: the assigned partitions.
+        delays_ms: the delay of each tier.
+        reader: knows how many records of a partition are not fetched.
+    """
+    backlogs: dict[str, TierBacklog] = {}
+    for partition, tier in tiers.items():
+        topic = partition.topic
+        pending = len(tier) + reader.lag(partition, tier.progress.next_offset)
+        oldest_ms = tier.oldest_ms
+        before = backlogs.get(topic)
+        if before is not None:
+            pending += before.pending
+            oldest_ms = min((ms for ms in (oldest_ms, before.oldest_ms) if ms is not None), default=None)
+        owned = 1 if before is None else before.partitions + 1
+        backlogs[topic] = TierBacklog(topic, pending, oldest_ms, delays_ms[topic], owned)
+    return list(backlogs.values())
