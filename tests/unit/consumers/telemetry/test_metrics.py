@@ -243,7 +243,7 @@ class TestValues:
             ("redelivery_assigned_partitions",): 4,
             ("redelivery_in_flight",): 9,
             ("redelivery_unacknowledged",): 2,
-            ("redelivery_halted_partitions",): 1,
+            ("redelivery_halted_partitions", "DLQ.orders", "too_large"): 1,
             ("redelivery_halts_total",): 1,
             ("redelivery_rebalances_total", "assigned"): 1,
             ("redelivery_behind_latest_offsets", "orders"): 25,

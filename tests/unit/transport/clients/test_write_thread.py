@@ -21,6 +21,7 @@ class Gate:
     def __init__(self, error: BaseException | None = None) -> None:
         self.open = threading.Event()
         self.asked: list[tuple[Sequence[ProducerRecord], Mapping[Partition, Checkpoint], ReleaseTime | None]] = []
+        self.tried: list[ProducerRecord] = []
         self.closed = False
         self.threads: list[int] = []
         """Threads that used the consumer."""
@@ -47,9 +48,17 @@ class Gate:
             raise self._error
         return WriteResult(0.5)
 
+    def trial(self, record: ProducerRecord) -> WriteResult:
+        """See :class:`Writer`."""
+        self.tried.append(record)
+        assert self.open.wait(WITHIN_S)
+        if self._error is not None:
+            raise self._error
+        return WriteResult(0.0)
+
     def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """See :class:`Writer`."""
-        assert checkpoints == POINT
+        assert checkpoints == ({} if self.tried else POINT)
         self.threads.append(threading.get_ident())
 
     def close(self) -> None:
@@ -82,6 +91,19 @@ def test_error_of_a_write_is_raised_by_result() -> None:
         with pytest.raises(WriteAbortedError):
             thread.result(WITHIN_S)
         assert not thread.busy
+
+
+def test_a_trial_does_not_block_its_owner() -> None:
+    """It is made on the writing thread, like a write, and commits no offset."""
+    gate = Gate()
+    thread = WriteThread(gate)
+    thread.begin_trial(COPY)
+    assert thread.busy
+    assert thread.result() is None
+    gate.open.set()
+    assert thread.result(WITHIN_S) == WriteResult(0.0)
+    assert not thread.busy
+    assert (gate.tried, gate.asked) == ([COPY], [])
 
 
 def test_wake_is_called_after_a_write() -> None:
