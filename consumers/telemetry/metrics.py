@@ -202,7 +202,7 @@ class Measurements(Collector):
 
     def halted_partitions(self, numbers: Mapping[HaltLabel, int]) -> None:
         """See :meth:`ProcessObserver.halted_partitions`."""
-        self._gauges[catalogue.HALTED_PARTITIONS.name] = {label: number for label, number in numbers.items()}
+        self._gauges[catalogue.HALTED_PARTITIONS.name] = dict(numbers.items())
 
     def micro_batch(self, details: MicroBatch) -> None:
         """See :meth:`QueryObserver.micro_batch`."""
