@@ -58,6 +58,9 @@ _OFFSETS_TIMEOUT_S = 10.0
 _TRIAL_TIMEOUT_S = 2.0
 """Short, because the writes of all other partitions wait for a trial."""
 
+_TRIALS = 2
+"""The client may purge the record of a transaction that follows one with a refused record."""
+
 _INIT_TIMEOUT_S = 90.0
 """Long enough for the open transaction of a predecessor to end: its time-out plus the broker's scan every 10 s."""
 
@@ -211,18 +214,21 @@ class TransactionalWriter:
 
     def trial(self, record: ProducerRecord) -> WriteResult:
         """See :class:`Writer`. The transaction of the record is always aborted."""
-        reports = DeliveryReports()
-        try:
-            self._producer.begin_transaction()
-            produce(self._producer, [record], reports)
-            unanswered = self._producer.flush(_TRIAL_TIMEOUT_S)
-            self._producer.abort_transaction(_CALL_TIMEOUT_S)
-        except (KafkaException, SystemError) as exception:
-            self._recover(error_of(exception), reports.failures)
-        raise_if_refused(reports.failures, one_per_batch=True)
-        if unanswered or reports.failures:
-            raise WriteAbortedError(f"the broker did not accept the record in {_TRIAL_TIMEOUT_S:.0f} s")
-        return WriteResult(0.0)
+        for _ in range(_TRIALS):
+            reports = DeliveryReports()
+            try:
+                self._producer.begin_transaction()
+                produce(self._producer, [record], reports)
+                unanswered = self._producer.flush(_TRIAL_TIMEOUT_S)
+                self._producer.abort_transaction(_CALL_TIMEOUT_S)
+            except (KafkaException, SystemError) as exception:
+                self._recover(error_of(exception), reports.failures)
+            raise_if_refused(reports.failures, one_per_batch=True)
+            if unanswered:
+                break
+            if not reports.failures:
+                return WriteResult(0.0)
+        raise WriteAbortedError("the broker did not say whether it accepts the record")
 
     def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """See :class:`Writer`. Does nothing: the transaction has committed the offsets."""
