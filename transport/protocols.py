@@ -291,6 +291,9 @@ class BackgroundWriter(Protocol):
     busy: bool
     """Whether a write has begun whose end :meth:`result` has not returned or raised yet."""
 
+    began_s: float | None
+    """When that write began (monotonic); ``None`` if there is none."""
+
     def begin(
         self,
         records: Sequence[ProducerRecord],

@@ -142,7 +142,7 @@ class Scheduler:
                 self._writer.close()
 
     def _turn(self) -> None:
-        self._health.turned()
+        self._health.turned(self._writer.began_s)
         self._check_clock()
         self._await_write(_WRITE_WAIT_S)
         if not self._writer.busy:
@@ -152,7 +152,7 @@ class Scheduler:
         self._buffer(self._reader.fetch(self._settings.limits.batch_records, wait_s))
         self._pause_full()
         now_s = monotonic_s()
-        if now_s - self._reported_s >= _REPORT_INTERVAL_S:
+        if now_s - self._reported_s >= _REPORT_INTERVAL_S and self._health.alive().ok:
             self._reported_s = now_s
             self._observer.backlog(backlog(self._tiers, self._delays_ms, self._reader))
             self._halted.report(self._observer, self._health)

@@ -91,7 +91,7 @@ class Worker:
 
     def _turn(self) -> None:
         """Fetch, hand out, collect and write once."""
-        self.health.turned()
+        self.health.turned(self.committer.write_began_s)
         self._buffer(self._fetch())
         self._decide_fatal_records()
         self._hand_out()
@@ -367,9 +367,9 @@ class Worker:
             self.fetcher.forget(partition)
 
     def _report_state(self) -> None:
-        """Report state and lag once a second."""
+        """Report state and lag once a second, unless the writing thread hangs."""
         now_s = monotonic_s()
-        if now_s < self._reported_s + _REPORT_EVERY_S:
+        if now_s < self._reported_s + _REPORT_EVERY_S or not self.health.alive().ok:
             return
         self._reported_s = now_s
         in_flight = sum(len(item.messages) for item in self._in_flight)

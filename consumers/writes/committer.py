@@ -76,6 +76,11 @@ class Committer:
         return self._writing is not None or self._halted.trying
 
     @property
+    def write_began_s(self) -> float | None:
+        """When the write under way began (monotonic); ``None`` if none is under way."""
+        return self._writer.began_s
+
+    @property
     def full(self) -> bool:
         """Whether the batch must be written before anything is added to it."""
         return self.batch.size >= self._max_records or self.batch.bytes >= self._max_bytes

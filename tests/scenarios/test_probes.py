@@ -5,8 +5,12 @@ import signal
 import socket
 import urllib.error
 import urllib.request
+from pathlib import Path
 
-from tests.scenarios.running import Group
+import pytest
+
+from tests.scenarios import hanging_commits
+from tests.scenarios.running import Group, Role, exactly
 from tests.scenarios.scraping import free_port
 from tests.scenarios.waiting import until
 
@@ -61,6 +65,36 @@ def test_a_worker_whose_loop_hangs_is_not_alive(group: Group) -> None:
     until(lambda: _probe(port, "/healthz") == 503, "the probe reports the hang")
     assert _probe(port, "/readyz") == 503
     worker.kill()
+
+
+@pytest.mark.parametrize("role", ["worker", "scheduler"])
+def test_a_process_whose_write_hangs_is_not_alive(
+    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: Role
+) -> None:
+    """Its polling thread goes on, but nothing is written any more. A restart ends the transaction and goes on."""
+    hanging, port = tmp_path / "hanging", free_port()
+    monkeypatch.setenv(hanging_commits.FILE, str(hanging))
+    group.prepare()
+    group.configure(metrics={"port": port, "host": "127.0.0.1", "stalledAfter": "2s"})
+    process = group.start(role, "p1", program=hanging_commits.PROGRAM)
+    until(lambda: _probe(port, "/readyz") == 200, "the process is ready")
+    group.configure(metrics={})
+    other = group.worker() if role == "scheduler" else group.scheduler()
+    group.send([["raise", "ok"]] * 5)
+    group.settle()
+    assert _probe(port, "/healthz") == 200
+
+    hanging.touch()
+    group.send([["raise", "ok"]] * 5, first=5)
+    until(lambda: _probe(port, "/healthz") == 503, "the probe reports the hang")
+    assert _probe(port, "/readyz") == 503
+    process.kill()
+    hanging.unlink()
+    process = group.start(role, "p1")
+    group.settle()
+    assert group.outputs() == exactly(range(10))
+    process.stop()
+    other.stop()
 
 
 def test_a_worker_is_not_ready_before_the_group_answers(group: Group) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
+from time import monotonic
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.clients.bounded_waits import get_within
@@ -35,6 +36,9 @@ class WriteThread:
         self.busy = False
         """Whether a write has begun whose end :meth:`result` has not returned or raised yet."""
 
+        self.began_s: float | None = None
+        """When that write began (monotonic); ``None`` if there is none."""
+
         threading.Thread(target=self._run, name="writer", daemon=True).start()
 
     def begin(
@@ -45,7 +49,7 @@ class WriteThread:
     ) -> None:
         """Begin a write; see :meth:`Writer.write`. No other may be in progress."""
         job = partial(self._writer.write, records, checkpoints, release_time, self._writer.group_metadata())
-        self.busy = True
+        self.busy, self.began_s = True, monotonic()
         self._checkpoints = checkpoints
         self._jobs.put(job)
 
@@ -71,7 +75,7 @@ class WriteThread:
             result = get_within(self._results, within_s)
         except Empty:
             return None
-        self.busy = False
+        self.busy, self.began_s = False, None
         if isinstance(result, BaseException):
             raise result
         self._writer.finish(self._checkpoints)

@@ -42,6 +42,7 @@ class ScriptedWriter:
 
     closed: bool = False
     busy: bool = False
+    began_s: float | None = None
 
     def begin(
         self,

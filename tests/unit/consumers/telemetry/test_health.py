@@ -41,6 +41,26 @@ class TestAlive:
         health.turned()
         assert health.alive().ok
 
+    def test_a_write_that_does_not_end_is_stalled(self, health: Health, clock: Clock) -> None:
+        """However often the polling thread turns. The end of the write ends it, and many short writes are none."""
+        for _ in range(15):
+            health.turned(100.0)
+            assert health.alive().ok
+            clock.now_s += 1
+        clock.now_s += 0.5
+        health.turned(100.0)
+        assert health.alive() == (False, "the write in progress has not ended for 15.5 s, 15 s are allowed")
+        health.turned(clock.now_s)
+        assert health.alive().ok
+
+    def test_a_write_that_waits_for_kafka_is_not_stalled(self, health: Health, clock: Clock) -> None:
+        """A turn that names no write says that none hangs."""
+        for _ in range(30):
+            clock.now_s += 1
+            health.turned()
+            health.turned(100.0)
+            assert health.alive().ok
+
     def test_halts_and_a_lost_membership_do_not_affect_liveness(self, health: Health) -> None:
         """A restart would not help."""
         health.note("halted", "orders-0 is halted")
