@@ -13,7 +13,7 @@ from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.cli.views.topology import change_line, offset_lines, print_faults, print_offline, print_plan
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.cluster.changes import Change, Changes, CommitFirst, change_document, changes
-from kafka_redelivery.topology.cluster.check import Severity, TopologyFault, check_outputs, check_plan
+from kafka_redelivery.topology.cluster.check import Severity, TopologyFault, check_outputs, check_plan, check_shared
 from kafka_redelivery.topology.cluster.check import check as check_topology
 from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, TopicFacts
 from kafka_redelivery.topology.cluster.plan import needs_scheduler
@@ -88,7 +88,7 @@ def apply(
     settings = load(config, overrides)
     admin = ClusterAdmin(settings.kafka)
     planned, cluster = survey(admin, settings)
-    refused = check_plan(planned)
+    refused = (*check_plan(planned), *check_shared(planned, cluster))
     if refused:
         raise TopologyRefusedError(refused)
     todo = changes(planned, cluster, accept_loss=accept_loss)

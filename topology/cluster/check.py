@@ -10,7 +10,7 @@ from kafka_redelivery.topology.cluster.plan import PlannedTopic, Role, TopologyP
 from kafka_redelivery.topology.cluster.property_check import keeping, properties
 from kafka_redelivery.topology.faults import Severity, TopologyFault
 
-__all__ = ["Severity", "TopologyFault", "check", "check_outputs", "check_plan"]
+__all__ = ["Severity", "TopologyFault", "check", "check_outputs", "check_plan", "check_shared"]
 
 _APPLY = "run: redelivery topology apply"
 _PURPOSE: Mapping[Role, str] = {
@@ -52,6 +52,20 @@ def check_outputs(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFa
     )
 
 
+def check_shared(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFault, ...]:
+    """Return a fault for each ready topic that another group has, too."""
+    return tuple(
+        TopologyFault(
+            Severity.REFUSE,
+            name,
+            f"is the ready topic of group {other}, too",
+            f"each of {plan.group} and {other} would deliver the redeliveries of both",
+            "set topics.ready of one of them to another template, such as {group}.due.{topic}",
+        )
+        for name, other in cluster.shared.items()
+    )
+
+
 def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
     yield from check_plan(plan)
     yield from source_offsets(plan, cluster)
@@ -64,6 +78,7 @@ def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]
         yield from _partitions(topic, actual)
         yield from _replication(plan, topic, actual)
         yield from properties(plan, topic, actual)
+    yield from check_shared(plan, cluster)
     yield from internal_offsets(plan, cluster)
     yield from _retired(plan, cluster)
     yield from _unconfigured(plan, cluster)

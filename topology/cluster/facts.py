@@ -64,6 +64,9 @@ class ClusterFacts:
     scheduler_runs: bool | None = None
     """Whether the group of the schedulers has members; ``None`` = not asked or unknown."""
 
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """The ready topics in which another group has committed offsets, each with that group."""
+
     creates_topics: bool = False
     """Whether the brokers create a topic when a client requests its metadata."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_redelivery.topology.durations import format_milliseconds, parse_milliseconds
 from kafka_redelivery.topology.errors import TopicNameError
@@ -40,6 +40,21 @@ class Naming:
     def ready_topic(self, source: str) -> str:
         """Return the name of a source's ready topic, which holds the records that are due again."""
         return self._fill(self.ready, topic=source)
+
+    def other_groups(self, ready_topic: str) -> list[str]:
+        """Return the other groups that have the same ready topic for a source of another name, by this template."""
+        first, second = sorted(("{group}", "{topic}"), key=self.ready.find)
+        prefix, _, rest = self.ready.partition(first)
+        between, _, suffix = rest.partition(second)
+        inner = ready_topic.removeprefix(prefix).removesuffix(suffix)
+        found = []
+        for at in range(1, len(inner)) if between else ():
+            if inner.startswith(between, at):
+                parts = {first: inner[:at], second: inner[at + len(between) :]}
+                other = replace(self, group=parts["{group}"])
+                if other != self and parts["{topic}"] and other.ready_topic(parts["{topic}"]) == ready_topic:
+                    found.append(other.group)
+        return found
 
     def journal_topic(self) -> str:
         """Return the name of the journal, which records the outcome of each source offset."""

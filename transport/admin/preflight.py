@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from kafka_redelivery.topology.cluster.check import Severity, check
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
-from kafka_redelivery.topology.cluster.plan import TopologyPlan, plan, scheduler_group
+from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan, plan, scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
-from kafka_redelivery.transport.admin.errors import ClientSettingsError, TopologyRefusedError
+from kafka_redelivery.transport.admin.errors import ClientSettingsError, NotAuthorisedError, TopologyRefusedError
 from kafka_redelivery.transport.admin.group_members import GroupMembers
 from kafka_redelivery.transport.client_config import ConfigValue, consumer_config
 from kafka_redelivery.transport.client_log import admin_log
@@ -41,7 +42,8 @@ def survey(admin: ClusterAdmin, settings: Settings) -> tuple[TopologyPlan, Clust
     readers |= dict.fromkeys((*sources, *planned.unconfigured_ready_topics(names)), (settings.group,))
     wanted = {topic.name for topic in planned.topics} | readers.keys() | set(planned.outputs)
     cluster = admin.describe(wanted, readers)
-    return planned, replace(cluster, holding=_unfinished(settings, planned, cluster))
+    shared = _shared(admin, planned, cluster)
+    return planned, replace(cluster, holding=_unfinished(settings, planned, cluster), shared=shared)
 
 
 def verify(settings: Settings, *, emits: bool = True, timeout_s: float = TIMEOUT_S) -> None:
@@ -72,6 +74,18 @@ def scheduler_runs(settings: Settings) -> bool | None:
     except TransportError as error:
         _log.info("it is unknown whether a scheduler runs: %s", error)
         return None
+
+
+def _shared(admin: ClusterAdmin, planned: TopologyPlan, cluster: ClusterFacts) -> dict[str, str]:
+    """Return the ready topics in which another group has committed offsets, as far as the user may ask about it."""
+    found = {}
+    for topic in planned.topics:
+        if topic.role is Role.READY and topic.name in cluster.topics:
+            for group in planned.naming.other_groups(topic.name):
+                with suppress(NotAuthorisedError):
+                    if admin.describe([topic.name], {topic.name: (group,)}).committed[group]:
+                        found[topic.name] = group
+    return found
 
 
 def _unfinished(settings: Settings, planned: TopologyPlan, cluster: ClusterFacts) -> frozenset[str]:

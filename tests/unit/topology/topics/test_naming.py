@@ -117,3 +117,28 @@ def test_ambiguous_names(first: str, second: str) -> None:
     (fault,) = check_names({"the source": first, "the journal": second})
     assert fault.name == second
     assert "the source has the same" in fault.problem
+
+
+@pytest.mark.parametrize(
+    ("template", "group", "source", "others"),
+    [
+        ("{group}.ready.{topic}", "g", "t", []),
+        ("{group}.ready.{topic}", "g", "h.ready.t", ["g.ready.h"]),
+        ("{group}.ready.{topic}", "g.ready.h", "t", ["g"]),
+        ("{group}.ready.{topic}", "g", "ready.t", ["g.ready"]),
+        ("{group}.ready.{topic}", "g.ready", "t", ["g"]),
+        ("{group}.ready.{topic}", "g", "a.ready.b.ready.c", ["g.ready.a", "g.ready.a.ready.b"]),
+        ("x.{topic}.of.{group}.y", "g", "a.of.b", ["b.of.g"]),
+        ("x.{topic}.of.{group}.y", "g", "t", []),
+        ("g.{topic}", "g", "a.b", []),
+        ("{group}.{group}.{topic}", "g", "g.g.t", []),
+        ("{group}{topic}", "g", "t", []),
+    ],
+)
+def test_other_groups_with_the_same_ready_topic(template: str, group: str, source: str, others: list[str]) -> None:
+    """A name can be divided into a group and a source in several ways."""
+    naming = Naming(group=group, ready=template)
+    topic = naming.ready_topic(source)
+    assert naming.other_groups(topic) == others
+    for other in others:
+        assert group in Naming(group=other, ready=template).other_groups(topic)
