@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -31,6 +32,12 @@ DEFAULT_TIMEOUT_S = 10
 _NOT_FOUND = (40401, 40402, 40403)
 """The registry's error codes for a missing subject, version or schema; any web server can return a plain 404."""
 
+MISSING_FOR_S = 1.0
+"""How long a missing schema is not requested again. Producers register a schema before they write with it."""
+
+_MAX_MISSING = 1000
+"""How many missing schemas are remembered. Bytes that are not Avro at all can name any id."""
+
 _NUMBERS = (
     "cache.capacity",
     "cache.latest.ttl.sec",
@@ -45,12 +52,13 @@ _T = TypeVar("_T")
 class RegistrySchemas:
     """Schemas of a registry; each is fetched once and then cached."""
 
-    def __init__(self, config: Mapping[str, RegistryValue]) -> None:
+    def __init__(self, config: Mapping[str, RegistryValue], clock_s: Callable[[], float] = monotonic) -> None:
         """Create the client without sending a request.
 
         Args:
             config: the properties of the client, by their names (``url``, ``basic.auth.user.info``, ``ssl.*``, ...).
                 Numbers may be text.
+            clock_s: monotonic seconds.
 
         Raises:
             SerdeSettingsError: the client refuses the properties, or is not installed.
@@ -59,12 +67,15 @@ class RegistrySchemas:
         self._client = _client(config)
         self._lock = threading.Lock()
         self._schemas: dict[int, AvroSchema] = {}
+        self._clock_s = clock_s
+        self._missing: dict[str, float] = {}
+        """When the registry said of a schema that it has none such."""
 
     def by_id(self, schema_id: int) -> AvroSchema:
         """Return the schema of the id.
 
         The call takes as long as the client tries: see its properties ``timeout``, ``max.retries`` and ``retries.*``. A
-        missing schema is requested again on the next call, because it may be registered by then.
+        missing schema is requested again after :data:`MISSING_FOR_S`, because it may be registered by then.
 
         Raises:
             UnknownSchemaError: the registry has no schema with this id.
@@ -121,12 +132,17 @@ class RegistrySchemas:
         return found.schema_id
 
     def _request(self, wanted: str, ask: Callable[[], _T]) -> _T:
+        if self._clock_s() < self._missing.get(wanted, -MISSING_FOR_S) + MISSING_FOR_S:
+            raise UnknownSchemaError(self._source, wanted)
         try:
             return ask()
         except SerdeError:
             raise
         except Exception as error:  # the client raises errors of HTTP, TLS, OAuth and JSON, and its own
             if getattr(error, "error_code", None) in _NOT_FOUND:
+                if len(self._missing) >= _MAX_MISSING:
+                    self._missing.clear()
+                self._missing[wanted] = self._clock_s()
                 raise UnknownSchemaError(self._source, wanted) from error
             reason = f"asked for {wanted}: {type(error).__name__}: {error}"
             raise SchemaSourceUnavailable(self._source, reason) from error

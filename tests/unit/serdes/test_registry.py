@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kafka_redelivery.serdes.registry as registry_module
 from kafka_redelivery.serdes.avro import AvroCodec
 from kafka_redelivery.serdes.avro_schema import schema_of
 from kafka_redelivery.serdes.errors import (
@@ -22,7 +24,7 @@ from kafka_redelivery.serdes.errors import (
     SerdeSettingsError,
     UnknownSchemaError,
 )
-from kafka_redelivery.serdes.registry import RegistrySchemas, RegistryValue
+from kafka_redelivery.serdes.registry import MISSING_FOR_S, RegistrySchemas, RegistryValue
 
 if TYPE_CHECKING:
     from tests.unit.serdes.conftest import Registry
@@ -31,9 +33,11 @@ FLIGHT = {"type": "record", "name": "Flight", "fields": [{"name": "carrier", "ty
 UNITED = b"\x00\x00\x00\x00\x07\x04UA"
 
 
-def source(registry: Registry, **config: RegistryValue) -> RegistrySchemas:
+def source(
+    registry: Registry, clock_s: Callable[[], float] = time.monotonic, /, **config: RegistryValue
+) -> RegistrySchemas:
     """A source that gives up at once."""
-    return RegistrySchemas({"url": registry.url, "max.retries": 0, **config})
+    return RegistrySchemas({"url": registry.url, "max.retries": 0, **config}, clock_s)
 
 
 def test_a_schema_is_fetched_once_and_kept(registry: Registry) -> None:
@@ -96,13 +100,42 @@ def test_referenced_schemas_are_fetched_too(registry: Registry) -> None:
 
 
 def test_an_unknown_id_is_the_records_fault(registry: Registry) -> None:
-    """A registry that answers and has no such schema makes the record undecodable; the next one asks again."""
-    codec = AvroCodec(source(registry))
+    """A registry that answers and has no such schema makes the record undecodable; a later one asks again."""
+    now_s = [50.0]
+    codec = AvroCodec(source(registry, lambda: now_s[0]))
     with pytest.raises(DecodeError) as caught:
         codec.decode(UNITED)
     assert caught.value.code == DecodeCode.UNKNOWN_SCHEMA
     registry.add(7, FLIGHT)
+    now_s[0] += MISSING_FOR_S
     assert codec.decode(UNITED) == {"carrier": "UA"}
+
+
+def test_records_of_an_unknown_id_do_not_each_ask_the_registry(registry: Registry) -> None:
+    """A thousand of them in a second send one request, and those of another id one more."""
+    now_s = [50.0]
+    codec = AvroCodec(source(registry, lambda: now_s[0]), reader=schema_of(FLIGHT, "reader"), subject="none")
+    for _ in range(1000):
+        with pytest.raises(DecodeError):
+            codec.decode(UNITED)
+        with pytest.raises(EncodeError):
+            codec.encode({"carrier": "UA"})
+        now_s[0] += MISSING_FOR_S / 1001
+    with pytest.raises(DecodeError):
+        codec.decode(b"\x00\x00\x00\x00\x08\x04UA")
+    assert registry.requests == ["GET /schemas/ids/7", "POST /subjects/none", "GET /schemas/ids/8"]
+
+
+def test_missing_schemas_take_limited_memory(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random bytes can name more ids than are remembered. A schema that exists is not affected."""
+    monkeypatch.setattr(registry_module, "_MAX_MISSING", 10)
+    registry.add(7, FLIGHT)
+    codec = AvroCodec(source(registry))
+    for schema_id in range(100, 125):
+        with pytest.raises(DecodeError):
+            codec.decode(b"\x00" + schema_id.to_bytes(4, "big") + b"\x04UA")
+    assert codec.decode(UNITED) == {"carrier": "UA"}
+    assert len(codec._source._missing) <= 10  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
