@@ -71,7 +71,8 @@ def open_reader(
     config = consumer_config(settings.kafka, group=group, instance=static, small_prefetch=small_prefetch) | changes
     incremental = static is not None and is_cooperative(config) and not is_new_protocol(config)
     unowned = UnownedPartitionWatch(admin_config(settings.kafka), group) if incremental else None
-    return GroupReader(config, unowned, None if settings.metrics.port is None else EndOffsets(settings.kafka))
+    end_offsets = None if settings.metrics.port is None else EndOffsets(settings.kafka)
+    return GroupReader(config, unowned, end_offsets, leave_on_close=settings.leave_on_stop and static is not None)
 
 
 def open_writer(settings: Settings, role: str, instance: Instance, group: GroupMember) -> Writer:

@@ -187,6 +187,10 @@ class Settings(Section):
 
     group: str = Field(min_length=1, description="Consumer group.")
     instance: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]+$", description="Stable, unique name of this process.")
+    leave_on_stop: bool = Field(
+        default=False,
+        description="true: a process with an instance name leaves the group when it stops, for frequent scale-downs.",
+    )
     kafka: dict[str, str | int | float | bool] = Field(
         repr=False, description="Settings of the Kafka clients, under Kafka's names."
     )

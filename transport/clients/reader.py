@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from threading import Event
 from time import monotonic
 from typing import TypeVar, cast
@@ -70,8 +71,14 @@ class GroupReader:
     """A :class:`Reader` that is a member of a consumer group. :meth:`fetch` and :meth:`close` call its listener."""
 
     def __init__(
-        self, config: Config, unowned: UnownedPartitionWatch | None = None, end_offsets: EndOffsets | None = None
+        self,
+        config: Config,
+        unowned: UnownedPartitionWatch | None = None,
+        end_offsets: EndOffsets | None = None,
+        *,
+        leave_on_close: bool = False,
     ) -> None:
+        self._leave_on_close = leave_on_close
         self._listener: RebalanceListener
         self._unowned = unowned
         self._end_offsets = end_offsets
@@ -299,11 +306,15 @@ class GroupReader:
         self._unowned = None
         self._consumer.unsubscribe()
         deadline = monotonic() + _LEAVE_TIMEOUT_S
-        while self._consumer.assignment() and monotonic() < deadline:
+        # The client forgets its member id when it leaves.
+        while (self._consumer.assignment() or self._consumer.memberid()) and monotonic() < deadline:
             self._consumer.poll(_RETRY_INTERVAL_S)
 
     def close(self) -> None:
         """See :class:`Reader`."""
+        if self._leave_on_close:
+            with suppress(KafkaException):
+                self.leave()
         self._consumer.close()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

@@ -42,6 +42,9 @@ def client_rules(settings: Settings) -> Iterator[Violation]:
         yield Violation(("kafka",), "has no bootstrap.servers", "add bootstrap.servers: host:9092")
     protocol = kafka.get("consumer.group.protocol", kafka.get("group.protocol", "classic"))
     new_protocol = str(protocol).strip().lower() == "consumer"
+    if new_protocol and settings.leave_on_stop and settings.instance is not None:
+        problem = "is true, but with group.protocol: consumer a process with an instance name cannot leave its group"
+        yield Violation(("leaveOnStop",), problem, "remove it, or remove instance")
     for name, value in kafka.items():
         bare = bare_name(name)
         text = str(value).strip().lower()

@@ -109,6 +109,11 @@ def strategy(text: str) -> str:
             "kafka.auto.offset.reset",
             "neither earliest nor latest",
         ),
+        (
+            kafka("bootstrap.servers: x, group.protocol: consumer") + "instance: w1\nleaveOnStop: true\n",
+            "leaveOnStop",
+            "cannot leave its group",
+        ),
         # Serdes.
         (value("format: avro"), "sources.0.value.format", "neither schemas nor a registry"),
         (value("format: avro, registry: {a: b}"), "sources.0.value.registry", "has no url"),
