@@ -144,8 +144,7 @@ class TestRefused:
             assert not parts.committer.should_write(more_to_come=False)
             assert parts.committer.await_write(None) is None
             assert parts.halted.paused == paused
-        assert [each.topic for each in parts.writer.tried[-1][0]] == [DEAD]
-        assert len(parts.observer.abort_causes) == 1
+        assert ([each.topic for each in parts.writer.tried[-1][0]], len(parts.observer.abort_causes)) == ([DEAD], 1)
         parts.halted.report(parts.observer, Health())
         assert parts.observer.halted_numbers == {HaltLabel(DEAD, "other"): 1}
         again = source()
