@@ -45,6 +45,7 @@ def test_its_labels_are_legal(metric: Metric) -> None:
 def test_no_label_can_grow_without_bound(metric: Metric) -> None:
     """Never a key, an offset, a partition or a record."""
     bounded = {"topic", "dead_letter_topic", "tier", "outcome", "ack_type", "attempt", "reason", "where", "event"}
+    bounded |= {"refused_by", "cause"}  # a topic, and a RefusalCause
     identity = {"version", "instance"}
     assert set(metric.labels) <= bounded | identity
 
