@@ -13,16 +13,18 @@ from dataclasses import dataclass, field
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
-from kafka_redelivery.transport.clients.message_headers import size_of_headers
+from kafka_redelivery.transport.clients.message_headers import sizes_of_headers
 from kafka_redelivery.transport.protocols import Message
 
 
 def size_of(messages: Sequence[Message]) -> int:
     """Return the bytes of keys, values and headers."""
-    if not messages:
-        return 0
+    return _payload_of(messages) + sum(sizes_of_headers(messages).values()) if messages else 0
+
+
+def _payload_of(messages: Sequence[Message]) -> int:
     key = type(messages[0]).key  # looked up once: this runs for every record
-    return sum(map(len, messages)) + sum(map(len, filter(None, map(key, messages)))) + size_of_headers(messages)
+    return sum(map(len, messages)) + sum(map(len, filter(None, map(key, messages))))
 
 
 @dataclass(slots=True)
@@ -31,6 +33,11 @@ class Buffered:
 
     records: int = 0
     bytes: int = 0
+
+    def count(self, records: int, size: int) -> None:
+        """Add to both; negative numbers subtract."""
+        self.records += records
+        self.bytes += size
 
 
 @dataclass(slots=True, eq=False)
@@ -49,6 +56,12 @@ class Lane:
     """Number of records that wait for a slot, without :attr:`unpersisted`."""
 
     buffered: Buffered = field(default_factory=Buffered)
+
+    _header_bytes: dict[int, int] = field(default_factory=dict)
+    """The size of the headers of each buffered record that has some, by offset.
+
+    Headers are measured once, when the record arrives: to read them again later costs much more than this.
+    """
 
     unpersisted: deque[Message] = field(default_factory=deque)
     """Records behind all others whose delivery no commit has persisted yet. They must not be handed out."""
@@ -71,6 +84,27 @@ class Lane:
     def blocked(self) -> int:
         """Number of waiting records that are behind a record that waits in place, while others are not."""
         return 0
+
+    def buffer(self, messages: Sequence[Message]) -> int:
+        """Count records as buffered, and return their bytes."""
+        if not messages:
+            return 0
+        header_bytes = sizes_of_headers(messages)
+        self._header_bytes |= header_bytes
+        size = _payload_of(messages) + sum(header_bytes.values())
+        self.buffered.count(len(messages), size)
+        return size
+
+    def unbuffer(self, messages: Sequence[Message]) -> int:
+        """Stop counting records that :meth:`buffer` counted, and return their bytes."""
+        if not messages:
+            return 0
+        size = _payload_of(messages)
+        if self._header_bytes:
+            take = self._header_bytes.pop
+            size += sum([take(message.offset(), 0) for message in messages])
+        self.buffered.count(-len(messages), -size)
+        return size
 
     def add(self, messages: Sequence[Message]) -> None:
         """Append records."""

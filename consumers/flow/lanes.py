@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
 
@@ -11,7 +11,7 @@ from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.early_records import EarlyRecords
 from kafka_redelivery.consumers.flow.keyed_lane import KeyedLane
-from kafka_redelivery.consumers.flow.lane import Buffered, Lane, size_of
+from kafka_redelivery.consumers.flow.lane import Buffered, Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.topology.config.settings import Ordering
 from kafka_redelivery.transport.protocols import Message, Partition
@@ -122,7 +122,7 @@ class Lanes:
     def add(self, assigned: AssignedPartition, messages: list[Message]) -> None:
         """Add fetched records of one partition, in the order of their offsets."""
         lane = self._lanes[assigned]
-        self._count(lane, len(messages), size_of(messages))
+        self._buffer(lane, messages)
         self._add(lane, self._early.hold(lane, messages) if assigned.redelivered else messages)
 
     def _add(self, lane: Lane, messages: list[Message]) -> None:
@@ -162,7 +162,7 @@ class Lanes:
         else:
             lane.requeue(message)
             self.waiting += 1
-        self._count(lane, 1, size_of((message,)))
+        self._buffer(lane, (message,))
         self._enqueue_if_startable(lane)
 
     def next_item(self) -> WorkItem | None:
@@ -195,7 +195,7 @@ class Lanes:
     def remove_unpersisted(self, lane: Lane) -> Message:
         """Remove the first unpersisted record from the buffer without handing it out."""
         message = lane.unpersisted.popleft()
-        self._count(lane, -1, -size_of((message,)))
+        self._unbuffer(lane, (message,))
         return message
 
     def _start(self, lane: Lane, messages: list[Message]) -> WorkItem:
@@ -234,8 +234,7 @@ class Lanes:
         lane = item.lane
         lane.in_flight -= 1
         done = item.messages if lane.closed else item.messages[: item.position]
-        item.bytes = size_of(done)
-        self._count(lane, -len(done), -item.bytes)
+        item.bytes = self._unbuffer(lane, done)
         if not lane.closed:
             before = lane.waiting
             lane.put_back(item.messages, item.position)
@@ -256,8 +255,7 @@ class Lanes:
             return None
         done, rest = split
         self._update_mean(done.seconds)
-        done.bytes = size_of(done.messages)
-        self._count(lane, -done.position, -done.bytes)
+        done.bytes = self._unbuffer(lane, done.messages)
         lane.split(done.messages, item.messages[item.taken], rest)
         self.waiting += len(rest)
         self._enqueue_if_startable(lane)
@@ -275,21 +273,23 @@ class Lanes:
         if lane is not None:
             lane.closed = True
             self.waiting -= lane.waiting
-            removed = [*lane.clear(), *self._early.remove(lane)]
-            self._count(lane, -len(removed), -size_of(removed))
+            self._unbuffer(lane, [*lane.clear(), *self._early.remove(lane)])
 
     def retain(self, lane: Lane, message: Message) -> None:
         """Count an unacknowledged record as buffered although its work item was put back."""
-        self._count(lane, 1, size_of((message,)))
+        self._buffer(lane, (message,))
 
     def release(self, lane: Lane, message: Message) -> None:
         """Stop counting a record that :meth:`retain` counted."""
-        self._count(lane, -1, -size_of((message,)))
+        self._unbuffer(lane, (message,))
 
-    def _count(self, lane: Lane, records: int, size: int) -> None:
-        for buffered in (lane.buffered, self._buffered[lane.assigned.redelivered]):
-            buffered.records += records
-            buffered.bytes += size
+    def _buffer(self, lane: Lane, messages: Sequence[Message]) -> None:
+        self._buffered[lane.assigned.redelivered].count(len(messages), lane.buffer(messages))
+
+    def _unbuffer(self, lane: Lane, messages: Sequence[Message]) -> int:
+        size = lane.unbuffer(messages)
+        self._buffered[lane.assigned.redelivered].count(-len(messages), -size)
+        return size
 
     def _enqueue_if_startable(self, lane: Lane) -> None:
         if not lane.enqueued and lane.may_start:

@@ -28,6 +28,8 @@ class TierRecord(NamedTuple):
     """Whether it is due when it leaves, so that it goes to its ready topic and not to a shorter tier."""
 
     message: Message
+    size: int = 0
+    """Bytes of key, value and headers."""
 
 
 class TierPartition:
@@ -101,8 +103,8 @@ class TierPartition:
             # The clock of the writer or of this process is wrong. No record waits longer than the tier's delay.
             self.clock_faults += 1
             leaves_ms = now_ms + self._delay_ms
-        record = TierRecord(leaves_ms, offset, due_ms, final, message)
-        self.bytes += size_of((message,))
+        record = TierRecord(leaves_ms, offset, due_ms, final, message, size_of((message,)))
+        self.bytes += record.size
         if self._ordered:
             self._queue.append(record)
         else:
@@ -120,7 +122,7 @@ class TierPartition:
             heap = self._heap
             while heap and heap[0].leaves_ms <= now_ms and len(taken) < max_records:
                 taken.append(heappop(heap))
-        self.bytes -= size_of([record.message for record in taken])
+        self.bytes -= sum([record.size for record in taken])
         return taken
 
     def has_metadata_space(self, records: int) -> bool:

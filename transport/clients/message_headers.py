@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from operator import length_hint
 
 from kafka_redelivery.topology.wire.headers import HeaderList
@@ -14,7 +13,7 @@ HEADER_OVERHEAD_BYTES = 128
 """Memory that a header takes beside its name and value: a tuple, a str and a bytes object."""
 
 _UNREADABLE: HeaderList = []
-"""Takes the place of headers that :func:`size_of_headers` could not read. Recognised by its identity."""
+"""Takes the place of headers that :func:`sizes_of_headers` could not read. Recognised by its identity."""
 
 _LOST = "a header's name is not UTF-8; the headers are lost"
 
@@ -47,13 +46,14 @@ def headers_of(message: Message) -> HeaderList:
     return headers or []
 
 
-def size_of_headers(messages: Sequence[Message]) -> int:
-    """Return the memory that the headers of records take, in bytes; 0 for headers that cannot be read.
+def sizes_of_headers(messages: Sequence[Message]) -> dict[int, int]:
+    """Return the memory that the headers of records take, in bytes, by offset. Records without headers are left out.
 
-    The result stays the same after :func:`headers_of`, which still raises its error once for those.
+    Headers that cannot be read count as none. The result stays the same after :func:`headers_of`, which still raises
+    its error once for those.
 
     Args:
-        messages: a list or tuple of records of one class.
+        messages: a list or tuple of records of one class and one partition; not empty.
     """
     read = type(messages[0]).headers  # looked up once: this runs for every record
     found: list[HeaderList | None] = []
@@ -64,5 +64,11 @@ def size_of_headers(messages: Sequence[Message]) -> int:
             break
         except SystemError:
             messages[len(messages) - length_hint(rest) - 1].set_headers(_UNREADABLE)
-    pairs = chain.from_iterable(filter(None, found))
-    return sum([len(name) + len(value or b"") + HEADER_OVERHEAD_BYTES for name, value in pairs])
+            found.append(None)
+    if not any(found):
+        return {}
+    return {
+        message.offset(): HEADER_OVERHEAD_BYTES * len(headers) + sum([len(name) + len(v or b"") for name, v in headers])
+        for message, headers in zip(messages, found, strict=True)
+        if headers
+    }
