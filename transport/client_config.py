@@ -108,6 +108,15 @@ def admin_config(kafka: Mapping[str, ConfigValue]) -> Config:
     return _for_client("admin.", kafka, {})
 
 
+def identity_config(producer: Config) -> Config:
+    """Return the settings of an admin client with the same brokers and the same user as a producer."""
+    return {
+        name: value
+        for name, value in producer.items()
+        if name not in _PRODUCER_FIXED and not name.startswith("transaction")
+    }
+
+
 def source_start(kafka: Mapping[str, ConfigValue]) -> str:
     """Return where a source without a committed offset is read from: ``earliest`` (default) or ``latest``."""
     value = str(kafka.get("consumer.auto.offset.reset", kafka.get("auto.offset.reset", "earliest")))

@@ -26,6 +26,11 @@ class RefusalCause(StrEnum):
 
     OTHER = "other"
 
+    @property
+    def outside(self) -> bool:
+        """Whether the cause is outside the record, so that it decides nothing about it."""
+        return self in {RefusalCause.FORBIDDEN, RefusalCause.MISSING}
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedRecord:
@@ -37,14 +42,20 @@ class RefusedRecord:
 
 
 class WriteRefusedError(TransportError):
-    """The broker refuses some records permanently (too large, not authorised, no such partition).
+    """The broker refuses some records (too large), or all records of some topics (no right, no such topic).
 
-    Nothing was committed. The caller decides about each record in ``refused`` and writes the others again.
+    Nothing was committed. The caller decides about each record in ``refused`` and writes the others again. A missing
+    right or topic decides about no record: the caller holds back what needs the topic until it can be written.
     """
 
     def __init__(self, refused: Sequence[RefusedRecord]) -> None:
         super().__init__(f"the broker refused {len(refused)} records, the first because: {refused[0].reason}")
         self.refused = tuple(refused)
+
+    @property
+    def outside(self) -> bool:
+        """Whether only rights or topics are missing. A writer without transactions has then written all others."""
+        return all(each.cause.outside for each in self.refused)
 
 
 class WriteAbortedError(TransportError):

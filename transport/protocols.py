@@ -318,6 +318,10 @@ class BackgroundWriter(Protocol):
         """
         ...
 
+    def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """Commit a part of the offsets of a write that has raised an error; see :meth:`Writer.finish`."""
+        ...
+
     def close(self) -> None:
         """Release the client."""
         ...

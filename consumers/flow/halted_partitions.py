@@ -26,7 +26,7 @@ _MAX_LISTED = 5
 _FIXES: Mapping[RefusalCause, str] = {
     RefusalCause.TOO_LARGE: "raise max.message.bytes of {topic}",
     RefusalCause.FORBIDDEN: "grant the right Write on {topic}",
-    RefusalCause.MISSING: "run `redelivery topology apply`, which creates {topic} and its partitions",
+    RefusalCause.MISSING: "run `redelivery topology apply`, or create {topic} yourself if it is an output",
     RefusalCause.OTHER: "change the configuration of {topic} so that Kafka accepts the record",
 }
 
@@ -95,7 +95,7 @@ class HaltedPartitions:
         before = self._halted.get(partition)
         fix = _FIXES[refused.cause].format(topic=record.topic)
         problem = (
-            f"{partition.topic}-{partition.number} is halted at offset {offset}: Kafka refuses the dead letter for "
+            f"{partition.topic}-{partition.number} is halted at offset {offset}: Kafka refuses a record for "
             f"{record.topic}: {refused.reason}; {fix}"
         )
         if before is not None and before.paused:

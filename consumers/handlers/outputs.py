@@ -14,7 +14,7 @@ from kafka_redelivery.serdes.codec import Codec
 from kafka_redelivery.topology.topics.naming import check_names
 from kafka_redelivery.transport.protocols import ProducerRecord, TopicMetadata
 
-_MAX_PARTITIONS = 2**31
+MAX_PARTITIONS = 2**31
 
 
 def as_producer_record(
@@ -59,7 +59,7 @@ def check_destination(topic: object, partition: object, topics: TopicMetadata | 
     _check_topic(topic)
     if not (partition is None or isinstance(partition, int)):
         raise TypeError(f"the partition of an output to {topic} must be an int, not {type(partition).__name__}")
-    count = _MAX_PARTITIONS if topics is None else topics.partitions(topic, partition or 0)
+    count = MAX_PARTITIONS if topics is None else topics.partitions(topic, partition or 0)
     if count is None:
         raise ValueError(f"the topic {topic} of an output does not exist; create it")
     if partition is not None and not 0 <= partition < count:

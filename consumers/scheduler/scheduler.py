@@ -9,6 +9,7 @@ from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.scheduler.backlog import backlog
+from kafka_redelivery.consumers.scheduler.refusals import Refusals
 from kafka_redelivery.consumers.scheduler.release import (
     CommitLeadTime,
     DeadLetterTopicMissingError,
@@ -23,7 +24,7 @@ from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS, TierSet
-from kafka_redelivery.topology.wire.progress import Progress
+from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.progress_metadata import HOLE_BITS
 from kafka_redelivery.transport.errors import (
     MissingOffsetError,
@@ -97,9 +98,7 @@ class Scheduler:
         self._lead_time = lead_time or CommitLeadTime()
         self._abort_deadline = AbortDeadline()
         self._halted = HaltedPartitions()
-        self._refusals: dict[tuple[Partition, int], str] = {}
-        """The broker's reason for each refused record, by tier partition and offset."""
-
+        self._refusals = Refusals(self._halted, observer)
         self._health = health or Health()
         self._stopping = False
         self._reported_s = self._refreshed_s = 0.0
@@ -246,7 +245,7 @@ class Scheduler:
             if taken:
                 try:
                     for record in taken:
-                        refusal = self._refusals.get((partition, record.offset))
+                        refusal = self._refusals.reason(partition, record.offset)
                         self._builder.add(release, partition, record, now_ms, refusal)
                 except DeadLetterTopicMissingError as error:
                     self._forget_dead_letters(release)
@@ -283,8 +282,8 @@ class Scheduler:
             result = self._writer.result(timeout_s)
         except WriteRefusedError as error:
             self._forget_dead_letters(release)
-            self._record_refusals(release, error)
-            self._rewind(str(error))
+            self._finish(self._refusals.add(release, error))
+            self._rewind(str(error), counts=not error.outside)
         except WriteAbortedError as error:
             if not error.records_written:
                 self._forget_dead_letters(release)
@@ -302,9 +301,7 @@ class Scheduler:
         """Report a confirmed write, and drop the refusals that it has dealt with."""
         self._abort_deadline.succeeded()
         self._halted.confirm(release.checkpoints)
-        for partition, offset in list(self._refusals):
-            if partition in release.checkpoints and offset < release.checkpoints[partition].offset:
-                del self._refusals[partition, offset]
+        self._refusals.confirm(release.checkpoints)
         clock_faults = 0
         for tier in self._tiers.values():
             clock_faults, tier.clock_faults = clock_faults + tier.clock_faults, 0
@@ -326,21 +323,22 @@ class Scheduler:
         for lineage, suffix in release.audited:
             self._audit.forget((lineage,), suffix)
 
-    def _record_refusals(self, release: Release, error: WriteRefusedError) -> None:
-        """Record which records the broker refuses; they are dead-lettered when they are read again.
+    def _finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """Commit offsets after a write that was not complete."""
+        try:
+            self._writer.finish(checkpoints)
+        except WriteAbortedError as error:
+            _log.warning("the offsets of the other partitions cannot be committed: %s", error)
 
-        If the broker refuses even a dead letter, its partition halts.
+    def _rewind(self, cause: str, *, counts: bool = True) -> None:
+        """Rewind all partitions to their committed offsets after an aborted write.
+
+        Args:
+            cause: why it was aborted.
+            counts: whether it counts towards the time after which the scheduler halts.
         """
-        for refused in error.refused:
-            origin = release.origins[refused.index]
-            if origin in self._refusals:
-                self._observer.halted(self._halted.halt(*origin, release.records[refused.index], refused))
-            else:
-                self._refusals[origin] = refused.reason
-
-    def _rewind(self, cause: str) -> None:
-        """Rewind all partitions to their committed offsets after an aborted write."""
-        self._abort_deadline.aborted(cause)
+        if counts:
+            self._abort_deadline.aborted(cause)
         _log.warning("rewinding to the committed offsets: %s", cause)
         self._observer.write_aborted(cause)
         self._seek_committed(self._tiers)
@@ -372,11 +370,13 @@ class Scheduler:
         self._observer.rebalanced("lost")
 
     def _give_up(self, partitions: Iterable[Partition]) -> None:
+        partitions = list(partitions)
         for partition in partitions:
             self._tiers.pop(partition, None)
             self._paused.discard(partition)
-            self._halted.forget(partition)
         self._await_write(None)
+        for partition in partitions:  # the end of the write may have halted them
+            self._halted.forget(partition)
 
     def _open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Start each partition at its committed progress, and return the offsets to read from."""

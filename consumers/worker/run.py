@@ -157,6 +157,7 @@ def _build_worker(
         batch_bytes(limits),
         settings.lazy_acknowledgement(),
         halted,
+        destinations.is_listed,
     )
     in_order = section.ordering is Ordering.PARTITION and not settings.mode.by_handler
     deleted_positions = DeletedPositions(reader, assignment, process.observer, process.health)

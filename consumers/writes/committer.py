@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
@@ -11,7 +11,12 @@ from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.batch import Batch, BatchDependencies, ProducedFor
-from kafka_redelivery.consumers.writes.refused_records import DeadLetterRefusedError, failure_of_refused_record
+from kafka_redelivery.consumers.writes.refused_records import (
+    DeadLetterRefusedError,
+    failure_of_refused_record,
+    judged,
+    partitions_needing,
+)
 from kafka_redelivery.topology.policy.acknowledgement import LazyAcknowledgement
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError
@@ -38,6 +43,7 @@ class Committer:
         max_bytes: int = 2**24,
         lazy: LazyAcknowledgement | None = None,
         halted: HaltedPartitions | None = None,
+        is_listed: Callable[[str], bool] = frozenset[str]().__contains__,
     ) -> None:
         """Prepare.
 
@@ -49,7 +55,9 @@ class Committer:
             max_bytes: bytes of records and outputs that make a batch full.
             lazy: delays successes, which are then acknowledged together; ``None`` = no delay.
             halted: receives the partitions whose dead letters the broker refuses.
+            is_listed: whether ``outputs`` lists a topic; called with those that do not exist.
         """
+        self._is_listed = is_listed
         self._halted = HaltedPartitions() if halted is None else halted
         self._lazy = lazy
         self._committed_at_s = monotonic_s()
@@ -197,14 +205,17 @@ class Committer:
             return None
         try:
             written = self._writer.result(within_s)
-        except WriteRefusedError as error:
+        except WriteRefusedError as refusal:
+            error = judged(refusal, batch, self._is_listed)
             batch.forget_dead_letters()
+            self._halt_unwritable(batch, error)
             produced_for = batch.produced_for
             halted = [
                 self._note_refused_record(produced_for[each.index], batch.produced[each.index], each)
                 for each in error.refused
+                if not each.cause.outside
             ]
-            self._report_abort(str(error))
+            self._report_abort(str(error), counts=not error.outside)
             return [assigned for assigned in halted if assigned is not None]
         except WriteAbortedError as error:
             if not error.records_written:
@@ -246,6 +257,22 @@ class Committer:
         self._dependencies.log.report_left_out(ending=True)
         self._writer.close()
 
+    def _halt_unwritable(self, batch: Batch, error: WriteRefusedError) -> None:
+        """Halt the partitions whose records go to topics that may not be written or do not exist.
+
+        The records of the others are written if there is no transaction. Then their offsets can be committed.
+        """
+        needing = partitions_needing(batch, self._checkpoints, error.refused)
+        for partition, (offset, refused) in needing.items():
+            problem = self._halted.halt(partition, offset, batch.produced[refused.index], refused)
+            self._observer.halted(problem)
+        if error.outside:
+            others = {partition: each for partition, each in self._checkpoints.items() if partition not in needing}
+            try:
+                self._writer.finish(others)
+            except WriteAbortedError as commit_error:
+                _log.warning("the offsets of the other partitions cannot be committed: %s", commit_error)
+
     def _note_refused_record(
         self, produced_for: ProducedFor | None, record: ProducerRecord, refused: RefusedRecord
     ) -> AssignedPartition | None:
@@ -274,7 +301,8 @@ class Committer:
             if partition in checkpoints and offset < checkpoints[partition].offset:
                 del write_failures[partition, offset]
 
-    def _report_abort(self, cause: str) -> None:
-        self._abort_deadline.aborted(cause)
+    def _report_abort(self, cause: str, *, counts: bool = True) -> None:
+        if counts:
+            self._abort_deadline.aborted(cause)
         _log.warning("write aborted, rewinding to the committed offsets: %s", cause)
         self._observer.write_aborted(cause)

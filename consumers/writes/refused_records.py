@@ -1,12 +1,16 @@
-"""The meaning of a produced record that the broker refuses for good, for the consumed record it was produced for."""
+"""The meaning of a produced record that the broker refuses, for the consumed record that it was produced for."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from kafka_redelivery.consumers.errors import HaltedError
-from kafka_redelivery.consumers.writes.batch import ProducedFor
+from kafka_redelivery.consumers.writes.batch import Batch, ProducedFor
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteRefusedError
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -18,6 +22,51 @@ class DeadLetterRefusedError(HaltedError):
     def __init__(self, message: str, produced_for: ProducedFor) -> None:
         super().__init__(message)
         self.produced_for = produced_for
+
+
+def judged(error: WriteRefusedError, batch: Batch, is_listed: Callable[[str], bool]) -> WriteRefusedError:
+    """Return a refusal in which a missing topic is the fault of the handler that named it, unless it is listed.
+
+    A listed topic existed when the process started, so that its absence is a cause outside the record.
+
+    Args:
+        error: the refusal of the batch.
+        batch: the batch that was not written.
+        is_listed: whether ``outputs`` lists a topic; called with those that do not exist.
+    """
+    produced_for = batch.produced_for
+    refused = []
+    for each in error.refused:
+        consumed, topic = produced_for[each.index], batch.produced[each.index].topic
+        is_output = consumed is not None and consumed.role == "output"
+        if each.cause is RefusalCause.MISSING and is_output and not is_listed(topic):
+            refused.append(replace(each, cause=RefusalCause.OTHER, reason=f"{topic}: {each.reason}"))
+        else:
+            refused.append(each)
+    return WriteRefusedError(refused)
+
+
+def partitions_needing(
+    batch: Batch, checkpoints: Mapping[Partition, Checkpoint], refused: Sequence[RefusedRecord]
+) -> dict[Partition, tuple[int, RefusedRecord]]:
+    """Return the partitions that need a topic which cannot be written, each with an offset and a refusal.
+
+    Args:
+        batch: the batch that was not written.
+        checkpoints: the offsets that it would have committed. All these partitions need the journal.
+        refused: the records that the broker refuses.
+    """
+    needing: dict[Partition, tuple[int, RefusedRecord]] = {}
+    produced_for = batch.produced_for
+    for each in refused:
+        if each.cause.outside:
+            consumed = produced_for[each.index]
+            if consumed is not None:
+                needing.setdefault(consumed.assigned.partition, (consumed.offset, each))
+                continue
+            for partition, checkpoint in checkpoints.items():
+                needing.setdefault(partition, (checkpoint.offset - 1, each))
+    return needing
 
 
 def failure_of_refused_record(produced_for: ProducedFor | None, reason: str) -> tuple[tuple[Partition, int], Failure]:

@@ -16,7 +16,7 @@ from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.telemetry.observers import Committed
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.batch import Batch, ProducedFor
-from kafka_redelivery.consumers.writes.refused_records import failure_of_refused_record
+from kafka_redelivery.consumers.writes.refused_records import failure_of_refused_record, judged
 from kafka_redelivery.pipeline.handler.outcomes import Outcomes
 from kafka_redelivery.pipeline.handler.rows import Rows
 from kafka_redelivery.pipeline.task.contract import TaskPlan
@@ -85,6 +85,7 @@ class PartitionRun:
         self._partition = partition
         self._first = first
         self._route, self._redelivered = runner.routes[partition.topic]
+        self._listed = frozenset(output.topic for output in plan.config.settings.outputs)
         self._limit = plan.config.settings.limits.batch_records
         self._max_bytes = plan.config.settings.limits.buffer_bytes // 2  # a second batch may be in the write under way
         self._run = self._limit if plan.config.section.vectorized else min(_MAX_RECORDS_PER_RUN, self._limit)
@@ -261,10 +262,15 @@ class PartitionRun:
         """Wait for a write and return whether it was committed. If not, keep refusals and replace a fenced writer."""
         try:
             written = write()
-        except WriteRefusedError as error:
+        except WriteRefusedError as refusal:
+            error = judged(refusal, batch, self._listed.__contains__)
             produced_for = batch.produced_for
-            self._refused += [(produced_for[refusal.index], refusal.reason) for refusal in error.refused]
+            self._refused += [
+                (produced_for[refused.index], refused.reason) for refused in error.refused if not refused.cause.outside
+            ]
             self._report_abort(str(error))
+            if error.outside:
+                Event().wait(_PAUSE_AFTER_ABORT_S)
             return False
         except MembershipOutdatedError:
             raise

@@ -84,6 +84,12 @@ class Cluster:
             answer.result(_ANSWER_S)
         until(lambda: all(self.partitions(topic) == partitions for topic in topics), f"{topics} exist")
 
+    def delete(self, topic: str) -> None:
+        """Delete a topic and wait until the broker no longer lists it."""
+        for answer in self._admin.delete_topics([topic]).values():
+            answer.result(_ANSWER_S)
+        until(lambda: topic not in self.topics(), f"{topic} is deleted")
+
     def grow(self, topic: str, partitions: int) -> None:
         """Increase the number of partitions of a topic."""
         for answer in self._admin.create_partitions([NewPartitions(topic, partitions)]).values():

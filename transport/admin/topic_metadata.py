@@ -23,6 +23,11 @@ class TopicMetadataCache:
         self._counts: dict[str, int] = {}
         self._asked_s = 0.0
 
+    def forget(self, topic: str) -> None:
+        """Ask the cluster again before this topic counts as one that exists."""
+        with self._lock:
+            self._counts.pop(topic, None)
+
     def partitions(self, topic: str, wanted: int = 0) -> int | None:
         """See :class:`TopicMetadata`.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -25,11 +26,23 @@ _PERMANENT = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_EXCEPTION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - the client's own name
-        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - the client's own name
     }
 )
-"""Errors that the same record gets every time it is produced."""
+"""Errors of :func:`confirmed` failures that the same record gets every time it is produced."""
+
+UNKNOWN_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})  # noqa: SLF001
+"""The client also reports them when its metadata is outdated. Ask the brokers whether the topic exists."""
+
+FORBIDDEN: Final = KafkaError.TOPIC_AUTHORIZATION_FAILED
+_UNWRITABLE = frozenset({FORBIDDEN, KafkaError.UNKNOWN_TOPIC_OR_PART})
+
+ASK: Final = UNKNOWN_TOPIC | {
+    FORBIDDEN,
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - also of a topic that was deleted
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+}
+"""Errors that may be those of topics that cannot be written."""
 
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 
@@ -38,12 +51,14 @@ _CAUSES: Mapping[int, RefusalCause] = {
     KafkaError.RECORD_LIST_TOO_LARGE: RefusalCause.TOO_LARGE,
     KafkaError.TOPIC_AUTHORIZATION_FAILED: RefusalCause.FORBIDDEN,
     KafkaError.UNKNOWN_TOPIC_OR_PART: RefusalCause.MISSING,
-    KafkaError._UNKNOWN_TOPIC: RefusalCause.MISSING,  # noqa: SLF001 - the client's own names
-    KafkaError._UNKNOWN_PARTITION: RefusalCause.MISSING,  # noqa: SLF001
+    KafkaError._UNKNOWN_PARTITION: RefusalCause.MISSING,  # noqa: SLF001 - the client's own name
 }
 
 _ATTEMPTS_PER_RECORD = 3
 """The client may purge a record of a transaction that follows an aborted one, so one attempt is not enough."""
+
+_ASK_AFTER_S = 3.0
+"""How long to wait for answers before asking whether there can be any. The client waits half a minute for a topic."""
 
 _AFTER_FAILURE_S = 1.0
 """How long to wait for further answers after the first failed delivery."""
@@ -107,37 +122,66 @@ def produce(
                 error = exception.args[0]
                 if error.code() == KafkaError._STATE:  # noqa: SLF001 - the client's own name
                     return
-                if error.code() not in _PERMANENT:
+                if error.code() not in _PERMANENT | UNKNOWN_TOPIC:
                     raise
                 callback(error, None)
             break
     producer.poll(0)
 
 
-def await_answers(producer: Producer, failures: Failures, timeout_s: float) -> None:
-    """Wait until the broker has answered for each record, but at most a second after the first failed delivery.
+def await_answers(
+    producer: Producer,
+    records: Sequence[ProducerRecord],
+    failures: Failures,
+    timeout_s: float,
+    unwritable: Callable[[Iterable[str]], Mapping[str, int]],
+    *,
+    until_failure: bool = False,
+) -> Mapping[str, int]:
+    """Wait until the broker has answered for each record.
 
-    If the broker refuses a batch of a transaction, the client cannot finish the batches in flight behind it before the
-    transaction is aborted. A commit would wait for them until its time-out.
+    Args:
+        producer: the producer.
+        records: the records of the write.
+        failures: receives those that are not delivered.
+        timeout_s: how long to wait at most.
+        unwritable: returns those of some topics that cannot be written; there is no answer for their records.
+        until_failure: wait at most a second after the first failed delivery. If the broker refuses a batch of a
+            transaction, the client cannot finish the batches in flight behind it before the transaction is aborted. A
+            commit would wait for them until its time-out.
+
+    Returns:
+        what ``unwritable`` has returned; empty if it was not asked.
 
     Raises:
-        KafkaException: there was neither a failure nor an answer for each record in ``timeout_s`` seconds.
+        KafkaException: there was not an answer for each record in ``timeout_s`` seconds; with ``until_failure`` also if
+            a topic cannot be written.
     """
-    deadline = time.monotonic() + timeout_s
-    while producer.flush(_FLUSH_S) > 0:
+    began = time.monotonic()
+    deadline = began + timeout_s
+    found: Mapping[str, int] | None = None
+    while True:
+        left = producer.flush(_FLUSH_S)
+        if found:
+            left -= sum(record.topic in found for record in records)
+            left += sum(records[index].topic in found for index, _ in failures)
         now = time.monotonic()
+        if left <= 0 or (now >= deadline and failures and until_failure):
+            return found or {}
         if now >= deadline:
-            if failures:
-                return
-            reason = f"the broker did not confirm all records in {timeout_s:.0f} s"
+            reason = f"the broker did not confirm {left} of {len(records)} records in {timeout_s:.0f} s"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason))  # noqa: SLF001 - the client's own name
-        if failures:
+        if failures and until_failure:
             deadline = min(deadline, now + _AFTER_FAILURE_S)
+        elif found is None and now >= began + _ASK_AFTER_S:
+            found = unwritable({record.topic for record in records})
+            if found and until_failure:
+                raise KafkaException(KafkaError(next(iter(found.values()))))
 
 
 def is_refused(failures: Failures) -> bool:
-    """Whether one of the failures is permanent."""
-    return any(error.code() in _PERMANENT for _, error in failures)
+    """Whether one of the failures is permanent, or is that of a topic which the client does not know."""
+    return any(error.code() in _PERMANENT | UNKNOWN_TOPIC for _, error in failures)
 
 
 def raise_if_refused(failures: Failures, *, one_per_batch: bool = False) -> None:
@@ -155,6 +199,40 @@ def raise_if_refused(failures: Failures, *, one_per_batch: bool = False) -> None
     if not one_per_batch and len(too_large) > 1:
         raise BatchTooLargeError(too_large)
     refused = [_refused(index, error) for index, error in failures if error.code() in _PERMANENT]
+    if refused:
+        raise WriteRefusedError(refused)
+
+
+def confirmed(failures: Failures, records: Sequence[ProducerRecord], unwritable: Mapping[str, int]) -> Failures:
+    """Return the failures of a write with what the brokers say about its topics.
+
+    All records of a topic that cannot be written have failed. Where only the client does not know a topic, its metadata
+    is outdated: the error is the client's own one, which refuses no record.
+
+    Args:
+        failures: the records that were not delivered.
+        records: all records of the write.
+        unwritable: the topics that cannot be written, and the error codes that say so.
+    """
+    codes = {records[index].topic: FORBIDDEN for index, error in failures if error.code() == FORBIDDEN} | {**unwritable}
+    outdated = KafkaError(KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001 - the client's own name
+    others = [
+        (index, outdated if error.code() in UNKNOWN_TOPIC else error)
+        for index, error in failures
+        if records[index].topic not in codes
+    ]
+    return others + [
+        (index, KafkaError(codes[record.topic])) for index, record in enumerate(records) if record.topic in codes
+    ]
+
+
+def raise_if_unwritable(failures: Failures) -> None:
+    """Raise an error for all records of topics that cannot be written; see :func:`confirmed`.
+
+    Raises:
+        WriteRefusedError: there are such records.
+    """
+    refused = [_refused(index, error) for index, error in failures if error.code() in _UNWRITABLE]
     if refused:
         raise WriteRefusedError(refused)
 

@@ -81,6 +81,10 @@ class WriteThread:
         self._writer.finish(self._checkpoints)
         return result
 
+    def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """See :class:`BackgroundWriter`."""
+        self._writer.finish(checkpoints)
+
     def close(self) -> None:
         """End the thread and release the client, unless a write that does not return still uses it."""
         self._jobs.put(None)

@@ -12,6 +12,11 @@ The transactional writer handles the error of a transaction by these rules, in t
 If records were refused permanently, the error that rules 2 and 3 raise names them. A record that the client itself
 refuses causes no error of the transaction; the writer aborts the transaction and names the record.
 
+A transaction with a topic that may not be written, or that does not exist, fails as a whole before any record is sent,
+and its error names no topic; or there is no answer for half a minute. The writer asks the brokers which topics of the
+write cannot be written, and names all records of these topics. Only the brokers decide that a topic does not exist: the
+metadata of the client may be outdated.
+
 The broker checks the size of a batch as a whole and refuses all its records alike. If more than one record is refused
 for its size, each of them is produced in a batch of its own to find those that are too large.
 """
@@ -28,18 +33,22 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.admin.write_rights import WriteRights
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.clients.bounded_waits import BoundedCalls
 from kafka_redelivery.transport.clients.delivery import (
+    ASK,
     BatchTooLargeError,
     DeliveryReports,
     Failures,
     await_answers,
+    confirmed,
     find_too_large,
     is_refused,
     produce,
     raise_if_refused,
+    raise_if_unwritable,
 )
 from kafka_redelivery.transport.errors import (
     MembershipOutdatedError,
@@ -106,12 +115,23 @@ def _wait_until(release_time: ReleaseTime | None) -> float:
     return left_s
 
 
+def _raise_if_still_unwritable(record: ProducerRecord, rights: WriteRights) -> None:
+    """Ask before a trial, because the client waits for a topic that does not exist.
+
+    Raises:
+        WriteRefusedError: the topic of the record cannot be written.
+    """
+    raise_if_unwritable(confirmed([], [record], rights.unwritable([record.topic])))
+
+
 class AutoWriter:
     """At least once: produces the records, waits until they are confirmed, then commits the offsets."""
 
     def __init__(self, config: Config, group: GroupMember) -> None:
+        self._config = config
         self._producer = Producer(config, logger=client_log)
         self._group = group
+        self._rights = WriteRights(config)
         self._reports = DeliveryReports()
 
     def group_metadata(self) -> object:
@@ -143,6 +163,7 @@ class AutoWriter:
 
     def trial(self, record: ProducerRecord) -> WriteResult:
         """See :class:`Writer`."""
+        _raise_if_still_unwritable(record, self._rights)
         failures = self._deliver([record], _TRIAL_TIMEOUT_S)
         raise_if_refused(failures, one_per_batch=True)
         if failures:
@@ -162,13 +183,24 @@ class AutoWriter:
 
     def _deliver(self, records: Sequence[ProducerRecord], timeout_s: float = _CALL_TIMEOUT_S) -> Failures:
         reports, self._reports = self._reports, DeliveryReports()
+        failures = reports.failures
         produce(self._producer, records, reports)
-        if self._producer.flush(timeout_s) > 0:
+        try:
+            unwritable = await_answers(self._producer, records, failures, timeout_s, self._rights.unwritable)
+        except KafkaException as exception:
             self._producer.purge()
-            raise WriteAbortedError(f"the broker did not confirm {len(records)} records in {timeout_s:.0f} s")
-        if not reports.failures:
+            raise WriteAbortedError(error_of(exception).str()) from exception
+        if not (failures or unwritable):
             self._reports = reports
-        return reports.failures
+            return failures
+        if not unwritable and any(error.code() in ASK for _, error in failures):
+            unwritable = self._rights.unwritable({records[index].topic for index, _ in failures})
+        failures = confirmed(failures, records, unwritable)
+        if any(error.code() in ASK for _, error in failures):
+            # This client would refuse the topic by itself, for minutes after it can be written again.
+            self._producer.purge()
+            self._producer = Producer(self._config, logger=client_log)
+        return failures
 
 
 class TransactionalWriter:
@@ -183,6 +215,7 @@ class TransactionalWriter:
         self._config = config
         self._group = group
         self._calls = BoundedCalls()
+        self._rights = WriteRights(config)
         self._one_per_batch = False
         self._reports = DeliveryReports()
         self._producer = self._new_producer()
@@ -214,6 +247,7 @@ class TransactionalWriter:
 
     def trial(self, record: ProducerRecord) -> WriteResult:
         """See :class:`Writer`. The transaction of the record is always aborted."""
+        _raise_if_still_unwritable(record, self._rights)
         for _ in range(_TRIALS):
             reports = DeliveryReports()
             try:
@@ -222,8 +256,8 @@ class TransactionalWriter:
                 unanswered = self._producer.flush(_TRIAL_TIMEOUT_S)
                 self._producer.abort_transaction(_CALL_TIMEOUT_S)
             except (KafkaException, SystemError) as exception:
-                self._recover(error_of(exception), reports.failures)
-            raise_if_refused(reports.failures, one_per_batch=True)
+                self._recover(error_of(exception), reports.failures, [record])
+            self._raise_if_refused(reports.failures, [record])
             if unanswered:
                 break
             if not reports.failures:
@@ -266,14 +300,15 @@ class TransactionalWriter:
             produce(producer, records, reports, 0 if release_time is None else release_time.epoch_ms)
             if is_refused(failures):  # by the client itself, which does not make the transaction abort
                 producer.abort_transaction(_CALL_TIMEOUT_S)
-                raise_if_refused(failures, one_per_batch=self._one_per_batch)
-            await_answers(producer, failures, _CALL_TIMEOUT_S)
+                self._raise_if_refused(failures, records)
+                raise WriteAbortedError(f"the client refuses a record: {failures[0][1].str()}")
+            await_answers(producer, records, failures, _CALL_TIMEOUT_S, self._rights.unwritable, until_failure=True)
             if release_time is not None:
                 ready_s = time.monotonic()
                 waited_s = _wait_until(release_time)
             producer.commit_transaction(_CALL_TIMEOUT_S)  # reports what is left or failed
         except (KafkaException, SystemError) as exception:
-            self._recover(error_of(exception), failures)
+            self._recover(error_of(exception), failures, records)
         if not failures:
             self._reports = reports
         return WriteResult(time.monotonic() - started_s - waited_s, ready_s - started_s)
@@ -289,7 +324,7 @@ class TransactionalWriter:
             self._replace_producer()
             raise WriteAbortedError("a new producer ended the transaction: adding offsets did not return") from None
 
-    def _recover(self, error: KafkaError, failures: Failures) -> None:
+    def _recover(self, error: KafkaError, failures: Failures, records: Sequence[ProducerRecord]) -> None:
         """Bring the producer back to a known state and raise the error of the write."""
         self._raise_if_fenced(error)
         if error.txn_requires_abort():
@@ -300,13 +335,26 @@ class TransactionalWriter:
                 self._raise_if_fenced(cause)  # a new producer would take the identity from the process that has it
                 _log.warning("abort of a transaction failed; creating a new producer: %s", cause)
                 self._replace_producer(one_per_batch=self._one_per_batch)
-            raise_if_refused(failures, one_per_batch=self._one_per_batch)
+            self._raise_if_refused(failures, records, error)
             kind = MembershipOutdatedError if error.code() in _OUTDATED else WriteAbortedError
             raise kind(f"transaction aborted: {error.str()}")
         _log.warning("outcome of a transaction unknown; creating a new producer: %s", error)
         self._replace_producer(one_per_batch=self._one_per_batch)
-        raise_if_refused(failures, one_per_batch=self._one_per_batch)
+        self._raise_if_refused(failures, records, error)
         raise WriteAbortedError(f"a new producer ended the transaction: {error.str()}")
+
+    def _raise_if_refused(
+        self, failures: Failures, records: Sequence[ProducerRecord], error: KafkaError | None = None
+    ) -> None:
+        errors = [each for _, each in failures] if error is None else [error, *(each for _, each in failures)]
+        unwritable = {}
+        if any(each.code() in ASK for each in errors):
+            unwritable = self._rights.unwritable({record.topic for record in records})
+        failures = confirmed(failures, records, unwritable)
+        if any(each.code() in ASK for _, each in failures):
+            self._replace_producer(one_per_batch=self._one_per_batch)  # as in AutoWriter
+        raise_if_unwritable(failures)
+        raise_if_refused(failures, one_per_batch=self._one_per_batch)
 
     def _raise_if_fenced(self, error: KafkaError) -> None:
         if error.code() in _FENCED:

@@ -37,6 +37,9 @@ class ScriptedWriter:
     seconds: float = 0.0
     """Duration of each write."""
 
+    finished: list[dict[Partition, Checkpoint]] = field(default_factory=list)
+    """The offsets that were committed after a write that ended with an error."""
+
     slow: bool = False
     """Whether writes do not end, unless the caller waits without limit."""
 
@@ -72,6 +75,10 @@ class ScriptedWriter:
             raise self.script.pop(0)
         self.confirmed.append(self.tried[-1])
         return WriteResult(self.seconds)
+
+    def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """See :class:`BackgroundWriter`."""
+        self.finished.append(dict(checkpoints))
 
     def close(self) -> None:
         """See :class:`BackgroundWriter`."""

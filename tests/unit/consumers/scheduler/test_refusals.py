@@ -1,0 +1,69 @@
+"""A refused record is dead-lettered when it is read again. A missing right halts its partition instead."""
+
+from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
+from kafka_redelivery.consumers.scheduler.refusals import Refusals
+from kafka_redelivery.consumers.scheduler.release import Release
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteRefusedError
+from kafka_redelivery.transport.protocols import Partition, ProducerRecord
+from tests.unit.consumers.doubles import RecordingObserver
+
+QUICK, SLOW = Partition("billing.retry.1s", 0), Partition("billing.retry.2s", 0)
+POINTS = {QUICK: Checkpoint(2, ""), SLOW: Checkpoint(6, "")}
+
+
+class Parts:
+    """The refusals of a write of three records, two of them of ``QUICK``."""
+
+    def __init__(self) -> None:
+        self.halted = HaltedPartitions()
+        self.observer = RecordingObserver()
+        self.refusals = Refusals(self.halted, self.observer)
+
+    def add(self, **causes: RefusalCause) -> dict[Partition, Checkpoint]:
+        """Refuse the records ``first``, ``second`` and ``slow``."""
+        names = ("first", "second", "slow")
+        release = Release(
+            records=[ProducerRecord("billing.ready.orders", 0, None, b"") for _ in names],
+            origins=[(QUICK, 0), (QUICK, 1), (SLOW, 5)],
+            checkpoints=POINTS,
+        )
+        refused = [RefusedRecord(names.index(name), f"why {name}", cause) for name, cause in causes.items()]
+        return self.refusals.add(release, WriteRefusedError(refused))
+
+
+def test_a_refused_record_is_kept_until_it_is_finished() -> None:
+    """With the reason, and nothing halts."""
+    parts = Parts()
+    assert parts.add(first=RefusalCause.TOO_LARGE) == {}
+    assert parts.refusals.reason(QUICK, 0) == "why first"
+    assert parts.refusals.reason(QUICK, 1) is None
+    assert parts.halted.paused == set()
+    parts.refusals.confirm({QUICK: Checkpoint(1, "")})
+    assert parts.refusals.reason(QUICK, 0) is None
+
+
+def test_a_refused_dead_letter_halts_its_partition() -> None:
+    """The second refusal of a record is that of its dead letter."""
+    parts = Parts()
+    parts.add(slow=RefusalCause.TOO_LARGE)
+    parts.add(slow=RefusalCause.TOO_LARGE)
+    assert parts.halted.paused == {SLOW}
+
+
+def test_a_missing_right_halts_once_and_is_no_refusal_of_a_record() -> None:
+    """The offsets of the other partitions can be committed."""
+    parts = Parts()
+    assert parts.add(first=RefusalCause.FORBIDDEN, second=RefusalCause.FORBIDDEN) == {SLOW: POINTS[SLOW]}
+    assert parts.halted.paused == {QUICK}
+    assert parts.refusals.reason(QUICK, 0) is None
+    [cause] = parts.observer.halt_causes
+    assert "grant the right Write on billing.ready.orders" in cause
+
+
+def test_nothing_is_committed_if_a_record_is_refused_as_well() -> None:
+    """Not all other records are written then."""
+    parts = Parts()
+    assert parts.add(first=RefusalCause.FORBIDDEN, slow=RefusalCause.TOO_LARGE) == {}
+    assert parts.halted.paused == {QUICK}
+    assert parts.refusals.reason(SLOW, 5) == "why slow"

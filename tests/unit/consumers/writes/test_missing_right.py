@@ -1,0 +1,84 @@
+"""A missing right halts the partitions whose records need it. It decides about no record and ends no process."""
+
+import pytest
+
+from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
+from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S
+from kafka_redelivery.consumers.writes.committer import Committer
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteRefusedError
+from kafka_redelivery.transport.protocols import Partition
+from tests.unit.consumers.batches import RAISED, REJECTED, handled, output, shared
+from tests.unit.consumers.doubles import Clock, RecordingObserver, ScriptedWriter
+from tests.unit.consumers.records import record, source
+
+ORDERS = [Partition("orders", number) for number in range(3)]
+
+
+def forbidden(*indexes: int) -> WriteRefusedError:
+    """The topics of the records with these indexes may not be written."""
+    return WriteRefusedError([RefusedRecord(index, "no right", RefusalCause.FORBIDDEN) for index in indexes])
+
+
+class Parts:
+    """A committer and its collaborators."""
+
+    def __init__(self, *script: Exception, journal: bool = False) -> None:
+        self.shared = shared(journal=journal)
+        self.writer = ScriptedWriter(list(script))
+        self.observer = RecordingObserver()
+        self.halted = HaltedPartitions()
+        self.committer = Committer(self.shared, self.writer, self.observer, 100, halted=self.halted)
+
+    def write(self) -> object:
+        """Write the batch."""
+        self.committer.begin(())
+        return self.committer.await_write(None)
+
+
+def test_only_the_partitions_that_need_the_topic_halt() -> None:
+    """Each once, whatever the record is. No failure is stored, and the offsets of the others are committed."""
+    parts = Parts(forbidden(0, 1, 2, 3))
+    parts.committer.batch.add(handled(source(), record(0), outputs={0: [output(b"a"), output(b"b")]}))
+    parts.committer.batch.add(handled(source(partition=1), record(0, partition=1), failures={0: REJECTED}))
+    parts.committer.batch.add(handled(source(partition=1), record(1, partition=1), failures={0: RAISED}))
+    parts.committer.batch.add(handled(source(partition=2), record(0, partition=2)))
+    assert parts.write() is not None
+    assert parts.halted.paused == {*ORDERS[:2]}
+    assert parts.shared.write_failures == {}
+    assert parts.writer.finished == [{ORDERS[2]: Checkpoint(1, "")}]
+    assert len(parts.observer.halt_causes) == 2
+    assert all("grant the right Write on" in cause for cause in parts.observer.halt_causes)
+
+
+def test_every_partition_needs_the_journal() -> None:
+    """None can go on without it."""
+    parts = Parts(forbidden(0, 1), journal=True)
+    for number in range(2):
+        parts.committer.batch.add(handled(source(partition=number), record(0, partition=number)))
+    parts.write()
+    assert parts.halted.paused == {*ORDERS[:2]}
+
+
+def test_a_refusal_for_another_cause_is_decided() -> None:
+    """It may be that of a record in the same write. Nothing is committed: not all other records are written."""
+    both = [*forbidden(0).refused, RefusedRecord(1, "too large", RefusalCause.TOO_LARGE)]
+    parts = Parts(WriteRefusedError(both))
+    parts.committer.batch.add(handled(source(), record(0), failures={0: REJECTED}))
+    parts.committer.batch.add(handled(source(partition=1), record(0, partition=1), outputs={0: [output(b"large")]}))
+    parts.write()
+    assert parts.halted.paused == {ORDERS[0]}
+    assert set(parts.shared.write_failures) == {(ORDERS[1], 0)}
+    assert parts.writer.finished == []
+
+
+def test_missing_rights_never_end_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long they are missing."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
+    parts = Parts(*[forbidden(0) for _ in range(9)])
+    for _ in range(9):
+        parts.committer.batch.add(handled(source(), record(0), failures={0: REJECTED}))
+        parts.write()
+        clock.advance(GIVE_UP_AFTER_S / 4)
+    assert len(parts.observer.abort_causes) == 9

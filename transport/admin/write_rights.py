@@ -1,0 +1,66 @@
+"""Which topics a producer can write. A transaction that fails because of a right or a topic does not name it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from concurrent.futures import Future
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation, TopicDescription
+
+from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error
+from kafka_redelivery.transport.admin.errors import AdminError
+from kafka_redelivery.transport.client_config import Config, identity_config
+from kafka_redelivery.transport.errors import TransportError
+
+_log = logging.getLogger(__name__)
+
+_TIMEOUT_S = 10.0
+
+_FINAL = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
+
+
+class WriteRights:
+    """Asks the brokers for the rights of a producer's user. Connects with the first question. Not thread-safe."""
+
+    def __init__(self, producer: Config) -> None:
+        """Use the user of a producer with these settings."""
+        self._config = identity_config(producer)
+        self._calls: AdminCalls | None = None
+
+    def unwritable(self, topics: Iterable[str]) -> dict[str, int]:
+        """Return those of some topics that may not be written or do not exist, each with the error code that says so.
+
+        A topic whose rights the brokers do not report is not among them. Without an answer, none is.
+        """
+        wanted = sorted(set(topics))
+        try:
+            return self._ask(wanted) if wanted else {}
+        except TransportError as error:
+            _log.warning("it is unknown which topic cannot be written: %s", error)
+            return {}
+
+    def _ask(self, topics: list[str]) -> dict[str, int]:
+        if self._calls is None:
+            self._calls = AdminCalls(self._config, timeout_s=_TIMEOUT_S)
+        described = self._calls.client.describe_topics(
+            TopicCollection(topics), include_authorized_operations=True, request_timeout=_TIMEOUT_S
+        )
+        codes = {topic: _error_code(topic, description) for topic, description in described.items()}
+        return {topic: code for topic, code in codes.items() if code is not None}
+
+
+def _error_code(topic: str, description: Future[TopicDescription]) -> int | None:
+    operation = f"describe topic {topic}"
+    try:
+        operations = description.result(2 * _TIMEOUT_S).authorized_operations
+    except TimeoutError:
+        raise AdminError(operation, "no answer") from None
+    except KafkaException as exception:
+        error: KafkaError = exception.args[0]
+        if error.code() in _FINAL:
+            return int(error.code())  # the right to write includes the right to describe
+        raise admin_error(operation, error) from None
+    denied = operations is not None and AclOperation.WRITE not in operations
+    return KafkaError.TOPIC_AUTHORIZATION_FAILED if denied else None
