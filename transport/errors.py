@@ -48,14 +48,26 @@ class WriteRefusedError(TransportError):
     right or topic decides about no record: the caller holds back what needs the topic until it can be written.
     """
 
-    def __init__(self, refused: Sequence[RefusedRecord]) -> None:
+    def __init__(self, refused: Sequence[RefusedRecord], *, others_failed: bool = False) -> None:
+        """Take the refusals.
+
+        Args:
+            refused: the refused records, at least one.
+            others_failed: whether further records were not delivered, so that they have to be written again, too.
+        """
         super().__init__(f"the broker refused {len(refused)} records, the first because: {refused[0].reason}")
         self.refused = tuple(refused)
+        self.others_failed = others_failed
 
     @property
     def outside(self) -> bool:
-        """Whether only rights or topics are missing. A writer without transactions has then written all others."""
+        """Whether only rights or topics are missing."""
         return all(each.cause.outside for each in self.refused)
+
+    @property
+    def others_written(self) -> bool:
+        """Whether a writer without transactions has written all records but those that lack a right or a topic."""
+        return self.outside and not self.others_failed
 
 
 class WriteAbortedError(TransportError):

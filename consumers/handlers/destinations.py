@@ -50,8 +50,8 @@ class Destinations:
             self._allowed.add(topic)
         return count
 
-    def is_listed(self, topic: str) -> bool:
-        """Return whether the configuration lists a topic, which the cluster has said does not exist."""
+    def note_missing(self, topic: str) -> bool:
+        """Note that the cluster has said that a topic does not exist; return whether the configuration lists it."""
         if topic in self._listed:
             return True
         self._topics.forget(topic)

@@ -44,7 +44,7 @@ class Refusals:
             elif origin[0] not in halted:
                 halted.add(origin[0])
                 self._observer.halted(self._halted.halt(*origin, release.records[refused.index], refused))
-        if not error.outside:
+        if not error.others_written:
             return {}
         return {partition: point for partition, point in release.checkpoints.items() if partition not in halted}
 

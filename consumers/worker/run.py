@@ -157,7 +157,7 @@ def _build_worker(
         batch_bytes(limits),
         settings.lazy_acknowledgement(),
         halted,
-        destinations.is_listed,
+        destinations.note_missing,
     )
     in_order = section.ordering is Ordering.PARTITION and not settings.mode.by_handler
     deleted_positions = DeletedPositions(reader, assignment, process.observer, process.health)

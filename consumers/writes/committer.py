@@ -213,7 +213,7 @@ class Committer:
             halted = [
                 self._note_refused_record(produced_for[each.index], batch.produced[each.index], each)
                 for each in error.refused
-                if not each.cause.outside
+                if not each.cause.outside and produced_for[each.index] is not None
             ]
             self._report_abort(str(error), counts=not error.outside)
             return [assigned for assigned in halted if assigned is not None]
@@ -258,7 +258,7 @@ class Committer:
         self._writer.close()
 
     def _halt_unwritable(self, batch: Batch, error: WriteRefusedError) -> None:
-        """Halt the partitions whose records go to topics that may not be written or do not exist.
+        """Halt the partitions whose records go to topics that may not be written or do not exist, or to the journal.
 
         The records of the others are written if there is no transaction. Then their offsets can be committed.
         """
@@ -266,7 +266,7 @@ class Committer:
         for partition, (offset, refused) in needing.items():
             problem = self._halted.halt(partition, offset, batch.produced[refused.index], refused)
             self._observer.halted(problem)
-        if error.outside:
+        if error.others_written:
             others = {partition: each for partition, each in self._checkpoints.items() if partition not in needing}
             try:
                 self._writer.finish(others)

@@ -43,29 +43,29 @@ def judged(error: WriteRefusedError, batch: Batch, is_listed: Callable[[str], bo
             refused.append(replace(each, cause=RefusalCause.OTHER, reason=f"{topic}: {each.reason}"))
         else:
             refused.append(each)
-    return WriteRefusedError(refused)
+    return WriteRefusedError(refused, others_failed=error.others_failed)
 
 
 def partitions_needing(
     batch: Batch, checkpoints: Mapping[Partition, Checkpoint], refused: Sequence[RefusedRecord]
 ) -> dict[Partition, tuple[int, RefusedRecord]]:
-    """Return the partitions that need a topic which cannot be written, each with an offset and a refusal.
+    """Return the partitions that need the journal or a topic that cannot be written, each with an offset and a refusal.
 
     Args:
         batch: the batch that was not written.
-        checkpoints: the offsets that it would have committed. All these partitions need the journal.
+        checkpoints: the offsets that it would have committed. All these partitions need the journal, for whatever
+            cause it is refused.
         refused: the records that the broker refuses.
     """
     needing: dict[Partition, tuple[int, RefusedRecord]] = {}
     produced_for = batch.produced_for
     for each in refused:
-        if each.cause.outside:
-            consumed = produced_for[each.index]
-            if consumed is not None:
-                needing.setdefault(consumed.assigned.partition, (consumed.offset, each))
-                continue
+        consumed = produced_for[each.index]
+        if consumed is None:
             for partition, checkpoint in checkpoints.items():
                 needing.setdefault(partition, (checkpoint.offset - 1, each))
+        elif each.cause.outside:
+            needing.setdefault(consumed.assigned.partition, (consumed.offset, each))
     return needing
 
 

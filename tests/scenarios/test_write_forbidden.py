@@ -131,7 +131,7 @@ def test_an_output_topic(group: Group, gatekeeper: Gatekeeper, mode: str) -> Non
 @pytest.mark.kafka
 @pytest.mark.parametrize("mode", ["transacted", "auto"])
 def test_a_ready_topic(group: Group, gatekeeper: Gatekeeper, mode: str) -> None:
-    """The scheduler dead-letters nothing and goes on with other tiers; with the right the records are redelivered."""
+    """The scheduler dead-letters nothing; with the right the records are redelivered."""
     group.configure(mode=mode)
     group.worker()
     group.send([["raise", "ok"]] * 20)

@@ -28,6 +28,8 @@ class WriteRights:
         """Use the user of a producer with these settings."""
         self._config = identity_config(producer)
         self._calls: AdminCalls | None = None
+        self.partition_counts: dict[str, int] = {}
+        """Numbers of partitions of the topics that were asked for and exist."""
 
     def unwritable(self, topics: Iterable[str]) -> dict[str, int]:
         """Return those of some topics that may not be written or do not exist, each with the error code that says so.
@@ -47,14 +49,24 @@ class WriteRights:
         described = self._calls.client.describe_topics(
             TopicCollection(topics), include_authorized_operations=True, request_timeout=_TIMEOUT_S
         )
-        codes = {topic: _error_code(topic, description) for topic, description in described.items()}
-        return {topic: code for topic, code in codes.items() if code is not None}
+        unwritable = {}
+        for topic, answer in described.items():
+            description = _result(topic, answer)
+            if isinstance(description, TopicDescription):
+                self.partition_counts[topic] = len(description.partitions)
+                operations = description.authorized_operations
+                if operations is not None and AclOperation.WRITE not in operations:
+                    unwritable[topic] = KafkaError.TOPIC_AUTHORIZATION_FAILED
+            else:
+                unwritable[topic] = description
+        return unwritable
 
 
-def _error_code(topic: str, description: Future[TopicDescription]) -> int | None:
+def _result(topic: str, answer: Future[TopicDescription]) -> TopicDescription | int:
+    """Return the description, or the error code of a topic that does not exist or may not even be described."""
     operation = f"describe topic {topic}"
     try:
-        operations = description.result(2 * _TIMEOUT_S).authorized_operations
+        return answer.result(2 * _TIMEOUT_S)
     except TimeoutError:
         raise AdminError(operation, "no answer") from None
     except KafkaException as exception:
@@ -62,5 +74,3 @@ def _error_code(topic: str, description: Future[TopicDescription]) -> int | None
         if error.code() in _FINAL:
             return int(error.code())  # the right to write includes the right to describe
         raise admin_error(operation, error) from None
-    denied = operations is not None and AclOperation.WRITE not in operations
-    return KafkaError.TOPIC_AUTHORIZATION_FAILED if denied else None

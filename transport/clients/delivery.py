@@ -15,6 +15,8 @@ from kafka_redelivery.transport.protocols import ProducerRecord
 Failures = list[tuple[int, KafkaError]]
 """Indexes of records that were not delivered, and their errors."""
 
+_UNKNOWN_PARTITION: Final = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - the client's own name
+
 _PERMANENT = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
@@ -26,7 +28,7 @@ _PERMANENT = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_EXCEPTION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - the client's own name
+        _UNKNOWN_PARTITION,
     }
 )
 """Errors of :func:`confirmed` failures that the same record gets every time it is produced."""
@@ -37,11 +39,7 @@ UNKNOWN_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._
 FORBIDDEN: Final = KafkaError.TOPIC_AUTHORIZATION_FAILED
 _UNWRITABLE = frozenset({FORBIDDEN, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
-ASK: Final = UNKNOWN_TOPIC | {
-    FORBIDDEN,
-    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - also of a topic that was deleted
-    KafkaError._TIMED_OUT,  # noqa: SLF001
-}
+ASK: Final = UNKNOWN_TOPIC | {_UNKNOWN_PARTITION, FORBIDDEN, KafkaError._TIMED_OUT}  # noqa: SLF001
 """Errors that may be those of topics that cannot be written."""
 
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
@@ -51,7 +49,7 @@ _CAUSES: Mapping[int, RefusalCause] = {
     KafkaError.RECORD_LIST_TOO_LARGE: RefusalCause.TOO_LARGE,
     KafkaError.TOPIC_AUTHORIZATION_FAILED: RefusalCause.FORBIDDEN,
     KafkaError.UNKNOWN_TOPIC_OR_PART: RefusalCause.MISSING,
-    KafkaError._UNKNOWN_PARTITION: RefusalCause.MISSING,  # noqa: SLF001 - the client's own name
+    _UNKNOWN_PARTITION: RefusalCause.MISSING,
 }
 
 _ATTEMPTS_PER_RECORD = 3
@@ -200,30 +198,44 @@ def raise_if_refused(failures: Failures, *, one_per_batch: bool = False) -> None
         raise BatchTooLargeError(too_large)
     refused = [_refused(index, error) for index, error in failures if error.code() in _PERMANENT]
     if refused:
-        raise WriteRefusedError(refused)
+        raise WriteRefusedError(refused, others_failed=len(refused) < len(failures))
 
 
-def confirmed(failures: Failures, records: Sequence[ProducerRecord], unwritable: Mapping[str, int]) -> Failures:
+def confirmed(
+    failures: Failures,
+    records: Sequence[ProducerRecord],
+    unwritable: Mapping[str, int],
+    partition_counts: Mapping[str, int],
+) -> Failures:
     """Return the failures of a write with what the brokers say about its topics.
 
-    All records of a topic that cannot be written have failed. Where only the client does not know a topic, its metadata
-    is outdated: the error is the client's own one, which refuses no record.
+    All records of a topic that cannot be written have failed. Where only the client does not know a topic or a
+    partition, its metadata is outdated: the error becomes one that refuses no record.
 
     Args:
         failures: the records that were not delivered.
         records: all records of the write.
         unwritable: the topics that cannot be written, and the error codes that say so.
+        partition_counts: the numbers of partitions of topics that exist.
     """
     codes = {records[index].topic: FORBIDDEN for index, error in failures if error.code() == FORBIDDEN} | {**unwritable}
     outdated = KafkaError(KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001 - the client's own name
     others = [
-        (index, outdated if error.code() in UNKNOWN_TOPIC else error)
+        (index, outdated if _is_unconfirmed(error.code(), records[index], partition_counts) else error)
         for index, error in failures
         if records[index].topic not in codes
     ]
     return others + [
         (index, KafkaError(codes[record.topic])) for index, record in enumerate(records) if record.topic in codes
     ]
+
+
+def _is_unconfirmed(code: int, record: ProducerRecord, partition_counts: Mapping[str, int]) -> bool:
+    """Whether an error says that the topic or partition of a record does not exist, but the brokers do not."""
+    if code == _UNKNOWN_PARTITION:
+        count = partition_counts.get(record.topic)
+        return count is None or (record.partition or 0) < count
+    return code in UNKNOWN_TOPIC
 
 
 def raise_if_unwritable(failures: Failures) -> None:

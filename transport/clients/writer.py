@@ -14,8 +14,8 @@ refuses causes no error of the transaction; the writer aborts the transaction an
 
 A transaction with a topic that may not be written, or that does not exist, fails as a whole before any record is sent,
 and its error names no topic; or there is no answer for half a minute. The writer asks the brokers which topics of the
-write cannot be written, and names all records of these topics. Only the brokers decide that a topic does not exist: the
-metadata of the client may be outdated.
+write cannot be written, and names all records of these topics. Only the brokers decide that a topic or partition does
+not exist: the metadata of the client may be outdated.
 
 The broker checks the size of a batch as a whole and refuses all its records alike. If more than one record is refused
 for its size, each of them is produced in a batch of its own to find those that are too large.
@@ -121,7 +121,7 @@ def _raise_if_still_unwritable(record: ProducerRecord, rights: WriteRights) -> N
     Raises:
         WriteRefusedError: the topic of the record cannot be written.
     """
-    raise_if_unwritable(confirmed([], [record], rights.unwritable([record.topic])))
+    raise_if_unwritable(confirmed([], [record], rights.unwritable([record.topic]), {}))
 
 
 class AutoWriter:
@@ -195,7 +195,7 @@ class AutoWriter:
             return failures
         if not unwritable and any(error.code() in ASK for _, error in failures):
             unwritable = self._rights.unwritable({records[index].topic for index, _ in failures})
-        failures = confirmed(failures, records, unwritable)
+        failures = confirmed(failures, records, unwritable, self._rights.partition_counts)
         if any(error.code() in ASK for _, error in failures):
             # This client would refuse the topic by itself, for minutes after it can be written again.
             self._producer.purge()
@@ -350,7 +350,7 @@ class TransactionalWriter:
         unwritable = {}
         if any(each.code() in ASK for each in errors):
             unwritable = self._rights.unwritable({record.topic for record in records})
-        failures = confirmed(failures, records, unwritable)
+        failures = confirmed(failures, records, unwritable, self._rights.partition_counts)
         if any(each.code() in ASK for _, each in failures):
             self._replace_producer(one_per_batch=self._one_per_batch)  # as in AutoWriter
         raise_if_unwritable(failures)

@@ -153,12 +153,6 @@ class TestRefused:
         parts.halted.report(parts.observer, Health())
         assert parts.observer.halted_numbers == {}
 
-    def test_a_refused_journal_halts(self) -> None:
-        parts = Parts(refused(0), journal=True)
-        parts.committer.batch.add(handled(source(), record(0)))
-        with pytest.raises(HaltedError, match=f"refuses the journal: {TOO_LARGE}"):
-            parts.write()
-
     def test_refusals_lead_from_output_to_retry_record_to_dead_letter(self) -> None:
         """A refused dead letter halts the partition."""
         parts, assigned = Parts(refused(0), refused(0), refused(0)), source()

@@ -51,13 +51,16 @@ def test_only_the_partitions_that_need_the_topic_halt() -> None:
     assert all("grant the right Write on" in cause for cause in parts.observer.halt_causes)
 
 
-def test_every_partition_needs_the_journal() -> None:
-    """None can go on without it."""
-    parts = Parts(forbidden(0, 1), journal=True)
+@pytest.mark.parametrize("cause", [RefusalCause.FORBIDDEN, RefusalCause.TOO_LARGE])
+def test_every_partition_needs_the_journal(cause: RefusalCause) -> None:
+    """None can go on without it, whatever the cause. No consumed record has failed, and the worker does not end."""
+    parts = Parts(WriteRefusedError([RefusedRecord(0, "no journal", cause)]), journal=True)
     for number in range(2):
         parts.committer.batch.add(handled(source(partition=number), record(0, partition=number)))
-    parts.write()
+    assert parts.write() == []
     assert parts.halted.paused == {*ORDERS[:2]}
+    assert parts.shared.write_failures == {}
+    assert all("a record for billing.journal: no journal" in cause for cause in parts.observer.halt_causes)
 
 
 def test_a_refusal_for_another_cause_is_decided() -> None:
@@ -69,6 +72,16 @@ def test_a_refusal_for_another_cause_is_decided() -> None:
     parts.write()
     assert parts.halted.paused == {ORDERS[0]}
     assert set(parts.shared.write_failures) == {(ORDERS[1], 0)}
+    assert parts.writer.finished == []
+
+
+def test_nothing_is_committed_if_other_records_failed_as_well() -> None:
+    """They are not written, for example because the broker did not answer in time."""
+    parts = Parts(WriteRefusedError(forbidden(0).refused, others_failed=True))
+    parts.committer.batch.add(handled(source(), record(0), failures={0: REJECTED}))
+    parts.committer.batch.add(handled(source(partition=1), record(0, partition=1), outputs={0: [output(b"late")]}))
+    assert parts.write() is not None
+    assert parts.halted.paused == {ORDERS[0]}
     assert parts.writer.finished == []
 
 

@@ -1,0 +1,59 @@
+"""What the errors of delivery reports mean, together with what the brokers say about the topics of the write."""
+
+import pytest
+from confluent_kafka import KafkaError
+
+from kafka_redelivery.transport.clients.delivery import Failures, confirmed, raise_if_refused
+from kafka_redelivery.transport.errors import RefusalCause, WriteRefusedError
+from kafka_redelivery.transport.protocols import ProducerRecord
+
+UNKNOWN_TOPIC, UNKNOWN_PARTITION = KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION
+FORBIDDEN, MISSING = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART
+RECORDS = [ProducerRecord(topic, number, None, b"", []) for topic in ("a", "b") for number in range(2)]
+
+
+def refused(failures: Failures) -> dict[int, RefusalCause]:
+    """Return the refused records and the cause of each."""
+    try:
+        raise_if_refused(failures)
+    except WriteRefusedError as error:
+        return {each.index: each.cause for each in error.refused}
+    return {}
+
+
+@pytest.mark.parametrize("code", [UNKNOWN_TOPIC, MISSING, UNKNOWN_PARTITION])
+def test_outdated_metadata_of_the_client_refuses_no_record(code: int) -> None:
+    """The brokers have the topic and the partition, or they have not answered."""
+    failures = [(1, KafkaError(code))]
+    for counts in ({"a": 2}, {}):
+        left = confirmed(failures, RECORDS, {}, counts)
+        assert [index for index, _ in left] == [1]
+        assert refused(left) == {}
+
+
+def test_a_partition_that_the_brokers_do_not_have() -> None:
+    """Its record is refused, and no other of the topic."""
+    assert refused(confirmed([(1, KafkaError(UNKNOWN_PARTITION))], RECORDS, {}, {"a": 1})) == {1: RefusalCause.MISSING}
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"), [(FORBIDDEN, RefusalCause.FORBIDDEN), (MISSING, RefusalCause.MISSING)], ids=["denied", "missing"]
+)
+def test_all_records_of_a_topic_that_cannot_be_written_are_refused(code: int, cause: RefusalCause) -> None:
+    """Also if no delivery report names them, as in a transaction."""
+    assert refused(confirmed([], RECORDS, {"b": code}, {})) == {2: cause, 3: cause}
+
+
+def test_one_denied_record_shows_that_its_topic_may_not_be_written() -> None:
+    """Without an answer about the rights."""
+    assert set(refused(confirmed([(0, KafkaError(FORBIDDEN))], RECORDS, {}, {}))) == {0, 1}
+
+
+def test_the_error_says_whether_other_records_failed() -> None:
+    """Only if none did, a writer without transactions has written all the others."""
+    late = (2, KafkaError(KafkaError._MSG_TIMED_OUT))
+    for failures, written in (([], True), ([late], False)):
+        with pytest.raises(WriteRefusedError) as error:
+            raise_if_refused(confirmed(failures, RECORDS, {"a": FORBIDDEN}, {}))
+        assert error.value.outside
+        assert error.value.others_written is written
