@@ -4,7 +4,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,9 @@ from tests.scenarios.waiting import until
 
 _REFUSED: Final = frozenset({7, 8, 9})
 """Last digits of the records that the broker refuses for their size in flow ``refused``."""
+
+_REJECTED, _RETRIED = 1, 2
+"""Last digits of the records that are large in flow ``halted``, for a worker and for a scheduler."""
 
 _LARGE: Final = 6000
 _FIRST, _MORE = 60, 30
@@ -96,8 +99,7 @@ class _Scene:
         self._send(_FIRST, refused=point.flow == "refused")
         if point.flow == "refused" and point.role == "scheduler":
             # The source, too, since the start check refuses a source with larger records; its records stay.
-            for topic in (group.source, group.ready):
-                group.cluster.alter(topic, max_message_bytes=str(_LARGE // 2))
+            self._limit((group.source, group.ready), _LARGE // 2)
         group.start("scheduler" if point.role == "worker" else "worker", "other")
         second = self._second() if point.flow in {"left", "stalled"} else None
         dying, mark = trapped(group, point.role, point.trap)
@@ -150,7 +152,9 @@ class _Scene:
         for n in range(self._sent, self._sent + number):
             last = n % 10
             do, padding = BY_HANDLER.get(last, ["ack"]) if point.by_handler else SCRIPTS.get(last, ["ok"]), 0
-            if refused and last in _REFUSED:
+            if refused and point.flow == "halted":
+                padding = _LARGE if last == (_REJECTED if point.role == "worker" else _RETRIED) else 0
+            elif refused and last in _REFUSED:
                 self._refused.add(n)
                 if point.role == "worker":
                     do = [f"big {_LARGE}", "ok"]
@@ -161,6 +165,10 @@ class _Scene:
             records.append(script(n, do, padding=padding))
         group.cluster.produce(group.source, records)
         self._sent += number
+
+    def _limit(self, topics: Iterable[str], max_bytes: int) -> None:
+        for topic in topics:
+            self._group.cluster.alter(topic, max_message_bytes=str(max_bytes))
 
     def _second(self) -> Process:
         """Start a second process of the role without an instance name, so that it leaves the group when it ends."""
@@ -198,6 +206,14 @@ class _Scene:
                 finally:
                     os.kill(dying.pid, signal.SIGCONT)
                 self._send(_MORE)
+            case "halted":
+                # At a start, limits below that of the source are refused.
+                until(lambda: dying.log.count(_READS), "the process reads")
+                topics = (self._group.ready, self._group.dead_letters)
+                self._limit(topics[1:] if point.role == "worker" else topics, _LARGE // 2)
+                self._send(_MORE, refused=True)
+                until(lambda: "is halted at offset" in dying.log, "a partition is halted")
+                self._limit(topics, 2**21)
             case "stopped":
                 self._members(1)
                 until(lambda: sum(self._group.outputs().values()) > 5, "some outputs are written")

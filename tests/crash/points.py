@@ -7,12 +7,13 @@ from tests.scenarios.running import Role
 
 When = Literal["before", "after"]
 Mode = Literal["transacted", "auto", "client", "individual"]
-Flow = Literal["plain", "full", "refused", "joined", "left", "stalled", "stopped"]
+Flow = Literal["plain", "full", "refused", "halted", "joined", "left", "stalled", "stopped"]
 """What else happens in the group.
 
 * ``plain``: one worker and one scheduler have work.
 * ``full``: more records than the buffer holds, so partitions are paused and resumed.
 * ``refused``: the broker refuses records for their size, so transactions are aborted and producers replaced.
+* ``halted``: the broker refuses a dead letter for its size, so a partition halts; then the broker accepts it.
 * ``joined``: a second process of the same role joins.
 * ``left``: a second process of the same role joined first, and leaves.
 * ``stalled``: the process is suspended for longer than its session, so its partitions are reassigned.
@@ -27,6 +28,7 @@ STEPS: Final = {
     "flush": "wait until the broker has the records; in a transaction, this is all that comes before its end",
     "commit": "commit: the transaction, or in mode auto the offsets",
     "abort": "abort a transaction whose records are refused",
+    "trial": "try whether the broker accepts by now the record for which a partition halts",
     "fetch": "wait for a record; after it, the record is fetched and not handed out",
     "handle": "call the handler; after it, the handler has returned and its outcome is not collected",
     "acknowledge": "the handler acknowledges, in modes client and individual",
@@ -105,6 +107,7 @@ _EACH: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("seek", 1, "refused"),
     ("begin", 5, "refused"),
     ("commit", 4, "refused"),
+    ("trial", 1, "halted"),
     ("revoked", 1, "joined"),
     ("assigned", 2, "left"),
     ("assign", 2, "left"),
@@ -127,6 +130,7 @@ _AUTO: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("produce", 8, "plain"),
     ("flush", 3, "plain"),
     ("commit", 3, "plain"),
+    ("trial", 1, "halted"),
     ("fetch", 4, "plain"),
     ("revoked", 1, "joined"),
     ("lost", 1, "stalled"),

@@ -127,6 +127,8 @@ def trapped(trap: Trap) -> None:
         (kafka_redelivery.consumers.flow.session.Session, "recover", "recover"),
         (kafka_redelivery.consumers.handlers.slots.ThreadSlots, "close", "slots"),
         (kafka_redelivery.transport.admin.record_deletion.RecordDeleter, "delete_before", "remove"),
+        (kafka_redelivery.transport.clients.writer.TransactionalWriter, "trial", "trial"),
+        (kafka_redelivery.transport.clients.writer.AutoWriter, "trial", "trial"),
         (kafka_redelivery.transport.clients.writer.TransactionalWriter, "close", "close"),
         (kafka_redelivery.transport.clients.writer.AutoWriter, "close", "close"),
     ):
