@@ -150,3 +150,22 @@ def test_a_ready_topic(group: Group, gatekeeper: Gatekeeper, mode: str) -> None:
     assert not group.dead()
     assert set(group.outputs()) == set(range(20))
     assert {n: attempts[-1] for n, attempts in group.deliveries.attempts().items()} == dict.fromkeys(range(20), 2)
+
+
+@pytest.mark.kafka
+def test_the_journal(group: Group, gatekeeper: Gatekeeper) -> None:
+    """Every write needs it, so all partitions halt. The worker does not end, and nothing is lost or written twice."""
+    group.configure(journal=True)
+    group.apply()
+    gatekeeper.allow(group.journal, *_ALL_BUT_WRITE)
+    worker, port = _worker_and_scheduler(group, "transacted")
+    group.send([["ok"], ["raise", "ok"]] * 20)
+    _names_the_halt(worker, port, group.journal, {group.source, group.output, group.dead_letters})
+    assert worker.running
+    assert not group.outputs()
+
+    gatekeeper.allow(group.journal, *_ALL_BUT_WRITE, "WRITE")
+    group.settle()
+    group.stop()
+    assert group.outputs() == exactly(range(40))
+    assert not group.dead()
