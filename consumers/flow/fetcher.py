@@ -45,7 +45,6 @@ class Fetcher:
         self._max_new_offsets = max(limits.batch_records, HOLE_BITS + 1)
         self._in_order = in_order
         self._paused: set[Partition] = set()
-        self._refused: frozenset[Partition] = frozenset()
         self._out_of_metadata: set[Partition] = set()
         """Partitions whose commit metadata has no room for another fetch."""
 
@@ -62,10 +61,6 @@ class Fetcher:
             self._reader.pause(paused - self._paused)
             self._reader.resume(self._paused - paused)
             self._paused = paused
-        refused = self._assignment.refused.paused
-        if refused != self._refused:
-            self._seek_resumed(self._refused - refused)
-            self._refused = refused
         try:
             return self._reader.fetch(self._quota.max_records_to_fetch(), timeout_s)
         except PositionDeletedError as error:
@@ -92,11 +87,6 @@ class Fetcher:
                 self._lanes.open(assigned)
                 self._reader.seek(partition, assigned.progress.next_offset)
                 self._reader.resume([partition])
-
-    def _seek_resumed(self, resumed: Iterable[Partition]) -> None:
-        """Read partitions from their progress: a pause made the client forget the seek to it of the rewind before."""
-        for assigned in self._assignment.find(resumed):
-            self._reader.seek(assigned.partition, assigned.progress.next_offset)
 
     def _check_metadata_room(self) -> None:
         """Choose the partitions to pause because their commit metadata has no room, and rewind the deferred ones."""

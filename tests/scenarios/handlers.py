@@ -14,6 +14,7 @@ from typing import Any
 from kafka_redelivery import Context, Record, Redeliver, Reject
 from kafka_redelivery.topology.durations import parse_duration
 from tests.scenarios.deliveries import first_of, note
+from tests.scenarios.waiting import LOOK_S
 
 OUTPUT = "SCENARIO_OUTPUT"
 """The environment variable with the topic that successes are emitted to."""
@@ -33,6 +34,8 @@ def scripted(record: Record, context: Context) -> None:
     note("began", record, context)
     if verb in {"sleep", "stall"}:
         time.sleep(float(argument))
+    while verb == "wait" and not Path(argument).exists():
+        time.sleep(LOOK_S)
     _act(verb, argument, record, context)
     note("ended", record, context)
 
@@ -58,7 +61,8 @@ def _step(record: Record, context: Context) -> tuple[str, str]:
 def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     """Do one step.
 
-    * ``ok``: emit ``n``, succeed. ``sleep SECONDS``: sleep first, then do the same.
+    * ``ok``: emit ``n``, succeed. ``sleep SECONDS``: sleep first, then do the same. ``wait PATH``: in a thread, wait
+      until the file exists, then do the same.
     * ``stall SECONDS``, ``memory``: sleep, or run out of memory, at the very first delivery; ``ok`` at later ones,
       also if the first was not counted.
     * ``big BYTES``: emit ``BYTES`` bytes that cannot be compressed, succeed. ``quiet``: succeed without an output.
@@ -77,7 +81,7 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     value = os.urandom(int(argument)) if verb == "big" else b"%d" % n
     context.send(argument if verb == "to" else os.environ[OUTPUT], value, key=record.raw_key)
     match verb:
-        case "ok" | "sleep" | "stall" | "big" | "leave" | "to":
+        case "ok" | "sleep" | "wait" | "stall" | "big" | "leave" | "to":
             return
         case "ack" | "recover":
             record.acknowledge() if verb == "ack" else context.recover()

@@ -1,0 +1,101 @@
+"""Positions of the group's consumer on a real broker: a pause never undoes a seek.
+
+The client resumes a paused partition behind the last record that it has returned. Up to version 1.8 it did so also if a
+seek had moved the position since then (librdkafka#3471), which skipped the records between the two.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import pytest
+
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from kafka_redelivery.transport.client_config import consumer_config
+from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.protocols import Message, Partition
+from tests.scenarios.cluster import Cluster, Sent
+from tests.scenarios.waiting import until
+
+RECORDS = 400
+"""Records of each of the two partitions."""
+
+
+class FromStart:
+    """Starts every partition at offset 0."""
+
+    def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def revoked(self, partitions: Iterable[Partition]) -> None:
+        pass
+
+    def lost(self, partitions: Iterable[Partition]) -> None:
+        pass
+
+
+@pytest.fixture
+def partition(unique: str) -> Partition:
+    """The partition that is paused."""
+    return Partition(unique, 0)
+
+
+@pytest.fixture(params=["plain", "transactions"])
+def reader(
+    request: pytest.FixtureRequest, kafka: EmbeddedKafka, cluster: Cluster, partition: Partition
+) -> Iterator[GroupReader]:
+    """A consumer of two partitions, written without transactions, or in several of them."""
+    cluster.create(partition.topic, partitions=2)
+    records = [Sent(b"%d" % n, partition=n % 2) for n in range(2 * RECORDS)]
+    if request.param == "plain":
+        cluster.produce(partition.topic, records)
+    else:
+        for first in range(0, len(records), 200):
+            cluster.transact(partition.topic, records[first : first + 200])
+    config = consumer_config({"bootstrap.servers": kafka.bootstrap_servers}, group=partition.topic, instance=None)
+    reader = GroupReader(config)
+    try:
+        reader.subscribe([partition.topic], FromStart())
+        yield reader
+    finally:
+        reader.close()
+
+
+@pytest.mark.parametrize("target", [0, 7, 300])
+@pytest.mark.parametrize("pause_first", [False, True])
+def test_a_paused_partition_goes_on_where_it_was_sought(
+    reader: GroupReader, partition: Partition, target: int, *, pause_first: bool
+) -> None:
+    """In either order of seek and pause, backward and forward, while the other partition is fetched."""
+    until(lambda: _of(partition, reader.fetch(50, 0.2)), "records are fetched")
+    if pause_first:
+        reader.pause([partition])
+    reader.seek(partition, target)
+    if not pause_first:
+        reader.pause([partition])
+    for _ in range(5):
+        assert _of(partition, reader.fetch(20, 0.1)) == []
+    reader.resume([partition])
+    fetched = until(lambda: _of(partition, reader.fetch(1, 0.2)), "the partition goes on")
+    assert fetched[0].offset() == target
+
+
+def test_records_that_are_given_back_are_fetched_again(reader: GroupReader, partition: Partition) -> None:
+    """A caller that has no room takes part of each fetch, seeks back to the first of the rest, and pauses."""
+    taken: list[bytes] = []
+
+    def take_part() -> bool:
+        found = _of(partition, reader.fetch(30, 0.2))
+        part = found[: max(1, len(found) // 2)]
+        taken.extend(record.value() or b"" for record in part)
+        if len(part) < len(found):
+            reader.seek(partition, found[len(part)].offset())
+            reader.pause([partition])
+            reader.fetch(10, 0)
+            reader.resume([partition])
+        return len(taken) >= RECORDS
+
+    until(take_part, "all records are taken")
+    assert taken == [b"%d" % n for n in range(0, 2 * RECORDS, 2)]
+
+
+def _of(partition: Partition, messages: Iterable[Message]) -> list[Message]:
+    return [message for message in messages if message.partition() == partition.number]
