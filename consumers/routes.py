@@ -97,6 +97,15 @@ class RetryTopics:
         return origin % self.partitions[topic]
 
 
+def counts_to_produce_with(known: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """Return the partition counts of the existing topics for a process that has known some of them for longer.
+
+    Those keep their number. A producer learns of an added partition some time after other clients, and until then
+    refuses a record for it as one that can never be written.
+    """
+    return {topic: min(count, known.get(topic, count)) for topic, count in now.items()}
+
+
 def codec_violations(settings: Settings, base: Path) -> Iterator[Violation]:
     """Yield the keys and values whose codec cannot be built, as when a schema file is missing.
 

@@ -32,6 +32,17 @@ class ProgressError(TopologyError):
     """
 
 
+class ControlRecordError(TopologyError):
+    """A record of the control topic cannot be read, because another program has written it."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(
+            f"the record {key!r} of the control topic was not written by this project ({problem}); write a record "
+            "without a value (a tombstone) with this key, and do not let other programs write there"
+        )
+        self.key = key
+
+
 class TopicNameError(TopologyError):
     """A topic name is illegal, too long or ambiguous. Raised when the topics of a configuration are planned."""
 

@@ -24,6 +24,9 @@ _CONSUMER_DEFAULTS: Config = {
     "queued.max.messages.kbytes": 16_384,
     # A redelivery waits behind the records that the client has prefetched.
     "queued.min.messages": 1_000,
+    # How soon a new partition of a subscribed topic is read (five minutes by default). The request names only the
+    # topics that the client uses.
+    "topic.metadata.refresh.interval.ms": 5_000,
     # The pause before the next fetch when the queue is full (a second by default).
     "fetch.queue.backoff.ms": 10,
 }

@@ -33,6 +33,7 @@ _TRANSIENT_FOR_CONSUMERS = frozenset(
         KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
         KafkaError._WAIT_COORD,  # noqa: SLF001
         KafkaError._WAIT_CACHE,  # noqa: SLF001
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - added a moment ago, and known to the member that assigned it
         # The group changes: the listener hears of the new assignment.
         KafkaError.REBALANCE_IN_PROGRESS,
         KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001

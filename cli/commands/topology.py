@@ -15,6 +15,7 @@ from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.cluster.changes import Change, Changes, CommitFirst, change_document, changes
 from kafka_redelivery.topology.cluster.check import Severity, TopologyFault, check_outputs, check_plan, check_shared
 from kafka_redelivery.topology.cluster.check import check as check_topology
+from kafka_redelivery.topology.cluster.control_records import control_records
 from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, TopicFacts
 from kafka_redelivery.topology.cluster.plan import needs_scheduler
 from kafka_redelivery.topology.cluster.plan import plan as plan_topology
@@ -80,7 +81,9 @@ def apply(
     ] = False,
 ) -> None:
     """Create and extend the group's internal topics and commit first offsets; never delete or change a source."""
+    from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+    from kafka_redelivery.transport.admin.control_topic import append_control
     from kafka_redelivery.transport.admin.errors import TopologyRefusedError
     from kafka_redelivery.transport.admin.preflight import survey
     from kafka_redelivery.transport.clients.position_move import move_to_log_start
@@ -106,6 +109,9 @@ def apply(
             typer.echo(change_line(change, done=True))
 
     admin.apply(todo, done)
+    append_control(
+        settings.kafka, settings.naming().control_topic(), control_records(planned, cluster, wall_clock_ms())
+    )
     for moved in move_to_log_start(settings.kafka, todo.move):
         done(moved)
     faults = check_topology(*survey(admin, settings))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import HaltLabel, ProcessObserver, WorkerState
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
-from kafka_redelivery.transport.errors import MissingOffsetError
 from kafka_redelivery.transport.protocols import Message, Partition, Reader
-
-_log = logging.getLogger(__name__)
 
 _IDLE_S = 1.0
 """How long a partition without new records waits for a commit that no outcome needs."""
@@ -28,8 +25,8 @@ class Assignment:
     def __init__(
         self,
         routes: Sequence[Route],
-        source_start: str,
         reader: Reader,
+        first_offsets: FirstOffsets,
         *,
         author: int | None = None,
         max_in_place: int = 0,
@@ -39,8 +36,8 @@ class Assignment:
 
         Args:
             routes: one per source topic.
-            source_start: where a source partition without a committed offset starts: ``earliest`` or ``latest``.
-            reader: returns committed offsets and partition bounds.
+            reader: returns committed offsets.
+            first_offsets: chooses where a partition without a committed offset starts.
             author: the number of this process if it persists deliveries before it makes them; see :class:`Progress`.
             max_in_place: how many records of a partition may wait in place.
             refused: partitions that are not fetched because Kafka refuses a record.
@@ -52,10 +49,7 @@ class Assignment:
         self._max_in_place = max_in_place
         self._routes = {route.source: (route, False) for route in routes}
         self._routes |= {route.ready: (route, True) for route in routes}
-        self._from_start = source_start == "earliest"
-        self._ends: dict[Partition, int] = {}
-        """The start offset of each partition that starts at its end, for the case that its first commit is aborted."""
-
+        self._first_offsets = first_offsets
         self._starting: list[AssignedPartition] = []
         self._owned: dict[Partition, AssignedPartition] = {}
         self._deleted: set[Partition] = set()
@@ -115,7 +109,7 @@ class Assignment:
         """Take partitions over at their committed offsets.
 
         Raises:
-            MissingOffsetError: a partition of a ready topic has no committed offset.
+            MissingOffsetError: a partition of a ready topic has no committed offset, and records wait in it.
             ProgressError: the metadata of a commit is damaged or was written by another tool.
         """
         partitions = list(partitions)
@@ -145,8 +139,9 @@ class Assignment:
         """Stop fetching a partition whose next offset was deleted, until it is closed."""
         self._deleted.add(partition)
 
-    def report_halted(self, observer: ProcessObserver, health: Health) -> None:
-        """Report the halted partitions to the metrics and to the readiness probe."""
+    def report(self, observer: ProcessObserver, health: Health) -> None:
+        """Report the halted partitions to the metrics and to the readiness probe, and new ones to the control topic."""
+        self._first_offsets.note_births(self._owned)
         self.refused.report(observer, health, Counter(HaltLabel(each.topic, "deleted") for each in self._deleted))
 
     def state(self, in_flight: int, unacknowledged: int) -> WorkerState:
@@ -203,29 +198,15 @@ class Assignment:
     def _open(self, partition: Partition, committed: Checkpoint | None) -> AssignedPartition:
         route, redelivered = self._routes[partition.topic]
         if committed is not None:
-            self._ends.pop(partition, None)
+            self._first_offsets.committed(partition)
             progress = Progress.restore(committed.offset, committed.metadata, self._author)
             progress.max_waiting = self._max_in_place
             return AssignedPartition(partition, route, redelivered, progress)
-        if redelivered:
-            raise MissingOffsetError(
-                f"{partition.topic}-{partition.number} has no committed offset for this group, so records that wait "
-                "there could be lost or repeated; run `redelivery topology check`, then `redelivery topology apply`"
-            )
-        start = self._start(partition)
-        _log.info("%s-%d has no committed offset and starts at offset %d", partition.topic, partition.number, start)
+        start, starting = (
+            (self._first_offsets.internal(partition), False) if redelivered else self._first_offsets.source(partition)
+        )
         progress = Progress(start, author=self._author, max_waiting=self._max_in_place)
-        assigned = AssignedPartition(partition, route, redelivered, progress, dirty=True, starting=not self._from_start)
+        assigned = AssignedPartition(partition, route, redelivered, progress, dirty=True, starting=starting)
         if assigned.starting:
             self._starting.append(assigned)
         return assigned
-
-    def _start(self, partition: Partition) -> int:
-        """Return the start offset of a source partition without a committed offset."""
-        if partition in self._ends:
-            return self._ends[partition]
-        low, high = self._reader.bounds(partition)
-        if self._from_start:
-            return low
-        self._ends[partition] = high
-        return high

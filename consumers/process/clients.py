@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
+from kafka_redelivery.transport.admin.control_topic import ControlTopic
 from kafka_redelivery.transport.admin.end_offsets import EndOffsets
 from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartitionWatch
 from kafka_redelivery.transport.client_config import (
@@ -73,6 +77,17 @@ def open_reader(
     unowned = UnownedPartitionWatch(admin_config(settings.kafka), group) if incremental else None
     end_offsets = None if settings.metrics.port is None else EndOffsets(settings.kafka)
     return GroupReader(config, unowned, end_offsets, leave_on_close=settings.leave_on_stop and static is not None)
+
+
+@contextmanager
+def open_control(settings: Settings) -> Iterator[ControlTopic]:
+    """Read the group's control topic to its end, and keep it open while the block runs."""
+    control = ControlTopic(settings.kafka, settings.group, settings.naming().control_topic(), wall_clock_ms)
+    control.read()
+    try:
+        yield control
+    finally:
+        control.close()
 
 
 def open_writer(settings: Settings, role: str, instance: Instance, group: GroupMember) -> Writer:

@@ -7,7 +7,7 @@ import logging
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.dead_letters.monitor import dead_letter_monitor
 from kafka_redelivery.consumers.dead_letters.sweeper_thread import dead_letter_sweeper
-from kafka_redelivery.consumers.process.clients import open_reader, open_writer
+from kafka_redelivery.consumers.process.clients import open_control, open_reader, open_writer
 from kafka_redelivery.consumers.process.lifecycle import start_process
 from kafka_redelivery.consumers.scheduler.scheduler import Scheduler
 from kafka_redelivery.topology.config.settings import Settings
@@ -25,11 +25,15 @@ def run_scheduler(settings: Settings) -> None:
         HaltedError: the scheduler stopped to protect data.
         TransportError: Kafka cannot be used, or another process has taken over this one's name.
     """
-    with start_process(settings, "scheduler") as process, trimming(settings, wall_clock_ms):
+    with (
+        start_process(settings, "scheduler") as process,
+        trimming(settings, wall_clock_ms),
+        open_control(settings) as control,
+    ):
         instance, observer = process.instance, process.observer
         reader = open_reader(settings, f"{settings.group}.scheduler", instance, small_prefetch=True)
         writer = WriteThread(open_writer(settings, "scheduler", instance, reader))
-        scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=process.health)
+        scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=process.health, control=control)
         with (
             dead_letter_sweeper(settings, instance, observer),
             dead_letter_monitor(settings, observer, scheduler.share, wall_clock_ms),

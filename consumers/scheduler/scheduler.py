@@ -7,8 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
+from kafka_redelivery.consumers.flow.first_offsets import Control, FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
+from kafka_redelivery.consumers.routes import counts_to_produce_with
 from kafka_redelivery.consumers.scheduler.backlog import backlog
+from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions
+from kafka_redelivery.consumers.scheduler.clock_watch import ClockWatch
 from kafka_redelivery.consumers.scheduler.refusals import Refusals
 from kafka_redelivery.consumers.scheduler.release import (
     CommitLeadTime,
@@ -22,12 +26,11 @@ from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import Released, SchedulerObserver
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS, TierSet
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
-from kafka_redelivery.topology.wire.progress_metadata import HOLE_BITS
 from kafka_redelivery.transport.errors import (
-    MissingOffsetError,
     RefusalCause,
     RefusedRecord,
     WriteAbortedError,
@@ -44,17 +47,12 @@ from kafka_redelivery.transport.protocols import (
 
 _log = logging.getLogger(__name__)
 
-_BUFFER_DIVISOR = 2
-"""A scheduler buffers half as much as a worker: only records that leave soon need to be in memory."""
-
 _MAX_WAIT_S = 0.2
 _WRITE_WAIT_S = 0.005
 """How long a turn waits for the write in flight before it fetches."""
 
 _REPORT_INTERVAL_S = 1.0
-_REFRESH_INTERVAL_S = 30.0
-_SET_BACK_MS = 500
-"""A clock that moves back by more between two turns was set back. An adjusted clock slews by far less."""
+_REFRESH_INTERVAL_S = 5.0  # until a new tier is read
 
 
 class Scheduler:
@@ -76,6 +74,7 @@ class Scheduler:
         clock: Clock,
         lead_time: CommitLeadTime | None = None,
         health: Health | None = None,
+        control: Control | None = None,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -83,12 +82,15 @@ class Scheduler:
         self._clock = clock
         self._settings = settings
         self._naming = settings.naming()
+        self._counts: Mapping[str, int] = {}
         self._delays_ms: dict[str, int] = {}
         """Topic of each tier in the cluster -> its delay."""
 
         self._first_tier = ("", 1)
         """Name and partition count of the first tier; the name is empty if there is none."""
 
+        self._first_offsets = FirstOffsets(reader, scheduler_group(settings.group), control=control)
+        self._new: set[Partition] = set()  # the assigned partitions whose first offset is not committed
         self._tiers: dict[Partition, TierPartition] = {}
         self._paused: set[Partition] = set()
         self._builder: ReleaseBuilder
@@ -102,8 +104,7 @@ class Scheduler:
         self._health = health or Health()
         self._stopping = False
         self._reported_s = self._refreshed_s = 0.0
-        self._clock_difference_ms: int | None = None
-        """Wall clock minus monotonic clock at the last turn."""
+        self._clock_watch = ClockWatch()
 
     def stop(self) -> None:
         """Request a shutdown. Safe in a signal handler and from any thread."""
@@ -156,13 +157,14 @@ class Scheduler:
             self._observer.backlog(backlog(self._tiers, self._delays_ms, self._reader))
             self._halted.report(self._observer, self._health)
             self._failure_log.report_left_out()
+            self._first_offsets.note_births(self._tiers)
         if now_s - self._refreshed_s >= _REFRESH_INTERVAL_S:
             self._refresh()
 
     def _refresh(self) -> None:
         """Subscribe to every tier of the group that exists: its records must leave even if it is not configured."""
         self._refreshed_s = monotonic_s()
-        partition_counts = self._reader.partition_counts()
+        self._counts = partition_counts = counts_to_produce_with(self._counts, self._reader.partition_counts())
         delays_ms = self._naming.tiers_among(partition_counts)
         tiers = TierSet(tuple(sorted(delays_ms.values())), mixed=self._naming.mixed_topic() in partition_counts)
         if tiers.mixed:
@@ -179,12 +181,10 @@ class Scheduler:
     def _check_clock(self) -> None:
         """Shorten waits if the wall clock was set back: records must not wait until it catches up."""
         now_ms = self._clock()
-        difference_ms = now_ms - round(monotonic_s() * 1000)
-        if self._clock_difference_ms is not None and difference_ms < self._clock_difference_ms - _SET_BACK_MS:
-            _log.warning("the clock was set back by %d ms", self._clock_difference_ms - difference_ms)
+        if set_back_ms := self._clock_watch.set_back_ms(now_ms):
+            _log.warning("the clock was set back by %d ms", set_back_ms)
             for tier in self._tiers.values():
                 tier.clock_set_back(now_ms)
-        self._clock_difference_ms = difference_ms
 
     def _wait_s(self) -> float:
         """Seconds until the next write must begin; a fetched record ends the wait sooner."""
@@ -210,21 +210,9 @@ class Scheduler:
             self._reader.seek(partition, offset)
 
     def _pause_full(self) -> None:
-        """Pause partitions whose buffer is full, and resume them when it is half empty.
-
-        The first records after a resume need a fetch to arrive, so a resume comes before the buffer is empty.
-        """
-        limits, divisor = self._settings.limits, _BUFFER_DIVISOR * max(1, len(self._tiers))
-        max_records, max_bytes = max(1, limits.buffer_records // divisor), limits.buffer_bytes // divisor
-        full = {partition for partition in self._halted.paused if partition in self._tiers}
-        for partition, tier in self._tiers.items():
-            factor = 2 if partition in self._paused else 1
-            if (
-                len(tier) * factor >= max_records
-                or tier.bytes * factor >= max_bytes
-                or not tier.has_metadata_space(max(limits.batch_records, HOLE_BITS + 1))
-            ):
-                full.add(partition)
+        """Pause the partitions that are halted or whose buffer is full, and resume the others."""
+        full = full_partitions(self._tiers, self._paused, self._settings.limits)
+        full |= {partition for partition in self._halted.paused if partition in self._tiers}
         if full != self._paused:
             self._reader.pause(full - self._paused)
             self._reader.resume(partition for partition in self._paused - full if partition in self._tiers)
@@ -261,6 +249,7 @@ class Scheduler:
                 if space <= 0:
                     self._tiers[partition] = self._tiers.pop(partition)  # the other partitions come first next time
                     break
+        released |= {partition: self._tiers[partition] for partition in self._new}
         if released:
             release.checkpoints = {partition: tier.progress.checkpoint() for partition, tier in released.items()}
             release.early = leaves_ms > now_ms
@@ -302,6 +291,7 @@ class Scheduler:
         self._abort_deadline.succeeded()
         self._halted.confirm(release.checkpoints)
         self._refusals.confirm(release.checkpoints)
+        self._new.difference_update(release.checkpoints)
         clock_faults = 0
         for tier in self._tiers.values():
             clock_faults, tier.clock_faults = clock_faults + tier.clock_faults, 0
@@ -373,6 +363,7 @@ class Scheduler:
         partitions = list(partitions)
         for partition in partitions:
             self._tiers.pop(partition, None)
+            self._new.discard(partition)
             self._paused.discard(partition)
         self._await_write(None)
         for partition in partitions:  # the end of the write may have halted them
@@ -385,13 +376,12 @@ class Scheduler:
             if partition.topic not in self._delays_ms:
                 continue  # the tier was deleted meanwhile
             if committed is None:
-                raise MissingOffsetError(
-                    f"{partition.topic}-{partition.number} has no committed offset for "
-                    f"{self._settings.group}.scheduler, so its records could be lost or repeated; see `redelivery "
-                    "topology check`, fix it with `redelivery topology apply`"
-                )
-            topic, progress = partition.topic, Progress.restore(committed.offset, committed.metadata)
+                self._new.add(partition)
+                progress = Progress(self._first_offsets.internal(partition))
+            else:
+                self._new.discard(partition)
+                progress = Progress.restore(committed.offset, committed.metadata)
+            topic, starts[partition] = partition.topic, progress.next_offset
             ordered = topic != self._naming.mixed_topic()
             self._tiers[partition] = TierPartition(topic, self._delays_ms[topic], progress, ordered=ordered)
-            starts[partition] = committed.offset
         return starts

@@ -16,6 +16,7 @@ from kafka_redelivery.consumers.flow.buffer_quota import batch_bytes
 from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
+from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.flow.keyed_lane import MAX_IN_PLACE
 from kafka_redelivery.consumers.flow.lanes import Lanes
@@ -28,7 +29,7 @@ from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.session_processor import SessionProcessor
 from kafka_redelivery.consumers.handlers.slots import AsyncSlots, Slots, ThreadSlots
 from kafka_redelivery.consumers.jitter import draws
-from kafka_redelivery.consumers.process.clients import open_reader, open_writer
+from kafka_redelivery.consumers.process.clients import open_control, open_reader, open_writer
 from kafka_redelivery.consumers.process.lifecycle import Process, start_process
 from kafka_redelivery.consumers.process.scheduler_watch import scheduler_watch
 from kafka_redelivery.consumers.routes import RetryTopics, Route, codecs
@@ -42,6 +43,7 @@ from kafka_redelivery.topology.config.settings import HandlerSection, Isolation,
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 from kafka_redelivery.topology.policy.decision import AckType
 from kafka_redelivery.topology.topics.tiers import tier_set
+from kafka_redelivery.transport.admin.control_topic import ControlTopic
 from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
 from kafka_redelivery.transport.client_config import source_start
 from kafka_redelivery.transport.clients.reader import GroupReader
@@ -83,7 +85,8 @@ def run_worker(settings: Settings, base: Path) -> None:
         outputs = {output.topic: codecs(output, base) for output in settings.outputs}
         process = stack.enter_context(start_process(settings, "worker"))
         reader = open_reader(settings, settings.group, process.instance)
-        worker = _build_worker(settings, section, handler, routes, outputs, reader, process)
+        control = stack.enter_context(open_control(settings))
+        worker = _build_worker(settings, section, handler, routes, outputs, reader, control, process)
         topics = ", ".join(name for route in routes for name in (route.source, route.ready))
         with process.until_stopped(worker.stop), scheduler_watch(settings, process.health):
             _log.info("worker %s of group %s reads %s", process.instance.name, settings.group, topics)
@@ -113,6 +116,7 @@ def _build_worker(
     routes: list[Route],
     outputs: Mapping[str, tuple[Codec, Codec]],
     reader: GroupReader,
+    control: ControlTopic,
     process: Process,
 ) -> Worker:
     limits = settings.limits
@@ -125,8 +129,8 @@ def _build_worker(
     halted = HaltedPartitions()
     assignment = Assignment(
         routes,
-        source_start(settings.kafka),
         reader,
+        FirstOffsets(reader, settings.group, source_start(settings.kafka), control),
         author=1 + secrets.randbits(31) if persist_deliveries else None,
         max_in_place=_max_in_place(section, blocking=blocking),
         refused=halted,

@@ -374,7 +374,7 @@ class Worker:
         self._reported_s = now_s
         in_flight = sum(len(item.messages) for item in self._in_flight)
         self.observer.worker_state(self.assignment.state(in_flight, len(self.unacknowledged)))
-        self.assignment.report_halted(self.observer, self.health)
+        self.assignment.report(self.observer, self.health)
         self.committer.report_left_out()
 
     def _shut_down(self) -> None:

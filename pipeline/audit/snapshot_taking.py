@@ -83,7 +83,7 @@ def take_snapshot(
     own = {
         Partition(name, number): _KINDS[topic.role]
         for name, topic in topics.items()
-        if name in cluster.topics and (journal or topic.role is not Role.JOURNAL)
+        if name in cluster.topics and topic.role in _KINDS and (journal or topic.role is not Role.JOURNAL)
         for number in range(cluster.topics[name].partitions)
     }
     sources = [Partition(name, number) for name, facts in planned.sources.items() for number in range(facts.partitions)]

@@ -73,7 +73,10 @@ class Cluster:
         self.servers = servers
         self._client: Config = {"bootstrap.servers": servers, **_QUIET}
         self._admin = AdminClient(self._client)
-        self._producer = Producer({**self._client, "linger.ms": 5, "message.max.bytes": 100_000_000})
+        self._producer = self._new_producer()
+
+    def _new_producer(self) -> Producer:
+        return Producer({**self._client, "linger.ms": 5, "message.max.bytes": 100_000_000})
 
     # Topics.
 
@@ -95,6 +98,7 @@ class Cluster:
         for answer in self._admin.create_partitions([NewPartitions(topic, partitions)]).values():
             answer.result(_ANSWER_S)
         until(lambda: self.partitions(topic) == partitions, f"{topic} has {partitions} partitions")
+        self._producer = self._new_producer()  # the former one would learn of them some minutes later
 
     def alter(self, topic: str, **properties: str) -> None:
         """Set properties of a topic; ``_`` stands for ``.`` in their names."""

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kafka_redelivery.topology.cluster.changes import changes
+from kafka_redelivery.topology.cluster.control_records import control_records
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.control_topic import append_control
 from kafka_redelivery.transport.admin.preflight import survey
 from kafka_redelivery.transport.broker.guard import GuardedProcess
 from tests.scenarios.cluster import Cluster, Pairs, Seen, Sent
@@ -169,7 +172,10 @@ class Group:
         """Do what ``redelivery topology apply`` does."""
         settings = load_settings(self.file.read_text(encoding="utf-8"))
         admin = ClusterAdmin(settings.kafka)
-        admin.apply(changes(*survey(admin, settings)))
+        planned, cluster = survey(admin, settings)
+        admin.apply(changes(planned, cluster))
+        records = control_records(planned, cluster, time.time_ns() // 1_000_000)
+        append_control(settings.kafka, settings.naming().control_topic(), records)
 
     def worker(self, instance: str | None = "w1", *, program: Sequence[str] = COMMAND) -> Process:
         """Start a worker."""

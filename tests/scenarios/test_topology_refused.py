@@ -3,18 +3,21 @@
 import json
 
 from kafka_redelivery.topology import exit_codes
+from tests.scenarios.cluster import Sent
 from tests.scenarios.commands import redelivery
 from tests.scenarios.running import Group
 
 
 def break_it(group: Group) -> dict[str, str]:
     """Break each topic in another way; return by topic the problem that a check must report."""
-    tier, created = group.tier("200ms"), group.tier("400ms")
+    tier = group.tier("200ms")
     group.cluster.alter(tier, cleanup_policy="compact")
     group.cluster.alter(group.dead_letters, retention_ms="60000")
     group.cluster.alter(group.ready, message_timestamp_type="LogAppendTime")
-    # Created by hand, without first offsets and with too few partitions.
+    # Created by hand, without first offsets and with fewer partitions than its source.
+    created = group.tier("400ms")
     group.cluster.create(created, partitions=1, config={"retention.ms": "-1", "max.message.bytes": "1052684"})
+    group.cluster.produce(created, [Sent(b"waiting", partition=0)])
     group.configure(
         policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 200, "redeliveryDelay": 400}}, journal=True
     )
@@ -22,7 +25,6 @@ def break_it(group: Group) -> dict[str, str]:
         tier: "is compacted (cleanup.policy=compact)",
         group.dead_letters: "has a limited retention (retention.ms=60000)",
         group.ready: "has message.timestamp.type=LogAppendTime",
-        created: "has 1 partitions, needs 2",
         group.journal: "does not exist",
     }
 
@@ -37,11 +39,12 @@ def test_each_problem_is_reported_and_fixed(group: Group) -> None:
     for topic, problem in broken.items():
         assert f"refuse: {topic}: {problem}" in checked.out
     no_offset = f"group {group.name}.scheduler has no committed offset in partition 0"
-    assert f"refuse: {group.tier('400ms')}: {no_offset}" in checked.out
-    assert "warn: " in checked.out, "no scheduler runs"
-    assert checked.out.count("fix: ") == len(broken) + 2
+    assert f"warn: {group.tier('400ms')}: {no_offset}" in checked.out, "the group has never read it"
+    assert f"warn: {group.tier('400ms')}: has 1 partitions, needs 2" in checked.out
+    assert f"warn: {group.name}.scheduler: " in checked.out
+    assert checked.out.count("fix: ") == len(broken) + 3
     as_json = json.loads(redelivery("topology", "check", "--json", file=group.file).out)
-    assert (as_json["ok"], len(as_json["faults"])) == (False, len(broken) + 2)
+    assert (as_json["ok"], len(as_json["faults"])) == (False, len(broken) + 3)
 
     for role in ("worker", "scheduler"):
         refused = redelivery(role, file=group.file)
@@ -54,6 +57,7 @@ def test_each_problem_is_reported_and_fixed(group: Group) -> None:
     assert redelivery("topology", "check", file=group.file).code == exit_codes.OK
     group.send([["ok"]] * 3)
     group.worker()
+    group.scheduler()
     group.settle()
     group.stop()
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_redelivery.topology.cluster.facts import ClusterFacts, TopicFacts
+from kafka_redelivery.topology.cluster.offset_check import is_new
 from kafka_redelivery.topology.cluster.plan import PlannedTopic, TopologyPlan, suffices
+from kafka_redelivery.topology.wire.control import ControlState
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,8 @@ class AlterConfig:
 class CommitFirst:
     """Commit the log start offset of a partition for a group that has no committed offset there.
 
-    ``again`` is whether the partition already contains records. Which of them were processed is unknown without an
-    offset, so all of them are processed again rather than lost.
+    ``again`` is whether records may be repeated. If it is unknown which of them were processed, all are processed again
+    rather than lost.
     """
 
     group: str
@@ -118,7 +120,7 @@ def changes(plan: TopologyPlan, cluster: ClusterFacts, *, accept_loss: bool = Fa
         actual = cluster.topics.get(name)
         partitions = max(planned.partitions if planned else 0, actual.partitions if actual else 0)
         commit += [
-            _first(group, name, partition, actual)
+            _first(group, name, partition, actual, cluster.control)
             for partition in range(partitions)
             if cluster.offset(group, name, partition) is None
         ]
@@ -144,11 +146,11 @@ def _alterations(topic: PlannedTopic, actual: TopicFacts) -> list[AlterConfig]:
     ]
 
 
-def _first(group: str, topic: str, partition: int, actual: TopicFacts | None) -> CommitFirst:
+def _first(group: str, topic: str, partition: int, actual: TopicFacts | None, control: ControlState) -> CommitFirst:
     bounds = None if actual is None else actual.bounds.get(partition)
-    if bounds is None:
+    if actual is None or bounds is None:
         return CommitFirst(group, topic, partition, 0)
-    return CommitFirst(group, topic, partition, bounds.start, again=bounds.end > bounds.start)
+    return CommitFirst(group, topic, partition, bounds.start, again=not is_new(actual, partition, control))
 
 
 def change_document(change: Change) -> dict[str, Any]:

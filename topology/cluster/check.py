@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 
 from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.cluster.offset_check import commit_metadata, internal_offsets, source_offsets
@@ -19,6 +20,7 @@ _PURPOSE: Mapping[Role, str] = {
     Role.READY: "records that are due again",
     Role.DEAD_LETTER: "dead letters",
     Role.JOURNAL: "the outcomes of the records",
+    Role.CONTROL: "what the group knows about its partitions",
 }
 
 
@@ -73,7 +75,7 @@ def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]
     for topic in plan.topics:
         actual = cluster.topics.get(topic.name)
         if actual is None:
-            yield _missing(topic, cluster)
+            yield _missing_control(topic) if topic.role is Role.CONTROL else _missing(topic, cluster)
             continue
         yield from _partitions(topic, actual)
         yield from _replication(plan, topic, actual)
@@ -104,13 +106,25 @@ def _missing(topic: PlannedTopic, cluster: ClusterFacts) -> TopologyFault:
     return TopologyFault(Severity.REFUSE, topic.name, "does not exist", loss, _APPLY)
 
 
+def _missing_control(topic: PlannedTopic) -> TopologyFault:
+    return TopologyFault(
+        Severity.WARN,
+        topic.name,
+        "does not exist",
+        "no record is lost that would not be lost without it: with auto.offset.reset=latest, a partition that is added "
+        "to a source starts at its end, and it is unknown whether a missing committed offset has expired",
+        _APPLY,
+    )
+
+
 def _partitions(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:
     if actual.partitions < topic.partitions:
         yield TopologyFault(
-            Severity.REFUSE,
+            Severity.WARN,
             topic.name,
             f"has {actual.partitions} partitions, needs {topic.partitions}",
-            f"{_PURPOSE[topic.role]} of partition {actual.partitions} and above would mix with those of other ones",
+            f"no record is lost: {_PURPOSE[topic.role]} of partition {actual.partitions} and above share partitions "
+            "with those of other ones",
             _APPLY,
         )
     elif actual.partitions > topic.partitions and topic.role in {Role.READY, Role.DEAD_LETTER}:
@@ -187,11 +201,15 @@ def _retired(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFaul
             yield TopologyFault(
                 Severity.WARN,
                 topic.name,
-                "is no longer configured, but records wait in it",
+                f"is no longer configured{_since(cluster.control.retired.get(topic.name))}, but records wait in it",
                 f"they are lost if it is deleted before {scheduler_group(plan.group)} has released them",
                 "keep it and a scheduler running until it is empty, then it may be deleted",
             )
             yield from keeping(topic, cluster.topics[topic.name])
+
+
+def _since(retired_ms: int | None) -> str:
+    return "" if retired_ms is None else f" since {datetime.fromtimestamp(retired_ms // 1000, UTC).isoformat()}"
 
 
 def _unconfigured(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 
 MAX_METADATA = "offset.metadata.max.bytes"
@@ -66,6 +67,9 @@ class ClusterFacts:
 
     shared: Mapping[str, str] = field(default_factory=dict)
     """The ready topics in which another group has committed offsets, each with that group."""
+
+    control: ControlState = field(default_factory=ControlState)
+    """The content of the group's control topic."""
 
     creates_topics: bool = False
     """Whether the brokers create a topic when a client requests its metadata."""

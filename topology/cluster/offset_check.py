@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kafka_redelivery.topology.cluster.facts import MAX_METADATA, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.cluster.plan import TopologyPlan
 from kafka_redelivery.topology.faults import Severity, TopologyFault
+from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -34,6 +35,16 @@ def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topo
         if actual is None:
             continue
         missing, below, above = _faulty_partitions(group, actual, cluster)
+        new = [partition for partition in missing if is_new(actual, partition, cluster.control)]
+        missing = [partition for partition in missing if partition not in new]
+        if new:
+            yield TopologyFault(
+                Severity.WARN,
+                name,
+                f"group {group} has no committed offset in {_partitions(new)}",
+                "no record is lost: the group has read nothing there; the member that gets it starts at its log start",
+                "start a process that reads the topic; without running members: redelivery topology apply",
+            )
         if missing:
             yield TopologyFault(
                 Severity.REFUSE,
@@ -83,6 +94,12 @@ def source_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topolo
                 "the topic was recreated or truncated: new records up to that offset would be skipped",
                 f"start again at the log start with: {_reset(plan.group, name, above)}",
             )
+
+
+def is_new(actual: TopicFacts, partition: int, control: ControlState) -> bool:
+    """Whether nothing is repeated if a partition without a committed offset is read from its log start."""
+    bounds = actual.bounds.get(partition)
+    return control.is_new(actual.name, partition) or (bounds is not None and bounds.start == bounds.end)
 
 
 def _faulty_partitions(group: str, actual: TopicFacts, cluster: ClusterFacts) -> tuple[list[int], list[int], list[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -39,6 +39,7 @@ class Role(StrEnum):
     READY = "ready"
     DEAD_LETTER = "dead-letter"
     JOURNAL = "journal"
+    CONTROL = "control"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +175,7 @@ def plan(settings: Settings, sources: Mapping[str, TopicFacts]) -> TopologyPlan:
         topics += _dead_letter(settings, known)
         if settings.journal:
             topics.append(_internal(settings, settings.naming().journal_topic(), Role.JOURNAL, known))
+        topics.append(_control(settings, known))
     return TopologyPlan(
         group=settings.group,
         naming=settings.naming(),
@@ -234,6 +236,11 @@ def _dead_letter(settings: Settings, known: Sequence[TopicFacts]) -> list[Planne
         )
         for name, pairs in landing.items()
     ]
+
+
+def _control(settings: Settings, sources: Sequence[TopicFacts]) -> PlannedTopic:
+    topic = _internal(settings, settings.naming().control_topic(), Role.CONTROL, sources)
+    return replace(topic, partitions=1, configs={CLEANUP: "compact", MIN_INSYNC: topic.configs[MIN_INSYNC]})
 
 
 def _retention(strategies: Sequence[DeadLetterStrategy]) -> str:

@@ -27,6 +27,9 @@ CLOCK_TOLERANCE_MS = 3_600_000
 
 def properties(plan: TopologyPlan, topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:
     """Yield the faults in the properties of an existing topic."""
+    if topic.role is Role.CONTROL:
+        yield from _control(topic, actual)
+        return
     yield from keeping(topic, actual)
     yield from _timestamps(topic, actual)
     yield from _in_sync(plan, topic, actual)
@@ -59,6 +62,18 @@ def _cleanup(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]
             topic.name,
             f"has {CLEANUP}={policy}",
             "no record is lost, but finished records cannot be deleted and fill the disks",
+            _mend(topic, CLEANUP),
+        )
+
+
+def _control(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:
+    policy = actual.config(CLEANUP)
+    if not suffices(CLEANUP, policy, topic.configs[CLEANUP]):
+        yield TopologyFault(
+            Severity.WARN,
+            topic.name,
+            f"has {CLEANUP}={policy}",
+            "no record is lost, but the group forgets what it knows about its partitions, or its disks fill",
             _mend(topic, CLEANUP),
         )
 

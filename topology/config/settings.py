@@ -168,6 +168,7 @@ class TopicsSection(Section):
     mixed: str = "{group}.retry.mixed"
     ready: str = "{group}.ready.{topic}"
     journal: str = "{group}.journal"
+    control: str = "{group}.control"
     replication_factor: int | None = Field(None, ge=1, description="Absent: that of the source.")
     audit_horizon: Duration = Field(timedelta(days=7), description="How long internal topics keep finished records.")
 
@@ -293,7 +294,12 @@ class Settings(Section):
         """Return the names of the group's topics."""
         topics = self.topics
         return Naming(
-            group=self.group, retry=topics.retry, mixed=topics.mixed, ready=topics.ready, journal=topics.journal
+            group=self.group,
+            retry=topics.retry,
+            mixed=topics.mixed,
+            ready=topics.ready,
+            journal=topics.journal,
+            control=topics.control,
         )
 
 

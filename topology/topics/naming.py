@@ -28,6 +28,7 @@ class Naming:
     mixed: str = "{group}.retry.mixed"
     ready: str = "{group}.ready.{topic}"
     journal: str = "{group}.journal"
+    control: str = "{group}.control"
 
     def tier_topic(self, delay_ms: int) -> str:
         """Return the name of the retry tier with this delay."""
@@ -59,6 +60,10 @@ class Naming:
     def journal_topic(self) -> str:
         """Return the name of the journal, which records the outcome of each source offset."""
         return self._fill(self.journal)
+
+    def control_topic(self) -> str:
+        """Return the name of the control topic, in which the group keeps what it knows about itself."""
+        return self._fill(self.control)
 
     def dead_letter_topic(self, template: str, source: str) -> str:
         """Return the name of a source's dead-letter topic, from the template of its strategy."""

@@ -23,7 +23,7 @@ from kafka_redelivery.topology.cluster.changes import AlterConfig, Change, Chang
 from kafka_redelivery.topology.cluster.facts import MAX_METADATA, Bounds, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error
-from kafka_redelivery.transport.admin.errors import AdminError, GroupActiveError, NotAuthorisedError
+from kafka_redelivery.transport.admin.errors import AdminError, NotAuthorisedError
 from kafka_redelivery.transport.admin.partition_offsets import committed, list_offsets
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.protocols import Partition
@@ -34,6 +34,10 @@ TIMEOUT_S = 10.0
 _TOPIC = ConfigResource.Type.TOPIC
 _BROKER = ConfigResource.Type.BROKER
 _LEADER_CHECK_INTERVAL_S = 0.1
+_MEMBERS_S = 20.0
+"""Running members notice a new topic or partition within about five seconds, and then rebalance."""
+
+_MEMBERS_CHECK_INTERVAL_S = 0.5
 _GROUP_ACTIVE = frozenset(
     {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS}
 )
@@ -106,10 +110,9 @@ class ClusterAdmin:
     def apply(self, changes: Changes, done: Callable[[Change], None] = _ignore) -> None:
         """Apply changes and call ``done`` with each one; what exists already stays as it is.
 
-        Raises:
-            GroupActiveError: a group that needs first offsets has running members. Nothing was changed.
+        Kafka lets only members commit the offsets of a group that has some. So they commit the first offsets of the
+        partitions that they are assigned, and this method waits for it, for some seconds.
         """
-        self._refuse_active(sorted({first.group for first in changes.commit}))
         for create in changes.create:
             self._create(create)
             done(create)
@@ -161,14 +164,6 @@ class ClusterAdmin:
         found = committed(self._calls, self._kafka, group, partitions)
         return {partition: checkpoint.offset for partition, checkpoint in found.items()}
 
-    def _refuse_active(self, groups: list[str]) -> None:
-        if groups:
-            request = "describe the consumer groups"
-            answers = self._calls.each(request, lambda: self._client.describe_consumer_groups(groups))
-            for group, answer in answers.items():
-                if answer.members:
-                    raise GroupActiveError(group, len(answer.members))
-
     def _create(self, change: CreateTopic) -> None:
         topic = change.topic
         new = NewTopic(
@@ -219,16 +214,27 @@ class ClusterAdmin:
         operation = f"commit first offsets of group {group}"
         taken = self._offsets(group, [Partition(first.topic, first.partition) for first in firsts])
         new = [first for first in firsts if (first.topic, first.partition) not in taken]
-        if new:
-            offsets = [TopicPartition(first.topic, first.partition, first.offset) for first in new]
-            self._calls.repeated(operation, lambda: self._commit_once(group, offsets))
+        offsets = [TopicPartition(first.topic, first.partition, first.offset) for first in new]
+        if new and not self._calls.repeated(operation, lambda: self._commit_once(group, offsets)):
+            return self._await_members(group, new)
         return new
 
-    def _commit_once(self, group: str, offsets: list[TopicPartition]) -> None:
+    def _commit_once(self, group: str, offsets: list[TopicPartition]) -> bool:
+        """Commit first offsets; return whether that was allowed, because the group has no members."""
         request = [ConsumerGroupTopicPartitions(group, offsets)]
         answer = self._client.alter_consumer_group_offsets(request)[group].result(self._calls.timeout_s)
-        for entry in answer.topic_partitions or []:
-            if entry.error is not None and entry.error.code() in _GROUP_ACTIVE:
-                raise GroupActiveError(group, 1)
-            if entry.error is not None:
-                raise KafkaException(entry.error)
+        errors = [entry.error for entry in answer.topic_partitions or [] if entry.error is not None]
+        if any(error.code() in _GROUP_ACTIVE for error in errors):
+            return False
+        if errors:
+            raise KafkaException(errors[0])
+        return True
+
+    def _await_members(self, group: str, firsts: Sequence[CommitFirst]) -> list[CommitFirst]:
+        """Wait until the members of a group have committed first offsets; return those that they have committed."""
+        wanted = [Partition(first.topic, first.partition) for first in firsts]
+        deadline = time.monotonic() + _MEMBERS_S
+        pause = threading.Event()
+        while len(found := self._offsets(group, wanted)) < len(wanted) and time.monotonic() < deadline:
+            pause.wait(_MEMBERS_CHECK_INTERVAL_S)
+        return [first for first in firsts if (first.topic, first.partition) in found]

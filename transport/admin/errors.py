@@ -35,21 +35,6 @@ class ClientSettingsError(TransportError):
         self.detail = detail
 
 
-class GroupActiveError(TransportError):
-    """First offsets cannot be committed while members of the group are running. Nothing was changed.
-
-    Raised by :meth:`ClusterAdmin.apply`. Stop the group's processes, or wait until their sessions have ended.
-    """
-
-    def __init__(self, group: str, members: int) -> None:
-        super().__init__(
-            f"group {group} has {members} running member{'s' if members != 1 else ''} and lacks first offsets, which "
-            "can only be committed without running members; stop them, or wait until they time out, and apply again"
-        )
-        self.group = group
-        self.members = members
-
-
 class TopologyRefusedError(TransportError):
     """The cluster's topics would lose records, or an output topic does not exist; nothing was started.
 

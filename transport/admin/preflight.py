@@ -14,7 +14,9 @@ from kafka_redelivery.topology.cluster.check import Severity, check
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
 from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan, plan, scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
+from kafka_redelivery.transport.admin.control_topic import read_control
 from kafka_redelivery.transport.admin.errors import ClientSettingsError, NotAuthorisedError, TopologyRefusedError
 from kafka_redelivery.transport.admin.group_members import GroupMembers
 from kafka_redelivery.transport.client_config import ConfigValue, consumer_config
@@ -42,8 +44,13 @@ def survey(admin: ClusterAdmin, settings: Settings) -> tuple[TopologyPlan, Clust
     readers |= dict.fromkeys((*sources, *planned.unconfigured_ready_topics(names)), (settings.group,))
     wanted = {topic.name for topic in planned.topics} | readers.keys() | set(planned.outputs)
     cluster = admin.describe(wanted, readers)
-    shared = _shared(admin, planned, cluster)
-    return planned, replace(cluster, holding=_unfinished(settings, planned, cluster), shared=shared)
+    control = settings.naming().control_topic()
+    return planned, replace(
+        cluster,
+        holding=_unfinished(settings, planned, cluster),
+        shared=_shared(admin, planned, cluster),
+        control=read_control(settings.kafka, settings.group, control) if control in names else ControlState(),
+    )
 
 
 def verify(settings: Settings, *, emits: bool = True, timeout_s: float = TIMEOUT_S) -> None:

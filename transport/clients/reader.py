@@ -239,7 +239,12 @@ class GroupReader:
         """See :class:`Reader`."""
 
         def ask() -> tuple[int, int]:
-            found = self._consumer.get_watermark_offsets(TopicPartition(*partition), _CALL_TIMEOUT_S)
+            try:
+                found = self._consumer.get_watermark_offsets(TopicPartition(*partition), _CALL_TIMEOUT_S)
+            except KafkaException as exception:
+                if exception.args[0].code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001 - the client's own name
+                    self._consumer.list_topics(partition.topic, _CALL_TIMEOUT_S)  # it was added a moment ago
+                raise
             if found is None:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the client's own name
             return found

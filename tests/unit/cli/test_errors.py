@@ -20,7 +20,6 @@ from kafka_redelivery.topology.faults import ConfigurationError, Fault, Severity
 from kafka_redelivery.transport.admin.errors import (
     AdminError,
     ClientSettingsError,
-    GroupActiveError,
     NotAuthorisedError,
     TopologyRefusedError,
 )
@@ -41,7 +40,6 @@ from kafka_redelivery.transport.errors import BrokerUnavailableError, MissingOff
         (HaltedError("x"), 6),
         (MissingOffsetError("x"), 6),
         (WriterFencedError("x"), 6),
-        (GroupActiveError("g", 1), 1),
         (AdminError("a", "b"), 1),
         (NotAuthorisedError("a", "b"), 1),
         (HeaderError("a", "b"), 1),

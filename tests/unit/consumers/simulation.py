@@ -11,6 +11,7 @@ from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
+from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.flow.keyed_lane import MAX_IN_PLACE
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.session import Sessions
@@ -218,8 +219,8 @@ class SimulatedWorker:
         limits = LimitsSection(batch=50, buffer_records=400)
         assignment = Assignment(
             [route(entry(kafka.policy))],
-            "earliest",
             self.reader,
+            FirstOffsets(self.reader, "billing"),
             author=kafka.workers if kafka.persist else None,
             max_in_place=MAX_IN_PLACE + 2,
         )

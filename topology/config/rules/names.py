@@ -13,7 +13,13 @@ from kafka_redelivery.topology.topics.naming import MAX_NAME, check_names
 from kafka_redelivery.topology.topics.tiers import tier_set
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_ALLOWED = {"retry": {"group", "delay"}, "mixed": {"group"}, "ready": {"group", "topic"}, "journal": {"group"}}
+_ALLOWED = {
+    "retry": {"group", "delay"},
+    "mixed": {"group"},
+    "ready": {"group", "topic"},
+    "journal": {"group"},
+    "control": {"group"},
+}
 _REQUIRED = {
     "retry": ("delay", "all tiers would be one topic, and a short delay would wait behind a long one"),
     "ready": ("topic", "the records of all sources would be in one topic, in the same partitions"),
@@ -165,6 +171,7 @@ def _names_of_group(settings: Settings) -> dict[str, _Name]:
         names["the mixed topic"] = _Name(naming.mixed_topic(), _template_path(settings, "mixed", ("group",)))
     if settings.journal:
         names["the journal"] = _Name(naming.journal_topic(), _template_path(settings, "journal", ("group",)))
+    names["the control topic"] = _Name(naming.control_topic(), _template_path(settings, "control", ("group",)))
     return names
 
 

@@ -36,6 +36,7 @@ def test_plan_as_json(file: str) -> None:
         "billing.ready.bills": 2,
         "DLQ.orders": 8,
         "DLQ.bills": 2,
+        "billing.control": 1,
     }
     assert {topic["replicationFactor"] for topic in document["topics"]} == {3}
     assert {topic["configs"]["min.insync.replicas"] for topic in document["topics"]} == {"2"}

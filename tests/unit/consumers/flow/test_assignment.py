@@ -4,6 +4,7 @@ import pytest
 
 from kafka_redelivery.consumers.flow.assigned_partition import lineage_of
 from kafka_redelivery.consumers.flow.assignment import Assignment
+from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.topology.errors import ProgressError
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
@@ -18,7 +19,8 @@ READY = Partition("billing.ready.orders", 0)
 
 def assignment(reader: StoredOffsets | None = None, start: str = "earliest") -> Assignment:
     """An assignment of the group ``billing``, without partitions."""
-    return Assignment([route()], start, StoredOffsets() if reader is None else reader)
+    reader = StoredOffsets() if reader is None else reader
+    return Assignment([route()], reader, FirstOffsets(reader, "billing", start))
 
 
 def committed(**offsets: int) -> StoredOffsets:
@@ -87,9 +89,21 @@ class TestOpen:
         [source, ready] = assignment(reader, "latest").open([ORDERS, READY])
         assert (source.progress.next_offset, ready.progress.next_offset) == (0, 0)
 
-    def test_a_ready_partition_without_a_committed_offset_is_refused(self) -> None:
+    def test_an_empty_ready_partition_without_a_committed_offset_starts_at_its_log_start(self) -> None:
+        """A partition that was added; its first offset is committed with the next write."""
+        reader = committed(orders=17)
+        reader.ends[READY] = (4, 4)
+        owned = assignment(reader, "latest")
+        [_, ready] = owned.open([ORDERS, READY])
+        assert ready.progress.next_offset == 4
+        assert owned.dirty() == [ready]
+        assert owned.commit_due()
+
+    def test_a_ready_partition_with_records_and_without_a_committed_offset_is_refused(self) -> None:
         """Any other start could lose or repeat waiting records. No partition is owned afterwards."""
-        owned = assignment(committed(orders=17))
+        reader = committed(orders=17)
+        reader.ends[READY] = (0, 4)
+        owned = assignment(reader)
         with pytest.raises(MissingOffsetError, match=r"billing\.ready\.orders-0 has no committed offset .*apply"):
             owned.open([ORDERS, READY])
         assert owned.all() == []

@@ -4,6 +4,7 @@ import pytest
 
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
+from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import PositionDeletedError
@@ -21,7 +22,7 @@ class Fixture:
         self.clock = Clock()
         monkeypatch.setattr("kafka_redelivery.consumers.flow.deleted_positions.monotonic_s", self.clock)
         self.reader = StoredOffsets({ORDERS: Checkpoint(3, ""), OTHER: Checkpoint(0, "")})
-        self.assignment = Assignment([route()], "earliest", self.reader)
+        self.assignment = Assignment([route()], self.reader, FirstOffsets(self.reader, "billing"))
         self.assignment.open([ORDERS, OTHER])
         self.observer, self.health = RecordingObserver(), Health()
         self.health.joined()

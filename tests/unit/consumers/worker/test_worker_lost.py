@@ -8,6 +8,7 @@ from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
+from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.session import Sessions
 from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
@@ -68,7 +69,7 @@ class Fixture:
         common = shared()
         finished = FinishedItems()
         self.committer = Committer(common, self.writer, self.observer, 100)
-        assignment = Assignment([route()], "earliest", self.reader)
+        assignment = Assignment([route()], self.reader, FirstOffsets(self.reader, "billing"))
         lanes, limits = Lanes(Ordering.PARTITION, 1), LimitsSection()
         deleted_positions = DeletedPositions(self.reader, assignment, self.observer, Health())
         self.worker = Worker(

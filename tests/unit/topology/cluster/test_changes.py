@@ -12,6 +12,7 @@ from kafka_redelivery.topology.cluster.changes import (
     changes,
 )
 from kafka_redelivery.topology.cluster.facts import Bounds, ClusterFacts, TopicFacts
+from kafka_redelivery.topology.wire.control import ControlState
 from tests.unit.topology.clusters import (
     as_planned,
     planned,
@@ -80,7 +81,7 @@ def test_a_source_that_grew() -> None:
     """All internal topics grow with it, and the new partitions get committed offsets."""
     grown = planned("group: billing\nkafka: {bootstrap.servers: x}\nsources: [{topic: orders}]\n", source(partitions=6))
     todo = changes(grown, CLUSTER)
-    assert todo.grow == tuple(GrowTopic(topic.name, 4, 6) for topic in grown.topics)
+    assert todo.grow == tuple(GrowTopic(topic.name, 4, 6) for topic in grown.topics if topic.role != "control")
     assert [(first.topic, first.partition, first.offset) for first in todo.commit] == [
         (TIER, 4, 0),
         (TIER, 5, 0),
@@ -99,6 +100,16 @@ def test_a_missing_offset_starts_at_the_beginning_of_the_log() -> None:
     """What lies in the partition is read again rather than lost, and the change says so."""
     todo = changes(PLAN, with_offsets(CLUSTER, "billing.scheduler", {(TIER, 2): None}))
     assert list(todo) == [CommitFirst("billing.scheduler", TIER, 2, 5, again=True)]
+
+
+def test_a_partition_that_the_group_has_never_read_is_not_read_again() -> None:
+    """The control topic shows that none of its records was processed."""
+    missing = with_offsets(CLUSTER, "billing.scheduler", {(TIER, 2): None, (TIER, 3): None})
+    known = replace(missing, control=ControlState(exists=True, births={(TIER, 3): 5}))
+    assert list(changes(PLAN, known)) == [
+        CommitFirst("billing.scheduler", TIER, 2, 5, again=False),
+        CommitFirst("billing.scheduler", TIER, 3, 5, again=True),
+    ]
 
 
 def test_an_empty_partition_is_not_read_again() -> None:

@@ -43,6 +43,17 @@ def test_a_missing_topic(topic: str) -> None:
     assert told(without_topic(CLUSTER, topic)) == [("refuse", topic, "does not exist")]
 
 
+def test_a_missing_control_topic() -> None:
+    """A group works without one, as it did before there were control topics."""
+    assert told(without_topic(CLUSTER, "billing.control")) == [("warn", "billing.control", "does not exist")]
+
+
+def test_a_control_topic_that_forgets() -> None:
+    """Retention would delete what the group knows."""
+    forgetting = with_config(CLUSTER, "billing.control", "cleanup.policy", "compact,delete")
+    assert told(forgetting) == [("warn", "billing.control", "has cleanup.policy=compact,delete")]
+
+
 def test_a_missing_topic_that_the_brokers_would_create() -> None:
     """An automatic topic has one partition and deletes: the fault warns of it."""
     (fault,) = check(PLAN, replace(without_topic(CLUSTER, TIER), creates_topics=True))
@@ -53,15 +64,15 @@ def test_a_missing_topic_that_the_brokers_would_create() -> None:
 @pytest.mark.parametrize(
     ("topic", "partitions", "severity"),
     [
-        (TIER, 3, "refuse"),
-        (READY, 3, "refuse"),
-        (DEAD, 3, "refuse"),
+        (TIER, 3, "warn"),
+        (READY, 3, "warn"),
+        (DEAD, 3, "warn"),
         (READY, 5, "warn"),
         (DEAD, 5, "warn"),
     ],
 )
 def test_partitions_that_do_not_fit(topic: str, partitions: int, severity: str) -> None:
-    """Fewer is refused; more than the source has is only odd."""
+    """No record is lost: of fewer partitions, some hold the records of several of the source's."""
     found = told(with_topic(CLUSTER, topic, partitions=partitions, bounds={}))
     assert (severity, topic) in {(each[0], each[1]) for each in found if "partitions" in each[2]}
 
@@ -137,7 +148,7 @@ def test_a_plan_that_is_less_safe_than_its_source() -> None:
     """A configured replication factor below the source's is refused before anything is created."""
     plan = planned(ONE_SOURCE + "topics: {replicationFactor: 1}\n")
     faults = check_plan(plan)
-    assert {fault.topic for fault in faults} == {TIER, READY, DEAD}
+    assert {fault.topic for fault in faults} == {TIER, READY, DEAD, "billing.control"}
     assert {fault.fix for fault in faults} == {"set topics.replicationFactor: 3, or remove it"}
 
 
@@ -145,7 +156,7 @@ def test_a_plan_that_could_never_be_written() -> None:
     """So is one with more replicas in sync than replicas."""
     plan = planned(ONE_SOURCE, source(replicas=1, min_insync_replicas="2"))
     assert all("must be in sync" in fault.problem for fault in check_plan(plan))
-    assert len(check_plan(plan)) == 3
+    assert len(check_plan(plan)) == 4
 
 
 def test_a_missing_source() -> None:

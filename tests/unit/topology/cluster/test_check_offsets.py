@@ -6,6 +6,7 @@ import pytest
 
 from kafka_redelivery.topology.cluster.check import check
 from kafka_redelivery.topology.cluster.facts import Bounds
+from kafka_redelivery.topology.wire.control import ControlState
 from tests.unit.topology.clusters import ONE_SOURCE, as_planned, planned, with_offsets, with_topic
 
 PLAN = planned()
@@ -20,6 +21,26 @@ def test_a_missing_offset_is_never_reset_silently(group: str, topic: str) -> Non
     assert (fault.severity, fault.topic) == ("refuse", topic)
     assert fault.problem == f"group {group} has no committed offset in partitions 1, 3"
     assert "redelivery topology apply" in fault.fix
+
+
+@pytest.mark.parametrize(("group", "topic"), [("billing.scheduler", TIER), ("billing", READY)])
+def test_a_new_partition_needs_no_offset(group: str, topic: str) -> None:
+    """It is empty: the member that is assigned it commits the log start."""
+    bounds = {**CLUSTER.topics[topic].bounds, 1: Bounds(0, 0), 3: Bounds(7, 7)}
+    grown = with_topic(CLUSTER, topic, bounds=bounds)
+    (fault,) = check(PLAN, with_offsets(grown, group, {(topic, 1): None, (topic, 3): None}))
+    assert (fault.severity, fault.topic) == ("warn", topic)
+    assert fault.problem == f"group {group} has no committed offset in partitions 1, 3"
+
+
+def test_a_partition_that_the_group_has_never_read_needs_no_offset() -> None:
+    """The control topic shows that no record in it was processed."""
+    missing = with_offsets(CLUSTER, "billing", {(READY, 1): None, (READY, 3): None})
+    known = replace(missing, control=ControlState(exists=True, births={(READY, 3): 7}))
+    assert [(str(fault.severity), fault.problem) for fault in check(PLAN, known)] == [
+        ("refuse", "group billing has no committed offset in partition 3"),
+        ("warn", "group billing has no committed offset in partition 1"),
+    ]
 
 
 def test_many_partitions_are_not_all_named() -> None:

@@ -22,11 +22,12 @@ def table(text: str, *sources: object) -> list[tuple[str, str, int, str | None]]
 
 
 def test_one_source_with_defaults() -> None:
-    """A tier for the one delay, a ready topic and a dead-letter topic."""
+    """A tier for the one delay, a ready topic, a dead-letter topic, and the control topic."""
     assert table(ONE_SOURCE) == [
         ("billing.retry.1s", "retry", 4, "billing.scheduler"),
         ("billing.ready.orders", "ready", 4, "billing"),
         ("DLQ.orders", "dead-letter", 4, None),
+        ("billing.control", "control", 1, None),
     ]
 
 
@@ -39,6 +40,7 @@ def test_tiers_are_as_wide_as_the_widest_source() -> None:
         ("DLQ.orders", "dead-letter", 4, None),
         ("DLQ.bills", "dead-letter", 6, None),
         ("billing.journal", "journal", 6, None),
+        ("billing.control", "control", 1, None),
     ]
 
 
@@ -65,12 +67,14 @@ def test_delays_between_tiers_need_the_ladder_and_the_mixed_topic() -> None:
 def test_no_redelivery_needs_no_tier() -> None:
     """Zero redeliveries: nothing waits."""
     text = ONE_SOURCE + "policyEntry: {redeliveryPolicy: {maximumRedeliveries: 0}}\n"
-    assert [role for _, role, *_ in table(text)] == ["ready", "dead-letter"]
+    assert [role for _, role, *_ in table(text)] == ["ready", "dead-letter", "control"]
 
 
 def test_internal_topics_keep_everything() -> None:
     """Retention never deletes a pending record, and the time of a copy is its writer's."""
-    for topic in planned(ONE_SOURCE + "journal: true\n").topics:
+    *topics, control = planned(ONE_SOURCE + "journal: true\n").topics
+    assert control.configs == {"cleanup.policy": "compact", MIN_INSYNC: "1"}
+    for topic in topics:
         assert topic.configs["cleanup.policy"] == "delete"
         assert topic.configs[RETENTION_MS] == topic.configs[RETENTION_BYTES] == "-1"
         assert topic.configs[TIMESTAMP_TYPE] == "CreateTime"
@@ -139,7 +143,8 @@ def test_a_missing_source_is_left_out_and_named() -> None:
     """The rest is planned without it."""
     wanted = plan(settings(TWO_SOURCES), {"orders": source()})
     assert wanted.missing_sources == ("bills",)
-    assert [topic.name for topic in wanted.topics] == ["billing.retry.1s", "billing.ready.orders", "DLQ.orders"]
+    names = ["billing.retry.1s", "billing.ready.orders", "DLQ.orders", "billing.control"]
+    assert [topic.name for topic in wanted.topics] == names
     assert plan(settings(TWO_SOURCES), {}).topics == ()
 
 

@@ -44,7 +44,7 @@ def faults(text: str) -> list[tuple[str, str]]:
 def planned(settings: Settings) -> dict[str, str]:
     """The topics of the plan, with their retention."""
     sources = {name: source(name) for name in ("orders.eu", "news")}
-    return {topic.name: topic.configs["retention.ms"] for topic in plan(settings, sources).topics}
+    return {topic.name: topic.configs.get("retention.ms", "") for topic in plan(settings, sources).topics}
 
 
 def test_classic_maps_give_each_source_its_policy() -> None:

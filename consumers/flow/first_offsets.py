@@ -1,0 +1,112 @@
+"""Where a partition without a committed offset starts. Its member commits that offset with its next write."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+from kafka_redelivery.topology.wire.control import ControlState
+from kafka_redelivery.transport.errors import MissingOffsetError
+from kafka_redelivery.transport.protocols import Partition, Reader
+
+_log = logging.getLogger(__name__)
+
+
+class Control(Protocol):
+    """The control topic; see :class:`ControlTopic`."""
+
+    @property
+    def state(self) -> ControlState:
+        """What is known of it."""
+        ...
+
+    def read(self) -> ControlState:
+        """Read it to its end."""
+        ...
+
+    def note_birth(self, partition: Partition, offset: int) -> None:
+        """Note that the group has committed an offset in a partition."""
+        ...
+
+
+class NoControl:
+    """A control topic that does not exist."""
+
+    state = ControlState()
+
+    def read(self) -> ControlState:
+        """Return that nothing is known."""
+        return self.state
+
+    def note_birth(self, partition: Partition, offset: int) -> None:
+        """Do nothing."""
+
+
+class FirstOffsets:
+    """Chooses first offsets for one process. Only its polling thread uses it."""
+
+    def __init__(
+        self, reader: Reader, group: str, source_start: str = "earliest", control: Control | None = None
+    ) -> None:
+        """Start without partitions.
+
+        Args:
+            reader: returns the bounds of partitions and committed offsets.
+            group: the consumer group, for error messages.
+            source_start: where a source partition starts that is as old as the group: ``earliest`` or ``latest``.
+            control: what the group knows of its partitions.
+        """
+        self._reader = reader
+        self._group = group
+        self._from_start = source_start == "earliest"
+        self._control = NoControl() if control is None else control
+        self._ends: dict[Partition, int] = {}
+        """The start offset of each partition that starts at its end, for the case that its first commit is aborted."""
+
+    def source(self, partition: Partition) -> tuple[int, bool]:
+        """Return the first offset of a source partition, and whether no record may be fetched before its commit.
+
+        A partition that was added after the group began starts at its log start. One that starts at its end is fetched
+        after that commit: a successor would start at the end that the log has then.
+        """
+        if partition in self._ends:
+            return self._ends[partition], True
+        low, high = self._reader.bounds(partition)
+        if self._from_start or self._control.read().was_added(*partition):
+            return _logged(partition, low), False
+        self._ends[partition] = high
+        return _logged(partition, high), True
+
+    def internal(self, partition: Partition) -> int:
+        """Return the first offset of a partition of a tier or ready topic: its log start.
+
+        Raises:
+            MissingOffsetError: there are records, and the group may have had a committed offset behind some of them.
+        """
+        low, high = self._reader.bounds(partition)
+        if low < high and not self._control.read().is_new(*partition):
+            raise MissingOffsetError(
+                f"{partition.topic}-{partition.number} has no committed offset for {self._group}, so records that wait "
+                "there could be lost or repeated; run `redelivery topology check`, then `redelivery topology apply`"
+            )
+        return _logged(partition, low)
+
+    def committed(self, partition: Partition) -> None:
+        """Drop what is known of a partition that has a committed offset."""
+        self._ends.pop(partition, None)
+
+    def note_births(self, owned: Iterable[Partition]) -> None:
+        """Note in the control topic which partitions have their first committed offset, so that its loss is noticed."""
+        state = self._control.state
+        if not state.exists:
+            return
+        new = [partition for partition in owned if state.is_new(*partition)]
+        for partition, committed in self._reader.committed_now(new).items():
+            if committed is not None:
+                self._control.note_birth(partition, committed.offset)
+
+
+def _logged(partition: Partition, offset: int) -> int:
+    _log.info("%s-%d has no committed offset and starts at offset %d", partition.topic, partition.number, offset)
+    return offset

@@ -1,0 +1,34 @@
+"""How many records of each tier partition a scheduler buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
+from kafka_redelivery.topology.config.settings import LimitsSection
+from kafka_redelivery.topology.wire.progress_metadata import HOLE_BITS
+from kafka_redelivery.transport.protocols import Partition
+
+_BUFFER_DIVISOR = 2
+"""A scheduler buffers half as much as a worker: only records that leave soon need to be in memory."""
+
+
+def full_partitions(
+    tiers: Mapping[Partition, TierPartition], paused: Collection[Partition], limits: LimitsSection
+) -> set[Partition]:
+    """Return the partitions whose buffer is full, or was full and is not half empty yet.
+
+    The first records after a resume need a fetch to arrive, so a resume comes before the buffer is empty.
+    """
+    divisor = _BUFFER_DIVISOR * max(1, len(tiers))
+    max_records, max_bytes = max(1, limits.buffer_records // divisor), limits.buffer_bytes // divisor
+    full = set()
+    for partition, tier in tiers.items():
+        factor = 2 if partition in paused else 1
+        if (
+            len(tier) * factor >= max_records
+            or tier.bytes * factor >= max_bytes
+            or not tier.has_metadata_space(max(limits.batch_records, HOLE_BITS + 1))
+        ):
+            full.add(partition)
+    return full

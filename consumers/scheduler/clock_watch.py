@@ -1,0 +1,24 @@
+"""Notices that the wall clock was set back."""
+
+from __future__ import annotations
+
+from kafka_redelivery.consumers.clock import monotonic_s
+
+_SET_BACK_MS = 500
+"""A clock that moves back by more between two turns was set back. An adjusted clock slews by far less."""
+
+
+class ClockWatch:
+    """Compares the wall clock with the monotonic clock."""
+
+    def __init__(self) -> None:
+        """Start without a time."""
+        self._difference_ms: int | None = None
+        """Wall clock minus monotonic clock at the last check."""
+
+    def set_back_ms(self, now_ms: int) -> int:
+        """Return by how many milliseconds the wall clock was set back since the last call; usually 0."""
+        before_ms, self._difference_ms = self._difference_ms, now_ms - round(monotonic_s() * 1000)
+        if before_ms is None or self._difference_ms >= before_ms - _SET_BACK_MS:
+            return 0
+        return before_ms - self._difference_ms

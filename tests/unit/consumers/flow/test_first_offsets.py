@@ -1,0 +1,79 @@
+"""Where a partition without a committed offset starts."""
+
+import pytest
+
+from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
+from kafka_redelivery.topology.wire.control import ControlState
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import MissingOffsetError
+from kafka_redelivery.transport.protocols import Partition
+from tests.unit.consumers.doubles import StoredOffsets
+
+OLD, ADDED = Partition("orders", 1), Partition("orders", 2)
+READY = Partition("billing.ready.orders", 1)
+
+
+class Known:
+    """A control topic with this content."""
+
+    def __init__(self, state: ControlState) -> None:
+        self.state = ControlState()
+        self._state = state
+        self.births: dict[Partition, int] = {}
+
+    def read(self) -> ControlState:
+        self.state = self._state
+        return self.state
+
+    def note_birth(self, partition: Partition, offset: int) -> None:
+        self.births[partition] = offset
+
+
+def first_offsets(state: ControlState, start: str = "latest") -> FirstOffsets:
+    """First offsets of a group that knows this; each partition has the offsets 3 to 90."""
+    reader = StoredOffsets(ends=dict.fromkeys((OLD, ADDED, READY), (3, 90)))
+    return FirstOffsets(reader, "billing", start, Known(state))
+
+
+def test_a_partition_that_was_added_to_a_source_starts_at_its_log_start() -> None:
+    """Also with ``latest``, which is about what was there before the group."""
+    first = first_offsets(ControlState(exists=True, sources={"orders": 2}))
+    assert first.source(OLD) == (90, True)
+    assert first.source(ADDED) == (3, False)
+
+
+@pytest.mark.parametrize(
+    "state", [ControlState(), ControlState(exists=True), ControlState(exists=True, sources={"bills": 1})]
+)
+def test_without_a_record_of_its_source_it_starts_at_its_end(state: ControlState) -> None:
+    """As it did before there were control topics."""
+    assert first_offsets(state).source(ADDED) == (90, True)
+
+
+def test_earliest_needs_no_control_topic() -> None:
+    """Every partition starts at its log start."""
+    assert first_offsets(ControlState(), "earliest").source(OLD) == (3, False)
+
+
+def test_a_partition_that_the_group_has_never_read_starts_at_its_log_start() -> None:
+    """Its records came before the first commit."""
+    assert first_offsets(ControlState(exists=True)).internal(READY) == 3
+
+
+@pytest.mark.parametrize("state", [ControlState(), ControlState(exists=True, births={READY: 5})])
+def test_an_offset_that_may_have_expired_is_missed(state: ControlState) -> None:
+    """Some of the records may be finished."""
+    with pytest.raises(MissingOffsetError, match="could be lost or repeated"):
+        first_offsets(state).internal(READY)
+
+
+def test_births_are_noted_once_their_offset_is_committed() -> None:
+    """Partitions that are known need no request."""
+    control = Known(ControlState(exists=True, births={OLD: 3}))
+    reader = StoredOffsets({OLD: Checkpoint(7, ""), ADDED: Checkpoint(9, "")})
+    first = FirstOffsets(reader, "billing", control=control)
+    first.note_births([OLD, ADDED, READY])
+    assert control.births == {}, "there may be no control topic"
+    control.read()
+    first.note_births([OLD, ADDED, READY])
+    assert control.births == {ADDED: 9}

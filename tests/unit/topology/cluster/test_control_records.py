@@ -1,0 +1,56 @@
+"""What `topology apply` writes to the control topic."""
+
+from dataclasses import replace
+
+from kafka_redelivery.topology.cluster.control_records import control_records
+from kafka_redelivery.topology.cluster.facts import ClusterFacts
+from kafka_redelivery.topology.wire.control import ControlState, birth_record, control_state, source_record, tier_record
+from tests.unit.topology.clusters import ONE_SOURCE, as_planned, planned, with_offsets
+
+PLAN = planned()
+NEW = ClusterFacts(topics=PLAN.sources)
+NOW = 1_700_000_000_000
+
+
+def test_a_new_group_begins_with_all_partitions_of_its_source() -> None:
+    """And with the tiers of its policy. No partition is born before the group commits an offset in it."""
+    assert list(control_records(PLAN, NEW, NOW)) == [
+        source_record("orders", 4, NOW),
+        tier_record("billing.retry.1s", None, NOW),
+    ]
+
+
+def test_a_group_that_is_older_than_its_control_topic() -> None:
+    """Its partitions with an offset are born; a source partition behind them was added since it began."""
+    cluster = with_offsets(ClusterFacts(topics=PLAN.sources), "billing", {("orders", 0): 3, ("orders", 1): 0})
+    assert set(control_records(PLAN, cluster, NOW)) == {
+        source_record("orders", 2, NOW),
+        birth_record("orders", 0, 3, NOW),
+        birth_record("orders", 1, 0, NOW),
+        tier_record("billing.retry.1s", None, NOW),
+    }
+
+
+def test_what_is_known_is_not_written_again() -> None:
+    """A second apply has nothing to write, also after the source has grown."""
+    cluster = as_planned(PLAN)
+    known = replace(cluster, control=control_state(control_records(PLAN, cluster, NOW)))
+    assert list(control_records(PLAN, known, NOW + 1)) == []
+
+
+def test_a_tier_is_retired_and_used_again() -> None:
+    """The time is that of the apply that first saw it."""
+    policy = "policyEntry: {redeliveryPolicy: {initialRedeliveryDelay: 9000, redeliveryDelay: 9000}}\n"
+    slow = planned(ONE_SOURCE + policy)
+    cluster = as_planned(PLAN)
+    control = control_state(control_records(PLAN, cluster, NOW))
+    changed = replace(cluster, control=control)
+    assert set(control_records(slow, changed, NOW + 1)) == {
+        tier_record("billing.retry.9s", None, NOW + 1),
+        tier_record("billing.retry.1s", NOW + 1, NOW + 1),
+    }
+    retired = replace(control, retired={"billing.retry.1s": NOW + 1, "billing.retry.9s": None})
+    assert list(control_records(PLAN, replace(cluster, control=retired), NOW + 2)) == [
+        tier_record("billing.retry.1s", None, NOW + 2)
+    ]
+    assert ControlState().retired == {}

@@ -1,0 +1,70 @@
+"""The records of the control topic."""
+
+import json
+
+import pytest
+
+from kafka_redelivery.topology.errors import ControlRecordError
+from kafka_redelivery.topology.wire.control import (
+    ControlState,
+    birth_record,
+    control_state,
+    source_record,
+    tier_record,
+)
+
+NOW = 1_700_000_000_000
+
+
+def test_each_kind_of_record_is_read_back() -> None:
+    """Names of topics may contain dots and dashes."""
+    records = [
+        source_record("my.orders-1", 2, NOW),
+        birth_record("my.orders-1", 0, 17, NOW),
+        tier_record("g.retry.1s", None, NOW),
+        tier_record("g.retry.9s", NOW, NOW),
+    ]
+    assert control_state(records) == ControlState(
+        exists=True,
+        sources={"my.orders-1": 2},
+        births={("my.orders-1", 0): 17},
+        retired={"g.retry.1s": None, "g.retry.9s": NOW},
+    )
+
+
+def test_values_bear_a_version_and_a_time() -> None:
+    """A later version may add fields."""
+    assert source_record("orders", 2, NOW).key == b"source/orders"
+    value = json.loads(source_record("orders", 2, NOW).value)
+    assert value == {"version": 1, "firstSeenMs": NOW, "partitions": 2}
+
+
+def test_the_newest_record_of_a_key_counts() -> None:
+    """Compaction has not run yet. A record without a value removes what was known."""
+    tier = tier_record("g.retry.1s", None, NOW)
+    later = tier_record("g.retry.1s", NOW + 1, NOW + 1)
+    assert control_state([tier, later]).retired == {"g.retry.1s": NOW + 1}
+    assert control_state([tier, (tier.key, None)]).retired == {}
+
+
+def test_keys_and_fields_of_a_later_version_are_ignored() -> None:
+    """Processes of two versions may run side by side."""
+    key, value = birth_record("orders", 0, 5, NOW)
+    wider = json.dumps(json.loads(value) | {"version": 2, "more": []}).encode()
+    assert control_state([(b"pause/orders", b"x"), (b"a", b""), (key, wider)]).births == {("orders", 0): 5}
+
+
+@pytest.mark.parametrize("value", [b"", b"x", b"[]", b"{}", b'{"offset": "x"}', b'{"offset": null}', b"[" * 100_000])
+def test_a_record_of_another_program_is_an_error(value: bytes) -> None:
+    """What the group knows must not be guessed. The message names the key."""
+    with pytest.raises(ControlRecordError, match="partition/orders/0"):
+        control_state([(b"partition/orders/0", value)])
+
+
+def test_what_is_new() -> None:
+    """Nothing is new as long as there is no control topic."""
+    state = control_state([source_record("orders", 2, NOW), birth_record("orders", 0, 17, NOW)])
+    assert [state.is_new("orders", number) for number in range(3)] == [False, True, True]
+    assert [state.was_added("orders", number) for number in range(3)] == [False, False, True]
+    assert not state.was_added("bills", 5)
+    assert not ControlState().is_new("orders", 0)

@@ -1,0 +1,118 @@
+"""The records of the control topic, in which a group keeps what it knows about itself.
+
+The topic has one partition and is compacted: of each key the newest record counts. A value is JSON with a ``version``.
+A reader ignores keys and fields that it does not know.
+
+============================  ==================================  ======================================
+key                           fields of the value                 written by
+============================  ==================================  ======================================
+``source/{topic}``            ``partitions``: how many the source ``redelivery topology apply``, once
+                              had when the group began
+``partition/{topic}/{n}``     ``offset``: a committed offset, so   the member that is assigned the
+                              that one is known to have existed    partition, once
+``tier/{topic}``              ``retiredMs``: since when no policy  ``redelivery topology apply``
+                              needs the tier; ``null``: it is used
+============================  ==================================  ======================================
+
+Each value also has ``firstSeenMs``, the time of its writer (epoch ms).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kafka_redelivery.topology.errors import ControlRecordError
+
+VERSION = 1
+
+
+class ControlRecord(NamedTuple):
+    """A record of the control topic."""
+
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ControlState:
+    """The content of the control topic."""
+
+    exists: bool = False
+    """Whether there is a control topic. Without one nothing is known."""
+
+    sources: Mapping[str, int] = field(default_factory=dict)
+    """The number of partitions that each source had when the group began."""
+
+    births: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """A committed offset of each partition, by topic and number, that is known to have had one."""
+
+    retired: Mapping[str, int | None] = field(default_factory=dict)
+    """The tiers, each with the time since when no policy needs it (epoch ms); ``None`` for one that is used."""
+
+    def is_new(self, topic: str, number: int) -> bool:
+        """Whether the group has never committed an offset in a partition."""
+        return self.exists and (topic, number) not in self.births
+
+    def was_added(self, topic: str, number: int) -> bool:
+        """Whether a partition was added to a source after the group began."""
+        return topic in self.sources and number >= self.sources[topic]
+
+
+def source_record(topic: str, partitions: int, now_ms: int) -> ControlRecord:
+    """Return the record of a source that the group begins to read."""
+    return _record(f"source/{topic}", now_ms, partitions=partitions)
+
+
+def birth_record(topic: str, number: int, offset: int, now_ms: int) -> ControlRecord:
+    """Return the record of a partition in which the group has committed an offset."""
+    return _record(f"partition/{topic}/{number}", now_ms, offset=offset)
+
+
+def tier_record(topic: str, retired_ms: int | None, now_ms: int) -> ControlRecord:
+    """Return the record of a tier that is used, or retired."""
+    return _record(f"tier/{topic}", now_ms, retiredMs=retired_ms)
+
+
+def control_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> ControlState:
+    """Return the state that all records of an existing control topic describe, in the order of their offsets.
+
+    Raises:
+        ControlRecordError: a record was not written by this project.
+    """
+    newest: dict[bytes, bytes] = {}
+    for key, value in records:
+        if key is not None and value is not None:
+            newest[key] = value
+        else:
+            newest.pop(key or b"", None)
+    sources: dict[str, int] = {}
+    births: dict[tuple[str, int], int] = {}
+    retired: dict[str, int | None] = {}
+    for key, value in newest.items():
+        try:
+            match key.decode().split("/"):
+                case ["source", topic]:
+                    sources[topic] = int(_fields(value)["partitions"])
+                case ["partition", topic, number]:
+                    births[topic, int(number)] = int(_fields(value)["offset"])
+                case ["tier", topic]:
+                    since = _fields(value)["retiredMs"]
+                    retired[topic] = None if since is None else int(since)
+                case _:
+                    pass
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise ControlRecordError(repr(key)[2:-1], str(error)) from None
+    return ControlState(exists=True, sources=sources, births=births, retired=retired)
+
+
+def _record(key: str, now_ms: int, **fields: int | None) -> ControlRecord:
+    value = {"version": VERSION, "firstSeenMs": now_ms, **fields}
+    return ControlRecord(key.encode(), json.dumps(value, separators=(",", ":")).encode())
+
+
+def _fields(value: bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(value)
+    return fields

@@ -1,0 +1,182 @@
+"""Reads and writes the control topic of a group."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from kafka_redelivery.topology.wire.control import ControlRecord, ControlState, birth_record, control_state
+from kafka_redelivery.transport.admin.errors import AdminError
+from kafka_redelivery.transport.client_config import (
+    SMALL_PREFETCH,
+    Config,
+    ConfigValue,
+    consumer_config,
+    producer_config,
+)
+from kafka_redelivery.transport.client_log import admin_log
+from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
+from kafka_redelivery.transport.kafka_errors import consumer_error, is_transient_for_consumer
+from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
+
+_TIMEOUT_S = 60.0
+_METADATA_TIMEOUT_S = 10.0
+_POLL_S = 0.2
+_FLUSH_S = 20.0
+_CLOSE_S = 1.0
+_READ_INTERVAL_S = 1.0
+_NOTE_AGAIN_S = 60.0
+
+
+class ControlTopic:
+    """What a running process knows of the control topic, and notes in it. Only its polling thread uses it."""
+
+    def __init__(self, kafka: Mapping[str, ConfigValue], group: str, topic: str, clock: Callable[[], int]) -> None:
+        """Keep the arguments; nothing is known before the first :meth:`read`.
+
+        Args:
+            kafka: the client settings.
+            group: the consumer group.
+            topic: its control topic.
+            clock: returns epoch ms.
+        """
+        self.state = ControlState()
+        """What is known: the result of the last :meth:`read`, and what was noted since then."""
+
+        self._kafka = kafka
+        self._group = group
+        self._topic = topic
+        self._clock = clock
+        self._producer: Producer | None = None
+        self._sent: set[Partition] = set()
+        self._read_again_s = self._note_again_s = 0.0
+
+    def read(self) -> ControlState:
+        """Read the topic to its end, at most once a second. Without a topic nothing is known.
+
+        Raises:
+            ReaderError: Kafka does not answer, or refuses.
+            ControlRecordError: another program has written to the topic.
+        """
+        if time.monotonic() >= self._read_again_s:
+            self.state = read_control(self._kafka, self._group, self._topic)
+            self._read_again_s = time.monotonic() + _READ_INTERVAL_S
+        return self.state
+
+    def note_birth(self, partition: Partition, offset: int) -> None:
+        """Note that the group has committed an offset in a partition. Does not wait for Kafka.
+
+        If Kafka refuses, a later call tries again, after a minute at the earliest.
+        """
+        if time.monotonic() < self._note_again_s:
+            return
+        if self._producer is None:
+            self._producer = _producer(self._kafka)
+        if partition not in self._sent:
+            self._sent.add(partition)
+            record = birth_record(*partition, offset, self._clock())
+            done = partial(self._noted, partition, offset)
+            self._producer.produce(self._topic, record.value, record.key, 0, on_delivery=done)
+        self._producer.poll(0)
+
+    def _noted(self, partition: Partition, offset: int, error: KafkaError | None, _: Message) -> None:
+        self._sent.discard(partition)
+        if error is None:
+            self.state = replace(self.state, births={**self.state.births, partition: offset})
+        else:
+            self._note_again_s = time.monotonic() + _NOTE_AGAIN_S
+            _log.warning("%s-%d cannot be noted in %s now: %s", *partition, self._topic, error.str())
+
+    def close(self) -> None:
+        """Release the client."""
+        if self._producer is not None:
+            self._producer.flush(_CLOSE_S)
+
+
+def read_control(kafka: Mapping[str, ConfigValue], group: str, topic: str) -> ControlState:
+    """Read a control topic to its end.
+
+    Raises:
+        ReaderError: Kafka does not answer, or refuses.
+        ControlRecordError: another program has written to the topic.
+    """
+    config = consumer_config(kafka, group=group, instance=None) | SMALL_PREFETCH
+    deadline = time.monotonic() + _TIMEOUT_S
+    with _opened(config) as consumer:
+        if not _exists(consumer, topic, deadline):
+            return ControlState()
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        try:
+            return control_state(_records(consumer, topic, group, deadline))
+        except TopicForbiddenError as error:
+            _log.warning("it is as if there was no control topic: %s", error)
+            return ControlState()
+
+
+def append_control(kafka: Mapping[str, ConfigValue], topic: str, records: Iterable[ControlRecord]) -> None:
+    """Append records and wait until Kafka has confirmed them.
+
+    Raises:
+        AdminError: Kafka refuses one, or does not answer.
+    """
+    producer = _producer(kafka)
+    errors: list[KafkaError | None] = []
+    for record in records:
+        producer.produce(topic, record.value, record.key, 0, on_delivery=lambda error, _: errors.append(error))
+    if producer.flush(_FLUSH_S):
+        raise AdminError(f"write to {topic}", f"no answer in {_FLUSH_S:g} s")
+    refused = next((error for error in errors if error is not None), None)
+    if refused is not None:
+        raise AdminError(f"write to {topic}", refused.str())
+
+
+def _producer(kafka: Mapping[str, ConfigValue]) -> Producer:
+    config = producer_config(kafka, transactional_id=None) | {"delivery.report.only.error": False}
+    return Producer(config, logger=admin_log)
+
+
+@contextmanager
+def _opened(config: Config) -> Iterator[Consumer]:
+    consumer = Consumer(config, logger=admin_log)
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def _exists(consumer: Consumer, topic: str, deadline: float) -> bool:
+    while True:
+        try:
+            found = consumer.list_topics(topic, timeout=_METADATA_TIMEOUT_S).topics[topic]
+        except KafkaException as exception:
+            error: KafkaError = exception.args[0]
+            if not is_transient_for_consumer(error) or time.monotonic() > deadline:
+                raise ReaderError(f"topic {topic} cannot be described: {error.str()}") from exception
+            continue
+        return found.error is None
+
+
+def _records(
+    consumer: Consumer, topic: str, group: str, deadline: float
+) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Yield the records up to the end that the topic has now."""
+    while time.monotonic() < deadline:
+        message = consumer.poll(_POLL_S)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            yield message.key(), message.value()
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
+            return
+        elif not is_transient_for_consumer(error):
+            raise consumer_error(error, topic, group)
+    raise ReaderError(f"topic {topic} cannot be read to its end: no answer in {_TIMEOUT_S:g} s")
