@@ -5,9 +5,10 @@ from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
 
 
-def test_a_deleted_group_is_refused_at_start(group: Group) -> None:
+def test_a_deleted_group_without_a_control_topic_is_refused_at_start(group: Group) -> None:
     """The start is refused and the error has the fix; after the fix, the records in the ready topic are delivered."""
     group.prepare()
+    group.cluster.delete(f"{group.name}.control")
     group.send([["raise", "ok"]] * 10)
     worker = group.worker(None)
     until(lambda: len(group.cluster.read(group.tier("200ms"))) == 10, "all records wait")
