@@ -1,0 +1,57 @@
+"""Tiers and ready topics that get partitions while a scheduler runs."""
+
+import pytest
+
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import MissingOffsetError, WriteAbortedError
+from kafka_redelivery.transport.protocols import Partition
+from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
+from tests.unit.consumers.scheduler.test_scheduler import COUNTS, QUICK, Running
+
+
+def test_the_first_offset_of_an_empty_partition_is_committed() -> None:
+    """It was added while the scheduler runs. A write without records commits it, again after an abort."""
+    running = Running(WriteAbortedError("no"))
+    added = Partition("billing.retry.1s", 1)
+    running.reader.ends[added] = (3, 3)
+    assert running.scheduler.assigned([added]) == {added: 3}
+    running.turn()
+    running.turn()
+    assert running.writer.tried == [([], {added: Checkpoint(3, "")})] * 2
+    running.reader.commits[added] = Checkpoint(3, "")
+    running.turn()
+    assert len(running.writer.tried) == 2
+
+
+def test_a_ready_topic_that_grows_keeps_its_number_of_partitions() -> None:
+    """The producer learns of the new ones later, and would refuse a record for them as if for good."""
+    running = Running()
+    running.reader.counts = COUNTS | {"billing.ready.orders": 8, "DLQ.bills": 3}
+    running.scheduler._refresh()
+    partition = Partition("billing.retry.1s", 0)
+    waiting = Fetched(*partition, 0, None, b"0", waiting_headers(lineage(0, partition=5), due_ms=NOW), NOW - 1000)
+    running.turn([waiting])
+    [(records, _)] = running.writer.confirmed
+    assert [(record.topic, record.partition) for record in records] == [("billing.ready.orders", 0)]
+
+
+def test_a_first_offset_is_not_committed_after_the_partition_was_revoked() -> None:
+    """It belongs to another scheduler."""
+    running = Running()
+    added = Partition("billing.retry.1s", 1)
+    running.reader.ends[added] = (3, 3)
+    running.scheduler.assigned([added])
+    running.scheduler.revoked([added])
+    running.turn()
+    assert running.writer.tried == []
+
+
+def test_a_tier_with_records_and_without_a_committed_offset_is_an_error() -> None:
+    """Any other start could lose or repeat records."""
+    running = Running()
+    running.reader.commits.clear()
+    running.reader.ends[QUICK] = (0, 1)
+    with pytest.raises(
+        MissingOffsetError, match=r"billing\.retry\.1s-0 has no committed offset for billing\.scheduler"
+    ):
+        running.scheduler.assigned([QUICK])
