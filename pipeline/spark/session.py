@@ -1,7 +1,7 @@
 """The Spark session that all jobs run in.
 
 By default it is ``local[*]`` in this process, with the Java that is found and the pinned jars. Under ``spark-submit``
-the submitted settings apply: master, memory, jars.
+every submitted setting applies: it overrides the configuration, which overrides our defaults.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ def spark_session(
         TransportError: a jar cannot be downloaded or fails its check.
     """
     try:
-        from pyspark import SparkConf  # noqa: PLC0415 - an optional dependency
-        from pyspark.sql import SparkSession  # noqa: PLC0415
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
         raise SparkUnavailableError(
             f"PySpark is not installed ({error}); install kafka-redelivery with its extra 'spark'"
@@ -71,8 +70,7 @@ def spark_session(
     # py4j logs every call between Python and the JVM.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     chosen = {**_DEFAULTS, **(settings or {})}
-    # Under spark-submit the JVM is already running and has the submitted settings.
-    fixed = dict(SparkConf().getAll()) if "PYSPARK_GATEWAY_PORT" in os.environ else _local(chosen, jars)
+    fixed = _submitted() if "PYSPARK_GATEWAY_PORT" in os.environ else _local(chosen, jars)
     builder = SparkSession.builder.appName(name)
     for key, value in {**chosen, **fixed}.items():
         builder = builder.config(key, value)
@@ -85,6 +83,18 @@ def spark_session(
         yield session
     finally:
         session.stop()
+
+
+def _submitted() -> dict[str, str]:
+    """Return the settings given to spark-submit, with those of its defaults file. They are in the JVM that it runs."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - an optional dependency
+
+    # A SparkConf that is made before this process is connected to the JVM is empty.
+    SparkContext._ensure_initialized()  # noqa: SLF001 - nothing public connects without a context
+    found = dict(SparkConf().getAll())
+    if found.get("spark.app.name") == Path(sys.argv[0]).name:
+        del found["spark.app.name"]  # the script's name, which spark-submit uses if no name is given
+    return found
 
 
 def _local(chosen: Mapping[str, str], jars: Iterable[JarSet]) -> dict[str, str]:

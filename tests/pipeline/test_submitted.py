@@ -1,0 +1,111 @@
+"""A job submitted as docs/spark.md says runs on the executors, with the submitted settings."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from kafka_redelivery.pipeline.spark.java import find_spark_java
+from tests.scenarios.running import Group
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+
+_SUBMITTED = {
+    "spark.sql.shuffle.partitions": "400",
+    "spark.ui.enabled": "true",
+    "spark.ui.port": "0",
+    "spark.speculation": "true",
+    "spark.executor.memory": "512m",
+}
+_HANDLER = """
+def handle(record, context):
+    context.send({output!r}, record.raw_value)
+"""
+
+
+def test_submitted_settings_override_the_configuration(group: Group) -> None:
+    """Master and settings of the command line apply, then those of the file, then the defaults; executors do the work.
+
+    The commands are those of docs/spark.md. Only the archive is smaller: its Python is the one of this test.
+    """
+    (group.folder / "handlers.py").write_text(_HANDLER.format(output=group.output), encoding="utf-8")
+    settings = {"spark.master": "local[4]", "spark.sql.shuffle.partitions": 4, "spark.locality.wait": "1s"}
+    group.prepare(
+        sources=[{"topic": group.source}],
+        handler={"callable": "handlers:handle"},
+        pipeline={"checkpoint": "checkpoint", "spark": settings},
+    )
+    group.send([["ok"]] * 20)
+    _environment(group.folder)
+    log = group.folder / "events"
+    log.mkdir()
+    events = {"enabled": "true", "dir": log.as_uri(), "compress": "false", "rolling.enabled": "false"}
+    submitted = _SUBMITTED | {f"spark.eventLog.{name}": value for name, value in events.items()}
+
+    job = _submit(group.folder, "local-cluster[2,1,1024]", submitted)
+
+    assert job.returncode == 0, job.stderr[-5000:]
+    assert len(group.cluster.read(group.output)) == 20
+    (file,) = log.iterdir()
+    happened = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    (environment,) = _events(happened, "EnvironmentUpdate")
+    found = environment["Spark Properties"]
+    wanted = submitted | {
+        "spark.master": "local-cluster[2,1,1024]",
+        "spark.locality.wait": "1s",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.app.name": group.name,
+    }
+    assert {name: found[name] for name in wanted} == wanted
+    assert {each["Executor ID"] for each in _events(happened, "ExecutorAdded")} == {"0", "1"}
+    assert {each["Task Info"]["Executor ID"] for each in _events(happened, "TaskEnd")} <= {"0", "1"}
+
+
+def _events(happened: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return [each for each in happened if each["Event"] == f"SparkListener{name}"]
+
+
+def _environment(folder: Path) -> None:
+    """Make what the first commands of the documentation make: ``environment``, its archive and ``run.py``."""
+    (folder / "environment").symlink_to(sys.prefix)
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    with tarfile.open(folder / "environment.tar.gz", "w:gz") as archive:
+        archive.add(python, "bin/python")
+    # Executors work below SPARK_HOME.
+    home = folder / "spark"
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        (home / part.name).symlink_to(part)
+
+
+def _submit(folder: Path, master: str, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run the commands of docs/spark.md for what exists now, with another master and more settings."""
+    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+    commands = re.search(r"^    echo .*?^    jars=.*? run\.py pipeline stream [^\n]*$", text, re.MULTILINE | re.DOTALL)
+    assert commands is not None
+    assert "--master spark://... " in commands[0]
+    more = " ".join(f"--conf {name}={value}" for name, value in settings.items())
+    script = commands[0].replace("--master spark://... ", f"--master '{master}' {more} ") + " --available-now"
+    return subprocess.run(
+        ["/bin/bash", "-euc", script],
+        cwd=folder,
+        env=os.environ
+        | {
+            "JAVA_HOME": str(find_spark_java()),
+            "SPARK_HOME": str(folder / "spark"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
