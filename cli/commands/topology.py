@@ -79,6 +79,10 @@ def apply(
         bool,
         typer.Option("--accept-loss", help="Move committed offsets that were deleted to the log start; workers go on."),
     ] = False,
+    accept_repeats: Annotated[
+        bool,
+        typer.Option("--accept-repeats", help="Commit the log start where offsets have expired; records are repeated."),
+    ] = False,
 ) -> None:
     """Create and extend the group's internal topics and commit first offsets; never delete or change a source."""
     from kafka_redelivery.consumers.clock import wall_clock_ms
@@ -94,7 +98,7 @@ def apply(
     refused = (*check_plan(planned), *check_shared(planned, cluster))
     if refused:
         raise TopologyRefusedError(refused)
-    todo = changes(planned, cluster, accept_loss=accept_loss)
+    todo = changes(planned, cluster, accept_loss=accept_loss, accept_repeats=accept_repeats)
     if dry_run:
         missing = check_outputs(planned, cluster)
         _print_dry_run(todo, missing, as_json=as_json)

@@ -74,7 +74,8 @@ def change_line(change: Change, *, done: bool) -> str:
             return f"+ {change.topic}: {what} of {change.group} in partition {change.partition}: {change.offset}"
         case MoveToLogStart():
             what = f"offset of {change.group} in partition {change.partition}:"
-            return f"~ {change.topic}: {would}{what} {change.before} -> {change.offset}, the log start"
+            before = "expired" if change.before is None else change.before
+            return f"~ {change.topic}: {would}{what} {before} -> {change.offset}, the log start"
 
 
 def offset_lines(firsts: Sequence[CommitFirst]) -> list[tuple[str, str, str]]:
@@ -86,9 +87,7 @@ def offset_lines(firsts: Sequence[CommitFirst]) -> list[tuple[str, str, str]]:
             f"{_ranges(first.partition for first in mine if first.offset == offset)}: {offset}"
             for offset in sorted({first.offset for first in mine})
         ]
-        again = [first.partition for first in mine if first.again]
-        warning = f"; the records of {_ranges(again)} are read again" if again else ""
-        lines.append((topic, "offset", f"group {group}, partitions {', '.join(parts)}{warning}"))
+        lines.append((topic, "offset", f"group {group}, partitions {', '.join(parts)}"))
     return lines
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
-from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
+from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.consumers.telemetry.health import Health
@@ -50,9 +50,17 @@ class Assignment:
         self._routes = {route.source: (route, False) for route in routes}
         self._routes |= {route.ready: (route, True) for route in routes}
         self._first_offsets = first_offsets
+        self._keep_at_s = monotonic_s() + KEEP_EVERY_S
+        """When the offsets of idle partitions are committed again, so that they do not expire."""
+
         self._starting: list[AssignedPartition] = []
         self._owned: dict[Partition, AssignedPartition] = {}
-        self._deleted: set[Partition] = set()
+        self._lost: dict[Partition, str] = {}
+        """Partitions without a position to read from, each with the cause: ``deleted`` or ``expired``."""
+
+        self._expired: dict[Partition, int] = {}
+        """The partitions that :meth:`take_expired` has not returned yet."""
+
         self._reader = reader
         self.deferred: dict[Partition, int] = {}
         """Partitions that must be fetched again from this offset: the commit metadata has no room for it yet."""
@@ -65,7 +73,7 @@ class Assignment:
     @property
     def halted(self) -> frozenset[Partition]:
         """Partitions that are not fetched at present, to protect their records."""
-        return self.refused.paused | self._deleted
+        return self.refused.paused | self._lost.keys()
 
     @property
     def starting(self) -> set[Partition]:
@@ -131,18 +139,32 @@ class Assignment:
         assigned = self._owned.pop(partition, None)
         if assigned is not None:
             assigned.closed = True
-        self._deleted.discard(partition)
+        self._lost.pop(partition, None)
         self.refused.forget(partition)
         self.deferred.pop(partition, None)
 
     def halt_deleted(self, partition: Partition) -> None:
         """Stop fetching a partition whose next offset was deleted, until it is closed."""
-        self._deleted.add(partition)
+        self._lost[partition] = "deleted"
+
+    def take_expired(self) -> dict[Partition, int]:
+        """Return the partitions that were opened, and halted because their committed offset has expired.
+
+        Each comes once, with the number of records that would be repeated at most.
+        """
+        expired, self._expired = self._expired, {}
+        return expired
 
     def report(self, observer: ProcessObserver, health: Health) -> None:
         """Report the halted partitions to the metrics and to the readiness probe, and new ones to the control topic."""
         self._first_offsets.note_births(self._owned)
-        self.refused.report(observer, health, Counter(HaltLabel(each.topic, "deleted") for each in self._deleted))
+        if monotonic_s() >= self._keep_at_s:
+            self._keep_at_s = monotonic_s() + KEEP_EVERY_S
+            for assigned in self._owned.values():
+                assigned.dirty = assigned.dirty or assigned.partition not in self._lost
+        self.refused.report(
+            observer, health, Counter(HaltLabel(each.topic, cause) for each, cause in self._lost.items())
+        )
 
     def state(self, in_flight: int, unacknowledged: int) -> WorkerState:
         """Return the state to report; the lag of a topic is about how many of its records are not finished."""
@@ -202,6 +224,11 @@ class Assignment:
             progress = Progress.restore(committed.offset, committed.metadata, self._author)
             progress.max_waiting = self._max_in_place
             return AssignedPartition(partition, route, redelivered, progress)
+        expired = self._first_offsets.expired(partition)
+        if expired is not None:
+            start, self._expired[partition] = expired
+            self._lost[partition] = "expired"
+            return AssignedPartition(partition, route, redelivered, Progress(start))
         start, starting = (
             (self._first_offsets.internal(partition), False) if redelivered else self._first_offsets.source(partition)
         )

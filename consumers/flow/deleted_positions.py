@@ -1,4 +1,4 @@
-"""Partitions that are halted because the offset they have to be read from was deleted."""
+"""Partitions that are halted because the offset they have to be read from was deleted, or has expired."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ class DeletedPositions:
     Kafka does not say whether the deleted offsets held records that this group had to handle, or only transaction
     markers and records of aborted transactions. So no partition goes on by itself: an operator decides, with
     ``redelivery topology apply --accept-loss``. What was fetched before is still handled and committed.
+
+    The same holds for a committed offset that Kafka has deleted because the group had no members for too long
+    (``offsets.retention.minutes``): nothing shows which records are finished.
     """
 
     def __init__(self, reader: Reader, assignment: Assignment, observer: ProcessObserver, health: Health) -> None:
@@ -31,7 +34,7 @@ class DeletedPositions:
         self._observer = observer
         self._health = health
         self._positions: dict[Partition, int] = {}
-        """The deleted position of each halted partition."""
+        """The position of each halted partition that does not exist; -1 for an expired one."""
 
         self._pause_s = _FIRST_PAUSE_S
         self._next_s = 0.0
@@ -43,15 +46,24 @@ class DeletedPositions:
         if not self._assignment.find([partition]):
             return  # this worker does not read its topic
         self._assignment.halt_deleted(partition)
+        cause = f"its next offset {error.offset} does not exist any more; whether records were lost is unknown"
+        self._halt(partition, error.offset, cause, "--accept-loss")
+
+    def halt_expired(self) -> None:
+        """Halt the partitions whose committed offset had expired when they were opened."""
+        for partition, records in self._assignment.take_expired().items():
+            cause = f"its committed offset has expired; up to {records} records would be handled again"
+            self._halt(partition, -1, cause, "--accept-repeats")
+
+    def _halt(self, partition: Partition, offset: int, cause: str, option: str) -> None:
         self._pause_s = _FIRST_PAUSE_S
         self._next_s = monotonic_s() + self._pause_s
         known = self._positions.get(partition)
-        self._positions[partition] = error.offset
-        if known == error.offset:
+        self._positions[partition] = offset
+        if known == offset:
             return
-        name = f"{error.topic}-{error.number}"
-        cause = f"its next offset {error.offset} does not exist any more; whether records were lost is unknown"
-        fix = "to go on at the log start, run: redelivery topology apply --accept-loss"
+        name = f"{partition.topic}-{partition.number}"
+        fix = f"to go on at the log start, run: redelivery topology apply {option}"
         _log.error("%s is halted, other partitions are not: %s; %s", name, cause, fix)
         self._observer.halted(f"{name}: {cause}")
         self._health.note(name, f"{name} is halted: {cause}; {fix}")
@@ -62,7 +74,7 @@ class DeletedPositions:
             self._health.note(f"{partition.topic}-{partition.number}", "")
 
     def moved(self) -> list[Partition]:
-        """Return the halted partitions that can go on, because their committed offset is beyond the deleted one now.
+        """Return the halted partitions that can go on, because they have a committed offset beyond that position.
 
         Asks Kafka after growing pauses, and only about partitions of which every fetched record is finished.
         """

@@ -12,6 +12,10 @@ from kafka_redelivery.transport.protocols import Partition, Reader
 
 _log = logging.getLogger(__name__)
 
+KEEP_EVERY_S = 6 * 3600.0
+"""How often the offset of an idle partition is committed again. Kafka deletes the offsets of a group without members
+that are older than ``offsets.retention.minutes`` (7 days by default)."""
+
 
 class Control(Protocol):
     """The control topic; see :class:`ControlTopic`."""
@@ -91,6 +95,17 @@ class FirstOffsets:
                 "there could be lost or repeated; run `redelivery topology check`, then `redelivery topology apply`"
             )
         return _logged(partition, low)
+
+    def expired(self, partition: Partition) -> tuple[int, int] | None:
+        """Return the log start of a partition whose committed offset has expired, and how many records are above it.
+
+        ``None`` if the group has never had an offset there, or nothing is left that could be repeated.
+        """
+        state = self._control.read()
+        if not state.exists or state.is_new(*partition):
+            return None
+        low, high = self._reader.bounds(partition)
+        return (low, high - low) if low < high else None
 
     def committed(self, partition: Partition) -> None:
         """Drop what is known of a partition that has a committed offset."""

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
-from kafka_redelivery.consumers.flow.first_offsets import Control, FirstOffsets
+from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, Control, FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.routes import counts_to_produce_with
 from kafka_redelivery.consumers.scheduler.backlog import backlog
 from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions
 from kafka_redelivery.consumers.scheduler.clock_watch import ClockWatch
+from kafka_redelivery.consumers.scheduler.expired_tiers import ExpiredTiers
 from kafka_redelivery.consumers.scheduler.refusals import Refusals
 from kafka_redelivery.consumers.scheduler.release import (
     CommitLeadTime,
@@ -86,11 +87,9 @@ class Scheduler:
         self._delays_ms: dict[str, int] = {}
         """Topic of each tier in the cluster -> its delay."""
 
-        self._first_tier = ("", 1)
-        """Name and partition count of the first tier; the name is empty if there is none."""
-
+        self._first_tier = ("", 1)  # its name and number of partitions; the name is empty if there is none
         self._first_offsets = FirstOffsets(reader, scheduler_group(settings.group), control=control)
-        self._new: set[Partition] = set()  # the assigned partitions whose first offset is not committed
+        self._unwritten: set[Partition] = set()  # assigned partitions whose offset is to be committed now
         self._tiers: dict[Partition, TierPartition] = {}
         self._paused: set[Partition] = set()
         self._builder: ReleaseBuilder
@@ -102,8 +101,10 @@ class Scheduler:
         self._halted = HaltedPartitions()
         self._refusals = Refusals(self._halted, observer)
         self._health = health or Health()
+        self._expired = ExpiredTiers(reader, observer, self._health)
         self._stopping = False
         self._reported_s = self._refreshed_s = 0.0
+        self._kept_s = monotonic_s()
         self._clock_watch = ClockWatch()
 
     def stop(self) -> None:
@@ -155,9 +156,12 @@ class Scheduler:
         if now_s - self._reported_s >= _REPORT_INTERVAL_S and self._health.alive().ok:
             self._reported_s = now_s
             self._observer.backlog(backlog(self._tiers, self._delays_ms, self._reader))
-            self._halted.report(self._observer, self._health)
+            self._halted.report(self._observer, self._health, self._expired.labels())
             self._failure_log.report_left_out()
             self._first_offsets.note_births(self._tiers)
+        if now_s - self._kept_s >= KEEP_EVERY_S:
+            self._kept_s = now_s
+            self._unwritten.update(self._tiers)
         if now_s - self._refreshed_s >= _REFRESH_INTERVAL_S:
             self._refresh()
 
@@ -171,6 +175,8 @@ class Scheduler:
             delays_ms[self._naming.mixed_topic()] = SHORTEST_LADDER_TIER_MS
         self._builder = ReleaseBuilder(self._settings, tiers, partition_counts, self._audit, self._failure_log)
         self._seek_committed(self._halted.resume_existing(partition_counts))
+        for partition, start in self._open(self._expired.moved()).items():
+            self._reader.seek(partition, start)
         self._first_tier = next(((topic, partition_counts[topic]) for topic in sorted(delays_ms)), ("", 1))
         if delays_ms != self._delays_ms:
             self._delays_ms = delays_ms
@@ -211,7 +217,7 @@ class Scheduler:
 
     def _pause_full(self) -> None:
         """Pause the partitions that are halted or whose buffer is full, and resume the others."""
-        full = full_partitions(self._tiers, self._paused, self._settings.limits)
+        full = full_partitions(self._tiers, self._paused, self._settings.limits) | self._expired.partitions
         full |= {partition for partition in self._halted.paused if partition in self._tiers}
         if full != self._paused:
             self._reader.pause(full - self._paused)
@@ -249,7 +255,7 @@ class Scheduler:
                 if space <= 0:
                     self._tiers[partition] = self._tiers.pop(partition)  # the other partitions come first next time
                     break
-        released |= {partition: self._tiers[partition] for partition in self._new}
+        released |= {partition: self._tiers[partition] for partition in self._unwritten}
         if released:
             release.checkpoints = {partition: tier.progress.checkpoint() for partition, tier in released.items()}
             release.early = leaves_ms > now_ms
@@ -291,7 +297,7 @@ class Scheduler:
         self._abort_deadline.succeeded()
         self._halted.confirm(release.checkpoints)
         self._refusals.confirm(release.checkpoints)
-        self._new.difference_update(release.checkpoints)
+        self._unwritten.difference_update(release.checkpoints)
         clock_faults = 0
         for tier in self._tiers.values():
             clock_faults, tier.clock_faults = clock_faults + tier.clock_faults, 0
@@ -361,9 +367,10 @@ class Scheduler:
 
     def _give_up(self, partitions: Iterable[Partition]) -> None:
         partitions = list(partitions)
+        self._expired.forget(partitions)
         for partition in partitions:
             self._tiers.pop(partition, None)
-            self._new.discard(partition)
+            self._unwritten.discard(partition)
             self._paused.discard(partition)
         self._await_write(None)
         for partition in partitions:  # the end of the write may have halted them
@@ -376,10 +383,15 @@ class Scheduler:
             if partition.topic not in self._delays_ms:
                 continue  # the tier was deleted meanwhile
             if committed is None:
-                self._new.add(partition)
+                expired = self._first_offsets.expired(partition)
+                if expired is not None:
+                    starts[partition], records = expired
+                    self._expired.halt(partition, records)
+                    continue
+                self._unwritten.add(partition)
                 progress = Progress(self._first_offsets.internal(partition))
             else:
-                self._new.discard(partition)
+                self._unwritten.discard(partition)
                 progress = Progress.restore(committed.offset, committed.metadata)
             topic, starts[partition] = partition.topic, progress.next_offset
             ordered = topic != self._naming.mixed_topic()

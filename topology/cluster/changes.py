@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_redelivery.topology.cluster.facts import ClusterFacts, TopicFacts
-from kafka_redelivery.topology.cluster.offset_check import is_new
+from kafka_redelivery.topology.cluster.offset_check import has_expired
 from kafka_redelivery.topology.cluster.plan import PlannedTopic, TopologyPlan, suffices
-from kafka_redelivery.topology.wire.control import ControlState
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +39,25 @@ class AlterConfig:
 
 @dataclass(frozen=True, slots=True)
 class CommitFirst:
-    """Commit the log start offset of a partition for a group that has no committed offset there.
-
-    ``again`` is whether records may be repeated. If it is unknown which of them were processed, all are processed again
-    rather than lost.
-    """
+    """Commit the log start offset of a partition in which a group has never had a committed offset."""
 
     group: str
     topic: str
     partition: int
     offset: int
-    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MoveToLogStart:
-    """Move a committed offset that was deleted, ``before``, to the log start offset of its partition."""
+    """Move a committed offset that was deleted, ``before``, to the log start offset of its partition.
+
+    ``before`` is ``None`` for a committed offset that has expired: all records of the partition are processed again.
+    """
 
     group: str
     topic: str
     partition: int
-    before: int
+    before: int | None
     offset: int
 
 
@@ -92,13 +89,16 @@ class Changes:
         return [change_document(change) for change in self]
 
 
-def changes(plan: TopologyPlan, cluster: ClusterFacts, *, accept_loss: bool = False) -> Changes:
+def changes(
+    plan: TopologyPlan, cluster: ClusterFacts, *, accept_loss: bool = False, accept_repeats: bool = False
+) -> Changes:
     """Return the changes that a cluster needs.
 
     Args:
         plan: what the configuration needs.
         cluster: what the cluster has.
         accept_loss: whether to move committed offsets that were deleted to the log start.
+        accept_repeats: whether to commit the log start where a committed offset has expired.
     """
     create: list[CreateTopic] = []
     grow: list[GrowTopic] = []
@@ -120,12 +120,13 @@ def changes(plan: TopologyPlan, cluster: ClusterFacts, *, accept_loss: bool = Fa
         actual = cluster.topics.get(name)
         partitions = max(planned.partitions if planned else 0, actual.partitions if actual else 0)
         commit += [
-            _first(group, name, partition, actual, cluster.control)
+            _first(group, name, partition, actual)
             for partition in range(partitions)
             if cluster.offset(group, name, partition) is None
+            and not (actual and partition < actual.partitions and has_expired(actual, partition, cluster.control))
         ]
-    move = tuple(_moves(plan, cluster)) if accept_loss else ()
-    return Changes(tuple(create), tuple(grow), tuple(alter), tuple(commit), move)
+    moves = [move for move in _moves(plan, cluster) if (accept_repeats if move.before is None else accept_loss)]
+    return Changes(tuple(create), tuple(grow), tuple(alter), tuple(commit), tuple(moves))
 
 
 def _moves(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[MoveToLogStart]:
@@ -134,7 +135,12 @@ def _moves(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[MoveToLogStart
         actual = cluster.topics.get(topic)
         for partition, bounds in sorted(actual.bounds.items()) if actual else ():
             offset = cluster.offset(group, topic, partition)
-            if offset is not None and offset < bounds.start:
+            source = topic in plan.sources
+            if (
+                has_expired(cluster.topics[topic], partition, cluster.control, source=source)
+                if offset is None
+                else offset < bounds.start
+            ):
                 yield MoveToLogStart(group, topic, partition, offset, bounds.start)
 
 
@@ -146,11 +152,9 @@ def _alterations(topic: PlannedTopic, actual: TopicFacts) -> list[AlterConfig]:
     ]
 
 
-def _first(group: str, topic: str, partition: int, actual: TopicFacts | None, control: ControlState) -> CommitFirst:
+def _first(group: str, topic: str, partition: int, actual: TopicFacts | None) -> CommitFirst:
     bounds = None if actual is None else actual.bounds.get(partition)
-    if actual is None or bounds is None:
-        return CommitFirst(group, topic, partition, 0)
-    return CommitFirst(group, topic, partition, bounds.start, again=not is_new(actual, partition, control))
+    return CommitFirst(group, topic, partition, 0 if bounds is None else bounds.start)
 
 
 def change_document(change: Change) -> dict[str, Any]:
@@ -181,7 +185,6 @@ def change_document(change: Change) -> dict[str, Any]:
                 "topic": change.topic,
                 "partition": change.partition,
                 "offset": change.offset,
-                "readAgain": change.again,
             }
         case MoveToLogStart():
             return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
+from kafka_redelivery.topology.cluster.offset_check import has_expired
 from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan
 from kafka_redelivery.topology.wire.control import ControlRecord, birth_record, source_record, tier_record
 
@@ -17,19 +18,38 @@ def control_records(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> I
         cluster: what the cluster had before first offsets were committed.
         now_ms: epoch ms.
     """
-    state = cluster.control
+    yield from _sources(plan, cluster, now_ms)
+    for group in cluster.committed.values():
+        for (topic, number), offset in group.items():
+            if (topic, number) not in cluster.control.births:
+                yield birth_record(topic, number, offset, now_ms)
+    if not cluster.control.exists:
+        yield from _expired(plan, cluster, now_ms)
+    yield from _tiers(plan, cluster, now_ms)
+
+
+def _sources(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:
     for name, source in plan.sources.items():
-        if name not in state.sources:
+        if name not in cluster.control.sources:
             # A group that began before there was a control topic: a partition without an offset was added since then.
             begun = [n for topic, n in cluster.committed.get(plan.group, {}) if topic == name]
             yield source_record(name, max(begun, default=source.partitions - 1) + 1, now_ms)
-    for group in cluster.committed.values():
-        for (topic, number), offset in group.items():
-            if (topic, number) not in state.births:
-                yield birth_record(topic, number, offset, now_ms)
+
+
+def _tiers(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:
+    retired = cluster.control.retired
     for each in plan.topics:
-        if each.role in {Role.RETRY, Role.MIXED} and state.retired.get(each.name, 0) is not None:
+        if each.role in {Role.RETRY, Role.MIXED} and retired.get(each.name, 0) is not None:
             yield tier_record(each.name, None, now_ms)
     for name in plan.retired_names(cluster.topics):
-        if state.retired.get(name) is None:
+        if retired.get(name) is None:
             yield tier_record(name, now_ms, now_ms)
+
+
+def _expired(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:
+    """Yield the births of partitions whose offset may have expired before there was a control topic."""
+    for topic, group in plan.readers(cluster.topics).items():
+        facts = cluster.topics.get(topic)
+        for number, bounds in facts.bounds.items() if facts else ():
+            if cluster.offset(group, topic, number) is None and has_expired(facts, number, cluster.control):
+                yield birth_record(topic, number, bounds.start, now_ms)

@@ -13,6 +13,7 @@ from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 OFFSETS_TOPIC = "__consumer_offsets"
 _MAX_LISTED = 8
 _ACCEPT_LOSS = "redelivery topology apply --accept-loss (goes on at the log start)"
+_ACCEPT_REPEATS = "redelivery topology apply --accept-repeats (goes on at the log start)"
 
 
 def commit_metadata(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:
@@ -35,8 +36,8 @@ def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topo
         if actual is None:
             continue
         missing, below, above = _faulty_partitions(group, actual, cluster)
-        new = [partition for partition in missing if is_new(actual, partition, cluster.control)]
-        missing = [partition for partition in missing if partition not in new]
+        expired = [partition for partition in missing if has_expired(actual, partition, cluster.control)]
+        new = [partition for partition in missing if partition not in expired]
         if new:
             yield TopologyFault(
                 Severity.WARN,
@@ -45,14 +46,7 @@ def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topo
                 "no record is lost: the group has read nothing there; the member that gets it starts at its log start",
                 "start a process that reads the topic; without running members: redelivery topology apply",
             )
-        if missing:
-            yield TopologyFault(
-                Severity.REFUSE,
-                name,
-                f"group {group} has no committed offset in {_partitions(missing)}",
-                "a start at the log end would lose the records that wait there, one at the log start could repeat some",
-                "run: redelivery topology apply (commits the log start: records are repeated rather than lost)",
-            )
+        yield from _expired(group, actual, expired, cluster.control)
         if below:
             yield TopologyFault(
                 Severity.REFUSE,
@@ -75,7 +69,9 @@ def source_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topolo
     """Yield a fault for each source with committed offsets outside the log; a missing offset is no fault."""
     for name in plan.sources:
         actual = cluster.topics.get(name, plan.sources[name])
-        _, below, above = _faulty_partitions(plan.group, actual, cluster)
+        missing, below, above = _faulty_partitions(plan.group, actual, cluster)
+        expired = [each for each in missing if has_expired(actual, each, cluster.control, source=True)]
+        yield from _expired(plan.group, actual, expired, cluster.control)
         if below:
             yield TopologyFault(
                 Severity.WARN,
@@ -96,10 +92,35 @@ def source_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topolo
             )
 
 
-def is_new(actual: TopicFacts, partition: int, control: ControlState) -> bool:
-    """Whether nothing is repeated if a partition without a committed offset is read from its log start."""
+def has_expired(actual: TopicFacts, partition: int, control: ControlState, *, source: bool = False) -> bool:
+    """Whether records may be repeated if a partition without a committed offset is read from its log start.
+
+    Args:
+        actual: the topic.
+        partition: the partition without a committed offset.
+        control: what the group knows. Without a control topic, a tier or ready topic is taken to have had an offset.
+        source: whether the topic is a source, which has no offset before the group begins.
+    """
+    if control.is_new(actual.name, partition) or (source and not control.exists):
+        return False
     bounds = actual.bounds.get(partition)
-    return control.is_new(actual.name, partition) or (bounds is not None and bounds.start == bounds.end)
+    return bounds is None or bounds.start < bounds.end
+
+
+def _expired(group: str, actual: TopicFacts, expired: Sequence[int], control: ControlState) -> Iterator[TopologyFault]:
+    """Yield a fault for partitions whose offset has expired. A process halts them alone if it can know of it."""
+    if not expired:
+        return
+    records = sum(bounds.end - bounds.start for number, bounds in actual.bounds.items() if number in expired)
+    halted = ", so these partitions alone are halted" if control.exists else ""
+    yield TopologyFault(
+        Severity.WARN if control.exists else Severity.REFUSE,
+        actual.name,
+        f"group {group} has no committed offset in {_partitions(expired)}",
+        f"it has expired or was deleted: a start at the log end would lose records, one at the log start repeats up to "
+        f"{records}{halted}",
+        f"run: {_ACCEPT_REPEATS}",
+    )
 
 
 def _faulty_partitions(group: str, actual: TopicFacts, cluster: ClusterFacts) -> tuple[list[int], list[int], list[int]]:

@@ -1,8 +1,8 @@
-"""Moves committed offsets that were deleted to the log start, also while members of the group run."""
+"""Moves committed offsets that were deleted, or have expired, to the log start, also while members of the group run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kafka_redelivery.topology.cluster.changes import MoveToLogStart
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
@@ -28,7 +28,8 @@ def move_to_log_start(kafka: Mapping[str, ConfigValue], moves: Sequence[MoveToLo
         reader = GroupReader(_config(kafka, group))
         try:
             wanted = [Partition(move.topic, move.partition) for move in moves if move.group == group]
-            moved = dict(_moved(reader, group, wanted))
+            expired = {Partition(move.topic, move.partition) for move in moves if move.before is None}
+            moved = dict(_moved(reader, group, wanted, expired))
             if moved:
                 config = producer_config(kafka, transactional_id=f"{group}.topology")
                 writer = TransactionalWriter(config, reader)
@@ -50,11 +51,13 @@ def _config(kafka: Mapping[str, ConfigValue], group: str) -> Config:
 
 
 def _moved(
-    reader: GroupReader, group: str, partitions: Sequence[Partition]
+    reader: GroupReader, group: str, partitions: Sequence[Partition], expired: Collection[Partition]
 ) -> Iterator[tuple[MoveToLogStart, Checkpoint]]:
     for partition, committed in reader.committed(partitions).items():
         log_start, _ = reader.bounds(partition)
-        if committed is not None and committed.offset < log_start:
+        if committed is None and partition in expired:
+            yield MoveToLogStart(group, *partition, None, log_start), Checkpoint(log_start, "")
+        elif committed is not None and committed.offset < log_start:
             progress = Progress.restore(committed.offset, committed.metadata, _AUTHOR)
             point = progress.start_at(log_start)
             yield MoveToLogStart(group, *partition, committed.offset, point.offset), point

@@ -4,13 +4,14 @@ import pytest
 
 from kafka_redelivery.consumers.flow.assigned_partition import lineage_of
 from kafka_redelivery.consumers.flow.assignment import Assignment
-from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
+from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
+from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.topology.errors import ProgressError
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.errors import MissingOffsetError, RefusedRecord
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
-from tests.unit.consumers.doubles import Clock, StoredOffsets
+from tests.unit.consumers.doubles import Clock, RecordingObserver, StoredOffsets
 from tests.unit.consumers.records import BORN, NOW, Fetched, lineage, record, redelivery, route
 
 ORDERS = Partition("orders", 0)
@@ -82,6 +83,19 @@ class TestOpen:
         owned = assignment(StoredOffsets(ends={ORDERS: (3, 90)}))
         owned.open([ORDERS])
         assert owned.starting == set()
+
+    def test_idle_partitions_are_committed_again_now_and_then(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Otherwise their offsets would expire earlier than those of the others."""
+        clock = Clock()
+        monkeypatch.setattr("kafka_redelivery.consumers.flow.assignment.monotonic_s", clock)
+        owned = assignment(committed(orders=0, ready=0))
+        opened = owned.open([ORDERS, READY])
+        owned.report(RecordingObserver(), Health())
+        assert owned.dirty() == []
+        clock.advance(KEEP_EVERY_S + 1)
+        owned.report(RecordingObserver(), Health())
+        assert owned.dirty() == opened
+        assert owned.commit_due()
 
     def test_a_committed_offset_of_zero_counts(self) -> None:
         """It is not mistaken for a missing one."""

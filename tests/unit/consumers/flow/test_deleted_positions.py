@@ -6,10 +6,12 @@ from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import PositionDeletedError
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.doubles import Clock, RecordingObserver, StoredOffsets
+from tests.unit.consumers.flow.test_first_offsets import Known
 from tests.unit.consumers.records import record, route
 
 ORDERS, OTHER = Partition("orders", 0), Partition("orders", 1)
@@ -68,6 +70,27 @@ def test_the_committed_offset_is_read_after_growing_pauses(fixture: Fixture) -> 
     fixture.positions.forget(ORDERS)
     assert fixture.positions.moved() == []
     assert fixture.health.ready() == (True, "ready")
+
+
+def test_an_expired_offset_halts_its_partition_until_there_is_one(fixture: Fixture) -> None:
+    """It was known to the control topic when the partition was opened."""
+    reader = StoredOffsets({OTHER: Checkpoint(0, "")}, ends={ORDERS: (3, 90)})
+    known = Known(ControlState(exists=True, births={ORDERS: 5}))
+    assignment = Assignment([route()], reader, FirstOffsets(reader, "billing", control=known))
+    positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
+    assignment.open([ORDERS, OTHER])
+    positions.halt_expired()
+    positions.halt_expired()
+    assert assignment.halted == {ORDERS}
+    assert assignment.dirty() == []
+    text = "orders-0: its committed offset has expired; up to 87 records would be handled again"
+    assert fixture.observer.halt_causes == [text]
+    assert "run: redelivery topology apply --accept-repeats" in fixture.health.ready().reason
+    fixture.clock.advance(1)
+    assert positions.moved() == []
+    reader.commits[ORDERS] = Checkpoint(0, "")
+    fixture.clock.advance(2)
+    assert positions.moved() == [ORDERS]
 
 
 def test_an_own_commit_is_no_move(fixture: Fixture) -> None:

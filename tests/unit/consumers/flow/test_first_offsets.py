@@ -67,6 +67,16 @@ def test_an_offset_that_may_have_expired_is_missed(state: ControlState) -> None:
         first_offsets(state).internal(READY)
 
 
+def test_an_offset_that_was_known_and_is_gone_has_expired() -> None:
+    """Of sources and internal topics; if nothing is left, nothing can be repeated."""
+    state = ControlState(exists=True, births=dict.fromkeys((OLD, READY), 5))
+    first = first_offsets(state)
+    assert [first.expired(partition) for partition in (OLD, READY, ADDED)] == [(3, 87), (3, 87), None]
+    assert first_offsets(ControlState()).expired(OLD) is None
+    empty = FirstOffsets(StoredOffsets(ends={OLD: (9, 9)}), "billing", control=Known(state))
+    assert empty.expired(OLD) is None
+
+
 def test_births_are_noted_once_their_offset_is_committed() -> None:
     """Partitions that are known need no request."""
     control = Known(ControlState(exists=True, births={OLD: 3}))

@@ -96,27 +96,37 @@ def test_a_property_that_would_lose_records_is_changed() -> None:
     assert list(todo) == [AlterConfig(TIER, "cleanup.policy", "compact", "delete")]
 
 
-def test_a_missing_offset_starts_at_the_beginning_of_the_log() -> None:
-    """What lies in the partition is read again rather than lost, and the change says so."""
-    todo = changes(PLAN, with_offsets(CLUSTER, "billing.scheduler", {(TIER, 2): None}))
-    assert list(todo) == [CommitFirst("billing.scheduler", TIER, 2, 5, again=True)]
+def test_an_offset_that_may_have_expired_is_replaced_only_if_repeats_are_accepted() -> None:
+    """It may be unknown to the control topic, or there may be none."""
+    missing = with_offsets(CLUSTER, "billing.scheduler", {(TIER, 2): None})
+    for control in (ControlState(), ControlState(exists=True, births={(TIER, 2): 5})):
+        cluster = replace(missing, control=control)
+        assert list(changes(PLAN, cluster, accept_loss=True)) == []
+        moved = MoveToLogStart("billing.scheduler", TIER, 2, None, 5)
+        assert list(changes(PLAN, cluster, accept_repeats=True)) == [moved]
+
+
+def test_an_expired_offset_of_a_source() -> None:
+    """It is known only by the control topic: a source has no offset before the group begins."""
+    born = replace(CLUSTER, control=ControlState(exists=True, births={("orders", 1): 5}))
+    assert list(changes(PLAN, born)) == []
+    moved = [MoveToLogStart("billing", "orders", 1, None, 0)]
+    assert list(changes(PLAN, born, accept_repeats=True)) == moved
+    assert list(changes(PLAN, CLUSTER, accept_repeats=True)) == []
 
 
 def test_a_partition_that_the_group_has_never_read_is_not_read_again() -> None:
     """The control topic shows that none of its records was processed."""
     missing = with_offsets(CLUSTER, "billing.scheduler", {(TIER, 2): None, (TIER, 3): None})
     known = replace(missing, control=ControlState(exists=True, births={(TIER, 3): 5}))
-    assert list(changes(PLAN, known)) == [
-        CommitFirst("billing.scheduler", TIER, 2, 5, again=False),
-        CommitFirst("billing.scheduler", TIER, 3, 5, again=True),
-    ]
+    assert list(changes(PLAN, known)) == [CommitFirst("billing.scheduler", TIER, 2, 5)]
 
 
 def test_an_empty_partition_is_not_read_again() -> None:
     """Start and end are the same: there is nothing to repeat."""
     empty = with_topic(CLUSTER, TIER, bounds=dict.fromkeys(range(4), Bounds(8, 8)))
     todo = changes(PLAN, with_offsets(empty, "billing.scheduler", {(TIER, 2): None}))
-    assert list(todo) == [CommitFirst("billing.scheduler", TIER, 2, 8, again=False)]
+    assert list(todo) == [CommitFirst("billing.scheduler", TIER, 2, 8)]
 
 
 def test_a_topic_made_anew_is_created() -> None:
@@ -126,7 +136,7 @@ def test_a_topic_made_anew_is_created() -> None:
 
 
 def test_a_retired_tier_is_mended_only_while_it_holds_records() -> None:
-    """Its retention is lifted and it gets offsets, but an empty one's properties are left alone."""
+    """Its retention is lifted, but an empty one's properties are left alone."""
     old = TopicFacts(
         name="billing.retry.9s",
         partitions=1,
@@ -135,7 +145,8 @@ def test_a_retired_tier_is_mended_only_while_it_holds_records() -> None:
         bounds={0: Bounds(0, 3)},
     )
     cluster = replace(CLUSTER, topics={**CLUSTER.topics, old.name: old})
-    offset = CommitFirst("billing.scheduler", old.name, 0, 0, again=True)
+    cluster = replace(cluster, control=ControlState(exists=True))
+    offset = CommitFirst("billing.scheduler", old.name, 0, 0)
     assert list(changes(PLAN, cluster)) == [offset]
     holding = replace(cluster, holding=frozenset({old.name}))
     assert list(changes(PLAN, holding)) == [AlterConfig(old.name, "retention.ms", "1000", "-1"), offset]
@@ -147,7 +158,7 @@ def test_changes_as_plain_data() -> None:
         (CreateTopic(PLAN.topics[0]),),
         (GrowTopic("a", 1, 2),),
         (AlterConfig("a", "b", None, "c"),),
-        (CommitFirst("g", "a", 0, 5, again=True),),
+        (CommitFirst("g", "a", 0, 5),),
     )
     assert [each["change"] for each in todo.document()] == ["create", "grow", "alter", "commit"]
     assert todo.document()[3] == {
@@ -156,5 +167,4 @@ def test_changes_as_plain_data() -> None:
         "topic": "a",
         "partition": 0,
         "offset": 5,
-        "readAgain": True,
     }

@@ -20,7 +20,8 @@ def test_a_missing_offset_is_never_reset_silently(group: str, topic: str) -> Non
     (fault,) = check(PLAN, with_offsets(CLUSTER, group, {(topic, 1): None, (topic, 3): None}))
     assert (fault.severity, fault.topic) == ("refuse", topic)
     assert fault.problem == f"group {group} has no committed offset in partitions 1, 3"
-    assert "redelivery topology apply" in fault.fix
+    assert "redelivery topology apply --accept-repeats" in fault.fix
+    assert "repeats up to 10" in fault.loss
 
 
 @pytest.mark.parametrize(("group", "topic"), [("billing.scheduler", TIER), ("billing", READY)])
@@ -38,9 +39,18 @@ def test_a_partition_that_the_group_has_never_read_needs_no_offset() -> None:
     missing = with_offsets(CLUSTER, "billing", {(READY, 1): None, (READY, 3): None})
     known = replace(missing, control=ControlState(exists=True, births={(READY, 3): 7}))
     assert [(str(fault.severity), fault.problem) for fault in check(PLAN, known)] == [
-        ("refuse", "group billing has no committed offset in partition 3"),
         ("warn", "group billing has no committed offset in partition 1"),
+        ("warn", "group billing has no committed offset in partition 3"),
     ]
+
+
+def test_an_expired_offset_of_a_source() -> None:
+    """It halts its partition, so it is a warning with the number of records that would be repeated."""
+    born = replace(CLUSTER, control=ControlState(exists=True, births={("orders", 1): 7, ("orders", 2): 7}))
+    (fault,) = check(PLAN, with_offsets(born, "billing", {("orders", 2): 8}))
+    assert (fault.severity, fault.topic) == ("warn", "orders")
+    assert fault.problem == "group billing has no committed offset in partition 1"
+    assert "repeats up to 10, so these partitions alone are halted" in fault.loss
 
 
 def test_many_partitions_are_not_all_named() -> None:

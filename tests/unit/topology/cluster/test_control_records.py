@@ -31,6 +31,14 @@ def test_a_group_that_is_older_than_its_control_topic() -> None:
     }
 
 
+def test_an_offset_that_has_expired_before_there_was_a_control_topic() -> None:
+    """Else a second apply would take the partition for a new one and repeat its records."""
+    cluster = with_offsets(as_planned(PLAN), "billing", {("billing.ready.orders", 2): None})
+    assert birth_record("billing.ready.orders", 2, 5, NOW) in set(control_records(PLAN, cluster, NOW))
+    known = replace(cluster, control=ControlState(exists=True))
+    assert birth_record("billing.ready.orders", 2, 5, NOW) not in set(control_records(PLAN, known, NOW))
+
+
 def test_what_is_known_is_not_written_again() -> None:
     """A second apply has nothing to write, also after the source has grown."""
     cluster = as_planned(PLAN)

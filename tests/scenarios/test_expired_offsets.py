@@ -1,0 +1,96 @@
+"""A committed offset that has expired halts its partition alone; nothing is repeated unless an operator accepts it."""
+
+from urllib.request import urlopen
+
+import pytest
+
+from tests.scenarios.commands import redelivery
+from tests.scenarios.running import Group, exactly, script
+from tests.scenarios.scraping import free_port, value_of
+from tests.scenarios.waiting import until
+
+
+def _born(group: Group, *topics: str) -> bool:
+    """Whether the control topic knows of both partitions of these topics."""
+    keys = {record.key for record in group.cluster.read(f"{group.name}.control")}
+    return {f"partition/{topic}/{n}".encode() for topic in topics for n in range(2)} <= keys
+
+
+def _expire(group: Group, topic: str) -> None:
+    """Delete the committed offset of partition 0 of a topic, as Kafka does when a group was at zero for too long."""
+    readers = {group.source: group.name, group.ready: group.name, group.tier("200ms"): f"{group.name}.scheduler"}
+    kept = {each: group.cluster.committed(reader, each) for each, reader in readers.items()}
+    reader = readers[topic]
+    until(lambda: not group.cluster.members(reader), "no process runs")
+    group.cluster.delete_group(reader)
+    for each, offsets in kept.items():
+        for (_, number), (offset, _) in offsets.items():
+            if readers[each] == reader and (each, number) != (topic, 0):
+                group.cluster.commit(reader, each, number, offset)
+
+
+def _work(group: Group) -> None:
+    """Let the group handle 20 records in two partitions and note its partitions; then stop it."""
+    group.worker()
+    group.scheduler()
+    until(lambda: len(group.cluster.committed(group.name, group.source)) == 2, "the start offsets are committed")
+    group.cluster.produce(group.source, [script(n, ["raise", "ok"], partition=n % 2) for n in range(20)])
+    group.settle()
+    until(lambda: group.outputs() == exactly(range(20)), "all records are handled")
+    until(lambda: _born(group, group.source, group.ready, group.tier("200ms")), "all partitions are noted")
+    group.stop()
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_an_expired_offset_of_a_source(group: Group, start: str) -> None:
+    """Its records are neither repeated nor skipped, and it goes on without a restart once repeats are accepted."""
+    port = free_port()
+    group.prepare(kafka={"auto.offset.reset": start}, handler={"slots": 1})
+    _work(group)
+    _expire(group, group.source)
+    group.configure(metrics={"port": port, "host": "127.0.0.1"})
+    worker = group.worker()
+    until(lambda: value_of(port, "redelivery_halted_partitions") == 1, "the partition is halted")
+    group.cluster.produce(group.source, [script(n, ["ok"], partition=1) for n in range(100, 110)])
+    until(lambda: group.outputs() == exactly([*range(20), *range(100, 110)]), "the other partition goes on")
+    with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+        body = answer.read().decode()
+    for text in (body, worker.log):
+        assert f"{group.source}-0 is halted" in text
+        assert "its committed offset has expired; up to 10 records would be handled again" in text
+        assert "redelivery topology apply --accept-repeats" in text
+    check = redelivery("topology", "check", file=group.file)
+    assert (check.code, "one at the log start repeats up to 10" in check.out) == (0, True)
+    assert redelivery("topology", "apply", file=group.file).code == 0
+    assert (group.source, 0) not in group.cluster.committed(group.name, group.source)
+
+    accepted = redelivery("topology", "apply", "--accept-repeats", file=group.file)
+    assert accepted.code == 0, accepted.err
+    assert f"~ {group.source}: offset of {group.name} in partition 0: expired -> 0, the log start" in accepted.out
+    group.configure(metrics={})
+    group.scheduler()
+    until(lambda: all(group.outputs()[n] == 2 - n % 2 for n in range(20)), "the halted partition goes on")
+    until(lambda: value_of(port, "redelivery_halted_partitions") == 0, "no partition is halted")
+    assert worker.running
+    group.stop()
+
+
+@pytest.mark.parametrize("kind", ["ready", "tier"])
+def test_an_expired_offset_of_an_internal_topic(group: Group, kind: str) -> None:
+    """Redeliveries in other partitions are released and delivered; no released record is released again."""
+    group.prepare()
+    _work(group)
+    topic = group.ready if kind == "ready" else group.tier("200ms")
+    _expire(group, topic)
+    running = [group.worker(), group.scheduler()]
+    until(lambda: any(f"{topic}-0 is halted" in process.log for process in running), "the partition is halted")
+    group.cluster.produce(group.source, [script(n, ["raise", "ok"], partition=1) for n in range(100, 110)])
+    until(lambda: group.outputs() == exactly([*range(20), *range(100, 110)]), "the other partition goes on")
+    accepted = redelivery("topology", "apply", "--accept-repeats", file=group.file)
+    assert accepted.code == 0, accepted.err
+    group.cluster.produce(group.source, [script(n, ["raise", "ok"], partition=0) for n in range(200, 210)])
+    until(lambda: set(range(200, 210)) <= group.outputs().keys(), "the halted partition goes on")
+    assert all(process.running for process in running)
+    group.settle()
+    group.stop()
+    assert all(count == 1 for n, count in group.outputs().items() if n % 2 or n >= 100)
