@@ -83,6 +83,10 @@ def apply(
         bool,
         typer.Option("--accept-repeats", help="Commit the log start where offsets have expired; records are repeated."),
     ] = False,
+    raise_feature_level: Annotated[
+        bool,
+        typer.Option("--raise-feature-level", help="All processes of the group have this version or a newer one."),
+    ] = False,
 ) -> None:
     """Create and extend the group's internal topics and commit first offsets; never delete or change a source."""
     from kafka_redelivery.consumers.clock import wall_clock_ms
@@ -114,7 +118,9 @@ def apply(
 
     admin.apply(todo, done)
     append_control(
-        settings.kafka, settings.naming().control_topic(), control_records(planned, cluster, wall_clock_ms())
+        settings.kafka,
+        settings.naming().control_topic(),
+        control_records(planned, cluster, wall_clock_ms(), raise_level=raise_feature_level),
     )
     for moved in move_to_log_start(settings.kafka, todo.move):
         done(moved)

@@ -221,7 +221,7 @@ class Assignment:
         route, redelivered = self._routes[partition.topic]
         if committed is not None:
             self._first_offsets.committed(partition)
-            progress = Progress.restore(committed.offset, committed.metadata, self._author)
+            progress = self._first_offsets.restore(partition, committed, self._author)
             progress.max_waiting = self._max_in_place
             return AssignedPartition(partition, route, redelivered, progress)
         expired = self._first_offsets.expired(partition)
@@ -232,7 +232,8 @@ class Assignment:
         start, starting = (
             (self._first_offsets.internal(partition), False) if redelivered else self._first_offsets.source(partition)
         )
-        progress = Progress(start, author=self._author, max_waiting=self._max_in_place)
+        bound = self._first_offsets.bound
+        progress = Progress(start, author=self._author, max_waiting=self._max_in_place, bound=bound)
         assigned = AssignedPartition(partition, route, redelivered, progress, dirty=True, starting=starting)
         if assigned.starting:
             self._starting.append(assigned)

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from kafka_redelivery.topology.wire.control import ControlState
+from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.topology.wire.progress_metadata import BOUND_LEVEL
 from kafka_redelivery.transport.errors import MissingOffsetError
 from kafka_redelivery.transport.protocols import Partition, Reader
 
@@ -67,6 +69,28 @@ class FirstOffsets:
         self._control = NoControl() if control is None else control
         self._ends: dict[Partition, int] = {}
         """The start offset of each partition that starts at its end, for the case that its first commit is aborted."""
+
+    @property
+    def bound(self) -> bool:
+        """Whether the metadata of commits names the offset, because all members can read that."""
+        return self._control.state.level >= BOUND_LEVEL
+
+    def restore(self, partition: Partition, committed: Checkpoint, author: int | None = None) -> Progress:
+        """Return the progress that a commit of a partition describes.
+
+        Raises:
+            ProgressError: the metadata was not written by this project, is damaged, or has a newer format.
+        """
+        progress = Progress.restore(committed.offset, committed.metadata, author)
+        progress.bound = self.bound
+        if progress.moved:
+            _log.warning(
+                "%s-%d: the metadata of the committed offset %d belongs to another offset: a mirror or another tool "
+                "has moved it; records above it that are finished are handled again",
+                *partition,
+                committed.offset,
+            )
+        return progress
 
     def source(self, partition: Partition) -> tuple[int, bool]:
         """Return the first offset of a source partition, and whether no record may be fetched before its commit.

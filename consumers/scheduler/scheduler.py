@@ -389,10 +389,10 @@ class Scheduler:
                     self._expired.halt(partition, records)
                     continue
                 self._unwritten.add(partition)
-                progress = Progress(self._first_offsets.internal(partition))
+                progress = Progress(self._first_offsets.internal(partition), bound=self._first_offsets.bound)
             else:
                 self._unwritten.discard(partition)
-                progress = Progress.restore(committed.offset, committed.metadata)
+                progress = self._first_offsets.restore(partition, committed)
             topic, starts[partition] = partition.topic, progress.next_offset
             ordered = topic != self._naming.mixed_topic()
             self._tiers[partition] = TierPartition(topic, self._delays_ms[topic], progress, ordered=ordered)

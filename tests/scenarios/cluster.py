@@ -200,9 +200,9 @@ class Cluster:
             if answer.offset >= 0
         }
 
-    def commit(self, group: str, topic: str, partition: int, offset: int) -> None:
+    def commit(self, group: str, topic: str, partition: int, offset: int, metadata: str = "") -> None:
         """Set a group's committed offset from outside, as a tool would."""
-        request = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset)])]
+        request = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset, metadata)])]
         for answer in self._admin.alter_consumer_group_offsets(request).values():
             for answered in answer.result(_ANSWER_S).topic_partitions or []:
                 assert answered.error is None, answered.error

@@ -7,17 +7,33 @@ from collections.abc import Iterator
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
 from kafka_redelivery.topology.cluster.offset_check import has_expired
 from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan
-from kafka_redelivery.topology.wire.control import ControlRecord, birth_record, source_record, tier_record
+from kafka_redelivery.topology.wire.control import (
+    ControlRecord,
+    birth_record,
+    level_record,
+    source_record,
+    tier_record,
+)
+from kafka_redelivery.topology.wire.progress_metadata import BOUND_LEVEL
+
+FEATURE_LEVEL = BOUND_LEVEL
+"""The highest feature level that this version supports."""
 
 
-def control_records(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:
+def control_records(
+    plan: TopologyPlan, cluster: ClusterFacts, now_ms: int, *, raise_level: bool = False
+) -> Iterator[ControlRecord]:
     """Yield what the control topic lacks.
 
     Args:
         plan: what the configuration needs.
         cluster: what the cluster had before first offsets were committed.
         now_ms: epoch ms.
+        raise_level: whether all members of the group support the features of this version. They do in a new group.
     """
+    new = not cluster.control.exists and not any(cluster.committed.values())
+    if (raise_level or new) and cluster.control.level < FEATURE_LEVEL:
+        yield level_record(FEATURE_LEVEL, now_ms)
     yield from _sources(plan, cluster, now_ms)
     for group in cluster.committed.values():
         for (topic, number), offset in group.items():

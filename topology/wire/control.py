@@ -12,6 +12,8 @@ key                           fields of the value                 written by
                               that one is known to have existed    partition, once
 ``tier/{topic}``              ``retiredMs``: since when no policy  ``redelivery topology apply``
                               needs the tier; ``null``: it is used
+``feature-level``             ``level``: the highest feature that  ``redelivery topology apply``
+                              all members of the group support
 ============================  ==================================  ======================================
 
 Each value also has ``firstSeenMs``, the time of its writer (epoch ms).
@@ -52,6 +54,9 @@ class ControlState:
     retired: Mapping[str, int | None] = field(default_factory=dict)
     """The tiers, each with the time since when no policy needs it (epoch ms); ``None`` for one that is used."""
 
+    level: int = 1
+    """The feature level: the highest feature that all members of the group support."""
+
     def is_new(self, topic: str, number: int) -> bool:
         """Whether the group has never committed an offset in a partition."""
         return self.exists and (topic, number) not in self.births
@@ -76,6 +81,11 @@ def tier_record(topic: str, retired_ms: int | None, now_ms: int) -> ControlRecor
     return _record(f"tier/{topic}", now_ms, retiredMs=retired_ms)
 
 
+def level_record(level: int, now_ms: int) -> ControlRecord:
+    """Return the record of a feature level."""
+    return _record("feature-level", now_ms, level=level)
+
+
 def control_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> ControlState:
     """Return the state that all records of an existing control topic describe, in the order of their offsets.
 
@@ -91,6 +101,7 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> Contr
     sources: dict[str, int] = {}
     births: dict[tuple[str, int], int] = {}
     retired: dict[str, int | None] = {}
+    level = 1
     for key, value in newest.items():
         try:
             match key.decode().split("/"):
@@ -101,11 +112,13 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> Contr
                 case ["tier", topic]:
                     since = _fields(value)["retiredMs"]
                     retired[topic] = None if since is None else int(since)
+                case ["feature-level"]:
+                    level = int(_fields(value)["level"])
                 case _:
                     pass
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise ControlRecordError(repr(key)[2:-1], str(error)) from None
-    return ControlState(exists=True, sources=sources, births=births, retired=retired)
+    return ControlState(exists=True, sources=sources, births=births, retired=retired, level=level)
 
 
 def _record(key: str, now_ms: int, **fields: int | None) -> ControlRecord:

@@ -20,6 +20,7 @@ from kafka_redelivery.topology.wire.progress_metadata import (
     METADATA_LIMIT,
     WAITING_BYTES,
     DeliveryNote,
+    OtherOffsetError,
     WaitingRecord,
     decode,
     encode,
@@ -86,6 +87,12 @@ class Progress:
     _note_committed: bool = False
     """Whether a note of this process is committed that the fields above do not show, after an aborted transaction."""
 
+    bound: bool = False
+    """Whether checkpoints name their offset in the metadata, which versions before feature level 2 cannot read."""
+
+    moved: bool = False
+    """Whether the metadata of the restored commit belonged to another offset, and was ignored."""
+
     fatal_offset: int | None = None
     """The record whose isolated delivery killed its worker; :attr:`waiting` already counts that delivery."""
 
@@ -95,6 +102,9 @@ class Progress:
 
         A process withdraws its delivery note when it gives a partition back. A note of another process therefore means
         that this process has died, and the records that it names are suspects. A note of this process names none.
+
+        Metadata that was committed with another offset is ignored: a mirror or another tool has moved the offset, and
+        the records above it are delivered, again or for the first time.
 
         Args:
             offset: the committed offset; never a placeholder for "none".
@@ -108,6 +118,8 @@ class Progress:
             return cls(offset, author=author)
         try:
             decoded = decode(offset, metadata)
+        except OtherOffsetError:
+            return cls(offset, author=author, moved=True)
         except ValueError as error:
             newer = newer_format(metadata)
             if newer is not None:
@@ -254,13 +266,13 @@ class Progress:
             if not waiting and note is None:
                 return Checkpoint(watermark, "")
             # No offset above the watermark is finished, so no outstanding offsets need to be listed.
-            metadata = encode(watermark, watermark, (), waiting, note)
+            metadata = encode(watermark, watermark, (), waiting, note, bound=self.bound)
         else:
             outstanding = [offset for offset in self._unfinished if offset not in self._finished]
             # Restored offsets that were passed without being fetched were compacted or deleted, and are dropped.
             outstanding += sorted(offset for offset in self._restored if offset >= self.next_offset)
             end = max(self.next_offset, self._restored_end)
-            metadata = encode(watermark, end, outstanding, waiting, note)
+            metadata = encode(watermark, end, outstanding, waiting, note, bound=self.bound)
         if len(metadata) > METADATA_LIMIT:
             msg = f"progress above offset {watermark} needs {len(metadata)} bytes of commit metadata"
             raise ProgressError(msg)

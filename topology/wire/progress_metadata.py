@@ -3,7 +3,9 @@
 The text is ``p1:`` and the base64 of: a flag, how far the partition was read, the offsets up to there that are *not*
 finished, the records that wait in place, and a CRC-32. It lists the outstanding offsets rather than the finished ones,
 so its size depends on the records in progress, and holes in the offsets cost nothing. ``p2:`` additionally has a
-delivery note before the waiting records, and is only written if there is one.
+delivery note before the waiting records, and is only written if there is one. ``p3:`` and ``p4:`` are the same with the
+committed offset after the flag, so that a text beside another offset is noticed. They are written from feature level
+:data:`BOUND_LEVEL` of the group on.
 
 The outstanding offsets are written as runs or as stretches of a bitmap, whichever is shorter.
 """
@@ -32,8 +34,13 @@ WAITING_BYTES = 28
 FIXED_BYTES = 96
 """Upper bound of the bytes of everything else in the text."""
 
-_FORMAT = "p1:"
-_FORMAT_WITH_NOTE = "p2:"
+BOUND_LEVEL = 2
+"""The feature level from which on the metadata names its committed offset."""
+
+_FORMAT, _FORMAT_WITH_NOTE = "p1:", "p2:"
+_BOUND_FORMAT, _BOUND_FORMAT_WITH_NOTE = "p3:", "p4:"
+_BOUND = (_BOUND_FORMAT, _BOUND_FORMAT_WITH_NOTE)
+_FORMATS = (_FORMAT, _FORMAT_WITH_NOTE, *_BOUND)
 _MAX_OUTSTANDING = 2_000_000
 """More offsets than :func:`encode` ever gets; it keeps a damaged text from filling the memory."""
 
@@ -66,6 +73,10 @@ class DeliveryNote(NamedTuple):
     """The only record in a handler of the author, if it is delivered alone; it also waits in place, with its count."""
 
 
+class OtherOffsetError(ValueError):
+    """The metadata was committed with another offset: a mirror or another tool has moved it."""
+
+
 class DecodedProgress(NamedTuple):
     """The content of the metadata; the committed offset is not part of it."""
 
@@ -85,6 +96,8 @@ def encode(
     outstanding: Sequence[int],
     waiting: Mapping[int, WaitingRecord],
     note: DeliveryNote | None = None,
+    *,
+    bound: bool = False,
 ) -> str:
     """Return the metadata of a commit.
 
@@ -94,10 +107,13 @@ def encode(
         outstanding: the unfinished offsets in [watermark, end), ascending.
         waiting: the records that wait in place, by offset.
         note: the delivery note.
+        bound: whether to write the format that names the watermark.
     """
     bodies = (_as_runs(watermark, outstanding), _as_stretches(watermark, outstanding))
     flag = _RUNS if len(bodies[0]) <= len(bodies[1]) else _STRETCHES
     packed = bytearray([flag])
+    if bound:
+        _put(packed, watermark)
     _put(packed, end - watermark)
     _put(packed, len(bodies[flag]))
     packed += bodies[flag]
@@ -110,40 +126,50 @@ def encode(
         _put(packed, offset - watermark)
         _put(packed, record.deliveries)
         _put(packed, record.due_ms)
-    packed += zlib.crc32(packed).to_bytes(4, "big")
-    return (_FORMAT if note is None else _FORMAT_WITH_NOTE) + base64.b64encode(packed).decode()
+    prefix = _FORMATS[2 * bound + (note is not None)]
+    packed += _checksum(prefix, packed)
+    return prefix + base64.b64encode(packed).decode()
 
 
 def newer_format(metadata: str) -> str | None:
     """Return the name of the format if only a newer version of this project can have written it, else ``None``."""
     found = re.match(r"(p[1-9][0-9]{0,2}):", metadata)
-    return None if found is None or metadata.startswith((_FORMAT, _FORMAT_WITH_NOTE)) else found[1]
+    return None if found is None or metadata.startswith(_FORMATS) else found[1]
 
 
 def decode(watermark: int, metadata: str) -> DecodedProgress:
     """Decode the metadata of a commit.
 
     Raises:
+        OtherOffsetError: the metadata was committed with another offset.
         ValueError: the metadata was not written by this project, or is damaged.
     """
-    with_note = metadata.startswith(_FORMAT_WITH_NOTE)
-    if not (with_note or metadata.startswith(_FORMAT)):
+    if not metadata.startswith(_FORMATS):
         msg = "unknown format"
         raise ValueError(msg)
+    prefix = metadata[: len(_FORMAT)]
     packed = base64.b64decode(metadata[len(_FORMAT) :], validate=True)
-    if len(packed) < _MIN_BYTES or zlib.crc32(packed[:-4]).to_bytes(4, "big") != packed[-4:]:
+    if len(packed) < _MIN_BYTES or _checksum(prefix, packed[:-4]) != packed[-4:]:
         msg = "wrong checksum"
         raise ValueError(msg)
     numbers = _Reader(packed[1:-4])
+    if prefix in _BOUND and (own := numbers.number()) != watermark:
+        msg = f"was committed with offset {own}"
+        raise OtherOffsetError(msg)
     end = watermark + numbers.number()
     body = _Reader(numbers.take(numbers.number()))
     outstanding = set(_from_stretches(watermark, body) if packed[0] else _from_runs(watermark, body))
-    note = _read_note(watermark, numbers) if with_note else None
+    note = _read_note(watermark, numbers) if prefix in {_FORMAT_WITH_NOTE, _BOUND_FORMAT_WITH_NOTE} else None
     waiting = {}
     while numbers.rest:
         offset = watermark + numbers.number()
         waiting[offset] = WaitingRecord(numbers.number(), numbers.number())
     return DecodedProgress(end, outstanding, waiting, note)
+
+
+def _checksum(prefix: str, packed: bytes | bytearray) -> bytes:
+    """Return the CRC-32; of a bound format it covers the prefix, so that no damage turns another format into it."""
+    return zlib.crc32(packed, zlib.crc32(prefix.encode()) if prefix in _BOUND else 0).to_bytes(4, "big")
 
 
 def _read_note(watermark: int, numbers: _Reader) -> DeliveryNote:

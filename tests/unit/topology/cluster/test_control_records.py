@@ -4,7 +4,14 @@ from dataclasses import replace
 
 from kafka_redelivery.topology.cluster.control_records import control_records
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
-from kafka_redelivery.topology.wire.control import ControlState, birth_record, control_state, source_record, tier_record
+from kafka_redelivery.topology.wire.control import (
+    ControlState,
+    birth_record,
+    control_state,
+    level_record,
+    source_record,
+    tier_record,
+)
 from tests.unit.topology.clusters import ONE_SOURCE, as_planned, planned, with_offsets
 
 PLAN = planned()
@@ -13,8 +20,9 @@ NOW = 1_700_000_000_000
 
 
 def test_a_new_group_begins_with_all_partitions_of_its_source() -> None:
-    """And with the tiers of its policy. No partition is born before the group commits an offset in it."""
+    """And with its tiers and the newest features. No partition is born before the group commits an offset in it."""
     assert list(control_records(PLAN, NEW, NOW)) == [
+        level_record(2, NOW),
         source_record("orders", 4, NOW),
         tier_record("billing.retry.1s", None, NOW),
     ]
@@ -37,6 +45,16 @@ def test_an_offset_that_has_expired_before_there_was_a_control_topic() -> None:
     assert birth_record("billing.ready.orders", 2, 5, NOW) in set(control_records(PLAN, cluster, NOW))
     known = replace(cluster, control=ControlState(exists=True))
     assert birth_record("billing.ready.orders", 2, 5, NOW) not in set(control_records(PLAN, known, NOW))
+
+
+def test_an_older_group_gets_new_features_on_demand() -> None:
+    """Some of its members may not know of them."""
+    cluster = as_planned(PLAN)
+    old = replace(cluster, control=control_state(control_records(PLAN, cluster, NOW)))
+    assert old.control.level == 1
+    assert list(control_records(PLAN, old, NOW, raise_level=True)) == [level_record(2, NOW)]
+    raised = replace(old, control=replace(old.control, level=3))
+    assert list(control_records(PLAN, raised, NOW, raise_level=True)) == []
 
 
 def test_what_is_known_is_not_written_again() -> None:

@@ -9,6 +9,7 @@ from kafka_redelivery.topology.wire.control import (
     ControlState,
     birth_record,
     control_state,
+    level_record,
     source_record,
     tier_record,
 )
@@ -23,13 +24,16 @@ def test_each_kind_of_record_is_read_back() -> None:
         birth_record("my.orders-1", 0, 17, NOW),
         tier_record("g.retry.1s", None, NOW),
         tier_record("g.retry.9s", NOW, NOW),
+        level_record(2, NOW),
     ]
     assert control_state(records) == ControlState(
         exists=True,
         sources={"my.orders-1": 2},
         births={("my.orders-1", 0): 17},
         retired={"g.retry.1s": None, "g.retry.9s": NOW},
+        level=2,
     )
+    assert control_state([]).level == ControlState().level == 1
 
 
 def test_values_bear_a_version_and_a_time() -> None:
