@@ -66,6 +66,8 @@ def _expired(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator
     """Yield the births of partitions whose offset may have expired before there was a control topic."""
     for topic, group in plan.readers(cluster.topics).items():
         facts = cluster.topics.get(topic)
-        for number, bounds in facts.bounds.items() if facts else ():
+        if facts is None:
+            continue
+        for number, bounds in facts.bounds.items():
             if cluster.offset(group, topic, number) is None and has_expired(facts, number, cluster.control):
                 yield birth_record(topic, number, bounds.start, now_ms)
