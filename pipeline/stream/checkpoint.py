@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from kafka_redelivery.pipeline.errors import StreamRefusedError, first_line
 from kafka_redelivery.pipeline.lake.files import LakeFiles
+from kafka_redelivery.pipeline.stream.start_offsets import ready_topics
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.assigned_reader import AssignedReader
@@ -28,6 +31,24 @@ _POLL_S: Final = 0.2
 _MAX_POLLS: Final = 150
 _NO_OFFSET: Final = "-"
 """What Spark writes for a source without an offset."""
+
+
+def group_checkpoint(session: SparkSession, settings: Settings, folder: str) -> str:
+    """Return the folder of this group's checkpoint below ``pipeline.checkpoint``, which other groups may use, too.
+
+    Earlier versions named it ``stream`` for every group. Such a checkpoint is used if it has a ready topic of this
+    group, since no other group has that topic.
+
+    Args:
+        session: the session.
+        settings: the configuration.
+        folder: the folder ``pipeline.checkpoint``.
+    """
+    earlier = f"{folder}/stream"
+    if {partition.topic for partition in checkpoint_offsets(session, earlier)}.intersection(ready_topics(settings)):
+        return earlier
+    # Escaped, because the name of a group may contain "/"; not with "%", which is an escape in URIs, too.
+    return f"{folder}/{quote(settings.group, safe='').replace('%', '=')}.stream"
 
 
 def remove_stale_checkpoint(
@@ -97,8 +118,9 @@ def refuse_unwritable(session: SparkSession, checkpoint: str) -> None:
     """
     try:
         files = LakeFiles(session, checkpoint)
-        files.write("_writable", "")
-        files.delete("_writable")
+        name = f"_writable-{secrets.token_hex(4)}"  # other groups may use the folder
+        files.write(name, "")
+        files.delete(name)
     except Exception as error:  # errors of the file system, wrapped by py4j
         raise StreamRefusedError(
             f"the checkpoint {checkpoint} cannot be written ({first_line(error)}); name a writable folder under "

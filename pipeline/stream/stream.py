@@ -27,6 +27,7 @@ from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
 from kafka_redelivery.pipeline.spark.session import spark_session
 from kafka_redelivery.pipeline.stream import sink_table as table
 from kafka_redelivery.pipeline.stream.checkpoint import (
+    group_checkpoint,
     refuse_skipped_records,
     refuse_unwritable,
     remove_stale_checkpoint,
@@ -122,12 +123,14 @@ def run_stream(
         starts = start_offsets(settings, wanted, member.member())
         monitor.started(starts)
         folder = _folder(section.checkpoint, base)
-        refuse_unwritable(session, f"{folder}/stream")
-        remove_stale_checkpoint(session, settings, f"{folder}/stream", starts)
-        refuse_skipped_records(session, settings, f"{folder}/stream", starts)
+        refuse_unwritable(session, folder)
+        checkpoint = group_checkpoint(session, settings, folder)
+        refuse_unwritable(session, checkpoint)
+        remove_stale_checkpoint(session, settings, checkpoint, starts)
+        refuse_skipped_records(session, settings, checkpoint, starts)
         batches = MicroBatches(config, member, counts, monitor.observer, stop)
         handling = _handling(session, settings, section, options, starts).writeStream.foreachBatch(batches)
-        queries = [(handling.option("checkpointLocation", f"{folder}/stream"), section.trigger)]
+        queries = [(handling.option("checkpointLocation", checkpoint), section.trigger)]
         if section.sink is not None:
             path = _folder(section.sink.path, base)
             writer = table.append_writer(session, options, section.sink, path)

@@ -119,7 +119,7 @@ def test_a_replayed_micro_batch_is_not_handled_again(spark: SparkSession, group:
     group.send([[f"until {group.folder / 'flag'}"]] * 10)
     run(group, spark)
     (group.folder / "flag").touch()
-    commits = group.folder / "checkpoint" / "stream" / "commits"
+    commits = group.folder / "checkpoint" / f"{group.name}.stream" / "commits"
     (commits / "0").unlink()
     (commits / ".0.crc").unlink()
 
