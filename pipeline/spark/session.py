@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka_redelivery.pipeline.errors import SparkUnavailableError
 from kafka_redelivery.pipeline.spark.jars import CONNECTOR, JarSet, with_jars
@@ -70,7 +70,8 @@ def spark_session(
     # py4j logs every call between Python and the JVM.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     chosen = {**_DEFAULTS, **(settings or {})}
-    fixed = _submitted() if "PYSPARK_GATEWAY_PORT" in os.environ else _local(chosen, jars)
+    own_java = "PYSPARK_GATEWAY_PORT" not in os.environ
+    fixed = _local(chosen, jars) if own_java else _submitted()
     builder = SparkSession.builder.appName(name)
     for key, value in {**chosen, **fixed}.items():
         builder = builder.config(key, value)
@@ -79,10 +80,21 @@ def spark_session(
     # Spark's context replaces the handler of Ctrl-C by one that cancels all jobs. The caller's handler is restored.
     if handler is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
+    if own_java:
+        _ignore_sigterm(session)
     try:
         yield session
     finally:
         session.stop()
+
+
+def _ignore_sigterm(session: SparkSession) -> None:
+    """Let the JVM ignore SIGTERM, which systemd sends to all processes of a service at once.
+
+    PySpark already lets it ignore Ctrl-C. The JVM ends with this process.
+    """
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the only way to the JVM
+    jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal("TERM"), jvm.sun.misc.SignalHandler.SIG_IGN)
 
 
 def _submitted() -> dict[str, str]:

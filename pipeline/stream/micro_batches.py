@@ -92,7 +92,7 @@ class MicroBatches:
                 rows = frame.mapInArrow(Task(plan), RESULT).collect()
             except Exception as error:
                 # A process was killed or an executor was lost. In local mode Spark does not retry the task.
-                if self._shutdown.requested:
+                if self._shutdown.cancelled:
                     raise
                 self._member.member()  # raises the cause if the membership is lost
                 cause, outdated = first_line(error), None
@@ -109,7 +109,7 @@ class MicroBatches:
             self._observer.write_aborted(cause)
             self._abort_deadline.aborted(cause)
             _log.warning("micro-batch %d is run again: %s", number, cause)
-            if self._shutdown.wait(_RETRY_PAUSE_S):
+            if self._shutdown.wait_cancelled(_RETRY_PAUSE_S):
                 raise StreamHaltedError("stopped before the micro-batch could be run again")
 
     def _report(self, results: list[TaskResult]) -> None:

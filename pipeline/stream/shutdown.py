@@ -37,6 +37,7 @@ class Shutdown:
         self._idle = threading.Event()
         self._idle.set()
         self._finished = threading.Event()
+        self._cancelled = threading.Event()
 
     @property
     def requested(self) -> bool:
@@ -47,9 +48,14 @@ class Shutdown:
         """Request the shutdown."""
         self._requested.set()
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until the shutdown is requested, at most ``seconds``; return whether it is requested."""
-        return self._requested.wait(seconds)
+    @property
+    def cancelled(self) -> bool:
+        """Whether the running micro-batch must end without being finished."""
+        return self._cancelled.is_set()
+
+    def wait_cancelled(self, seconds: float) -> bool:
+        """Wait until :attr:`cancelled`, at most ``seconds``; return whether it is."""
+        return self._cancelled.wait(seconds)
 
     @contextmanager
     def micro_batch(self) -> Iterator[None]:
@@ -70,6 +76,7 @@ class Shutdown:
     def finish(self) -> None:
         """Release the threads that wait for the end of the shutdown."""
         self._requested.set()
+        self._cancelled.set()
         self._finished.set()
 
     def finish_soon(self) -> None:
@@ -82,6 +89,7 @@ class Shutdown:
         """Wait for the running micro-batch, at most for the timeout; return whether it has ended."""
         ended = self._idle.wait(self._timeout_s)
         if not ended:
+            self._cancelled.set()
             _log.warning(
                 "the micro-batch did not finish in time and is cancelled; records without a commit are handled again"
             )

@@ -44,14 +44,19 @@ class Gate:
         self._held = self._file.with_suffix(".held")
         self.step = f"hold {self._file}"
 
+    @property
+    def held(self) -> bool:
+        """Whether a handler has the record."""
+        return self._held.exists()
+
     def reached(self, *processes: Process) -> None:
         """Wait until a handler has the record."""
         until(
-            lambda: self._held.exists() or not all(each.running for each in processes),
+            lambda: self.held or not all(each.running for each in processes),
             f"{self._file.name} is reached",
             within_s=LONG_S,
         )
-        assert self._held.exists(), [each.log[-3000:] for each in processes]
+        assert self.held, [each.log[-3000:] for each in processes]
 
     def open(self) -> None:
         """Let this handler and later ones continue."""
