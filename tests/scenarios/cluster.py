@@ -203,9 +203,16 @@ class Cluster:
     def commit(self, group: str, topic: str, partition: int, offset: int, metadata: str = "") -> None:
         """Set a group's committed offset from outside, as a tool would."""
         request = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset, metadata)])]
-        for answer in self._admin.alter_consumer_group_offsets(request).values():
-            for answered in answer.result(_ANSWER_S).topic_partitions or []:
-                assert answered.error is None, answered.error
+
+        def committed() -> bool:
+            for answer in self._admin.alter_consumer_group_offsets(request).values():
+                for answered in answer.result(_ANSWER_S).topic_partitions or []:
+                    if answered.error is not None and answered.error.code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                        return False
+                    assert answered.error is None, answered.error
+            return True
+
+        until(committed, f"an offset of {group} is committed")
 
     def delete_group(self, group: str) -> None:
         """Delete a group with all its offsets; it must have no members."""
