@@ -179,7 +179,7 @@ def _incidents() -> list[Panel]:
         ),
         figure(
             "Fenced",
-            "Processes ended by another one of the same name, in the range shown, if a scrape saw it.",
+            "Producers fenced by a process of the same name, in the range shown.",
             "none",
             Query(f"sum(increase(redelivery_fenced_total{{{_G}}}[$__range]))"),
             levels=Levels(warning=1),

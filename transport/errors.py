@@ -74,12 +74,14 @@ class WriteAbortedError(TransportError):
     """A write was aborted, or its outcome was unknown and a new producer has completed or aborted it.
 
     The caller reads the committed offsets again and continues from them. With ``records_written`` all records are
-    written and only the offsets are not committed.
+    written and only the offsets are not committed. With ``fenced`` the writer has given its ``transactional.id`` up and
+    goes on with another one.
     """
 
-    def __init__(self, message: str, *, records_written: bool = False) -> None:
+    def __init__(self, message: str, *, records_written: bool = False, fenced: bool = False) -> None:
         super().__init__(message)
         self.records_written = records_written
+        self.fenced = fenced
 
 
 class MembershipOutdatedError(WriteAbortedError):
@@ -104,6 +106,10 @@ class ReaderError(TransportError):
     """The consumer cannot go on: not authorised, topic deleted, fatal client error. The caller stops."""
 
     exit_code = exit_codes.HALTED
+
+
+class ConsumerFailedError(ReaderError):
+    """The consumer has failed for good. Another one can go on, unless the cause is in the configuration."""
 
 
 class TopicForbiddenError(ReaderError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
+from kafka_redelivery.transport.errors import ConsumerFailedError, ReaderError, TopicForbiddenError
 
 _TRANSIENT_ANSWERS = frozenset(
     {
@@ -57,6 +57,11 @@ def is_transient_for_consumer(error: KafkaError) -> bool:
     return is_transient(error) or error.code() in _TRANSIENT_FOR_CONSUMERS or error.retriable()
 
 
+def is_fatal(error: KafkaError) -> bool:
+    """Whether the client cannot be used any more. A consumer reports only that an error was fatal, not which one."""
+    return error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001 - the client's own name
+
+
 def consumer_error(error: KafkaError, topic: str, group: str) -> ReaderError:
     """Convert an error of a consumer that is not transient.
 
@@ -70,7 +75,8 @@ def consumer_error(error: KafkaError, topic: str, group: str) -> ReaderError:
         return TopicForbiddenError(topic, error.str())
     if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
         return ReaderError(f"the consumer cannot go on: {error.str()}; grant the right Read on group {group}")
-    return ReaderError(f"the consumer cannot go on: {error.str()}")
+    kind = ConsumerFailedError if is_fatal(error) else ReaderError
+    return kind(f"the consumer cannot go on: {error.str()}")
 
 
 def error_of(exception: KafkaException | SystemError) -> KafkaError:

@@ -18,7 +18,8 @@ from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.broker_time import BrokerTime, BrokerTimeUnavailableError
 from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
-from kafka_redelivery.transport.clients.reader import RETRY_TIMEOUT_S, GroupReader
+from kafka_redelivery.transport.clients.outage import RETRY_TIMEOUT_S
+from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.errors import MissingOffsetError, ReaderError, TopicForbiddenError, WriteAbortedError
 from kafka_redelivery.transport.protocols import Message, Partition, Writer
 

@@ -16,6 +16,7 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.broker_time import BrokerTime
 from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
 from kafka_redelivery.transport.client_config import IDLE_FETCH, Config
+from kafka_redelivery.transport.clients.outage import Report
 
 _RESTART_S = 10.0
 """Time between an error and the restart."""
@@ -40,7 +41,13 @@ def sweeper_factory(settings: Settings, instance: Instance, observer: SweeperObs
         return None
     clock = SweepClock(wall_clock_ms, boottime_s)  # shared: a jump that it has seen must outlive a sweeper's error
 
-    return lambda: Sweeper(plan, open_dependencies(settings, plan, instance, observer, IDLE_FETCH, clock))
+    return lambda: Sweeper(
+        plan, open_dependencies(settings, plan, instance, observer, IDLE_FETCH, clock, report=_ignore_waits)
+    )
+
+
+def _ignore_waits(client: str, problem: str | None, *, call: bool = False) -> None:
+    """A sweeper that waits for Kafka does not make its process wait."""
 
 
 def open_dependencies(
@@ -50,6 +57,7 @@ def open_dependencies(
     observer: SweeperObserver,
     changes: Config,
     clock: SweepClock | None = None,
+    report: Report | None = None,
 ) -> SweeperDependencies:
     """Open the clients of a sweeper.
 
@@ -60,6 +68,7 @@ def open_dependencies(
         observer: receives the sweeper's reports.
         changes: client settings of its consumer that differ from the usual ones.
         clock: decides what has expired; ``None`` = a new one.
+        report: of the writer; see :func:`open_writer`.
 
     Raises:
         TransportError: a client cannot be opened.
@@ -69,7 +78,7 @@ def open_dependencies(
     try:
         return SweeperDependencies(
             reader=reader,
-            writer=open_writer(settings, "sweeper", instance, reader) if plan.moving else None,
+            writer=open_writer(settings, "sweeper", instance, reader, report) if plan.moving else None,
             deleter=RecordDeleter(settings.kafka),
             time=BrokerTime(settings.kafka, group, reader),
             clock=clock or SweepClock(wall_clock_ms, boottime_s),

@@ -22,7 +22,10 @@ from kafka_redelivery.transport.client_config import (
     is_new_protocol,
     producer_config,
 )
+from kafka_redelivery.transport.clients.enduring_reader import EnduringReader
+from kafka_redelivery.transport.clients.outage import Report
 from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.takeover import Endurance
 from kafka_redelivery.transport.clients.writer import AutoWriter, TransactionalWriter
 from kafka_redelivery.transport.protocols import GroupMember, Writer
 
@@ -60,7 +63,13 @@ class Instance:
 
 
 def open_reader(
-    settings: Settings, group: str, instance: Instance, *, small_prefetch: bool = False, changes: Config = _NO_CHANGES
+    settings: Settings,
+    group: str,
+    instance: Instance,
+    *,
+    small_prefetch: bool = False,
+    changes: Config = _NO_CHANGES,
+    report: Report | None = None,
 ) -> GroupReader:
     """Open a consumer of a group.
 
@@ -70,13 +79,17 @@ def open_reader(
         instance: the name of this process.
         small_prefetch: prefetch less, for records that wait in Kafka anyway.
         changes: client settings that differ from the usual ones.
+        report: receives what the reader waits for; it then waits out every outage. ``None``: it gives up.
     """
     static = f"{group}.{instance.name}" if instance.stable else None
     config = consumer_config(settings.kafka, group=group, instance=static, small_prefetch=small_prefetch) | changes
     incremental = static is not None and is_cooperative(config) and not is_new_protocol(config)
     unowned = UnownedPartitionWatch(admin_config(settings.kafka), group) if incremental else None
     end_offsets = None if settings.metrics.port is None else EndOffsets(settings.kafka)
-    return GroupReader(config, unowned, end_offsets, leave_on_close=settings.leave_on_stop and static is not None)
+    leave = settings.leave_on_stop and static is not None
+    if report is None:
+        return GroupReader(config, unowned, end_offsets, leave_on_close=leave)
+    return EnduringReader(config, unowned, end_offsets, report, leave_on_close=leave)
 
 
 @contextmanager
@@ -90,9 +103,15 @@ def open_control(settings: Settings) -> Iterator[ControlTopic]:
         control.close()
 
 
-def open_writer(settings: Settings, role: str, instance: Instance, group: GroupMember) -> Writer:
-    """Open a writer for the configured mode, which commits the offsets of ``group``."""
+def open_writer(
+    settings: Settings, role: str, instance: Instance, group: GroupMember, report: Report | None = None
+) -> Writer:
+    """Open a writer for the configured mode, which commits the offsets of ``group``. ``report``: as of a reader."""
     if settings.mode is not AcknowledgementMode.TRANSACTED:
         return AutoWriter(producer_config(settings.kafka, transactional_id=None), group)
-    transactional_id = f"{settings.group}.{role}.{instance.name}"
-    return TransactionalWriter(producer_config(settings.kafka, transactional_id=transactional_id), group)
+    prefix = f"{settings.group}.{role}."
+    config = producer_config(settings.kafka, transactional_id=prefix + instance.name)
+    if report is None:
+        return TransactionalWriter(config, group)
+    endurance = Endurance(report, lambda: prefix + Instance.random().name, instance.name)
+    return TransactionalWriter(config, group, endurance)

@@ -30,9 +30,9 @@ def run_scheduler(settings: Settings) -> None:
         trimming(settings, wall_clock_ms),
         open_control(settings) as control,
     ):
-        instance, observer = process.instance, process.observer
-        reader = open_reader(settings, f"{settings.group}.scheduler", instance, small_prefetch=True)
-        writer = WriteThread(open_writer(settings, "scheduler", instance, reader))
+        instance, observer, report = process.instance, process.observer, process.health.waiting
+        reader = open_reader(settings, f"{settings.group}.scheduler", instance, small_prefetch=True, report=report)
+        writer = WriteThread(open_writer(settings, "scheduler", instance, reader, report))
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=process.health, control=control)
         with (
             dead_letter_sweeper(settings, instance, observer),

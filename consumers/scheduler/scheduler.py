@@ -282,6 +282,8 @@ class Scheduler:
         except WriteAbortedError as error:
             if not error.records_written:
                 self._forget_dead_letters(release)
+            if error.fenced:
+                self._observer.fenced()
             self._rewind(str(error))
         else:
             if result is not None:

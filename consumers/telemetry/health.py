@@ -14,10 +14,13 @@ from typing import NamedTuple
 from kafka_redelivery.consumers.clock import monotonic_s
 
 STALLED_AFTER = timedelta(minutes=2)
-"""Longer than any single wait of the polling thread while Kafka does not answer (60 s and one call of 30 s)."""
+"""Longer than any call of a client. While Kafka does not answer, each failed call counts as a turn."""
+
+_LONG_CALL_S = 5.0
+"""A call that takes longer waits for Kafka."""
 
 _WRITE_FACTOR = 3
-"""A write may take so many times as long: its calls, each of at most 90 s, come one after the other."""
+"""A write may take so many times as long: its calls, each of at most 30 s, come one after the other."""
 
 
 class ProbeResult(NamedTuple):
@@ -27,8 +30,17 @@ class ProbeResult(NamedTuple):
     reason: str
 
 
+class _Wait(NamedTuple):
+    problem: str
+    from_s: float
+    """When it begins to count."""
+
+    call: bool
+    """Whether it is a call, which can last as long as an outage."""
+
+
 class Health:
-    """The polling thread updates it, and the endpoint's threads read it. Each update is one assignment without a lock.
+    """The polling thread and the clients update it, and the endpoint's threads read it, without a lock.
 
     Args:
         stalled_after: the longest time between two turns of the polling thread; a write may take three times as long.
@@ -39,6 +51,9 @@ class Health:
         self._stalled_after_s = stalled_after.total_seconds()
         self._clock_s = clock_s
         self._turned_s = self._idle_s = clock_s()
+        self._waits: dict[str, _Wait] = {}
+        """What each client waits for until Kafka answers."""
+
         self._joined = False
         self._stopping = False
         self._notes: dict[str, str] = {}
@@ -52,6 +67,16 @@ class Health:
         """
         self._turned_s = now_s = self._clock_s()
         self._idle_s = max(self._idle_s, now_s if write_began_s is None else write_began_s)
+
+    def waiting(self, client: str, problem: str | None, *, call: bool = False) -> None:
+        """See :class:`Report`. Threads may wait with the client, so a report counts as a turn, and no write hangs."""
+        if problem is None and client not in self._waits:
+            return
+        self.turned()
+        if problem is None:
+            self._waits.pop(client, None)
+        else:
+            self._waits[client] = _Wait(problem, self._turned_s + (_LONG_CALL_S if call else 0.0), call)
 
     def joined(self) -> None:
         """The group has assigned partitions to this process, possibly none."""
@@ -72,6 +97,8 @@ class Health:
 
     def alive(self) -> ProbeResult:
         """Not ok if the polling thread or the writing thread hangs, so that only a restart helps."""
+        if any(wait.call for wait in list(self._waits.values())):
+            return ProbeResult(ok=True, reason="alive")
         now_s = self._clock_s()
         since_s = now_s - self._turned_s
         if since_s > self._stalled_after_s:
@@ -84,9 +111,12 @@ class Health:
         return ProbeResult(ok=True, reason="alive")
 
     def ready(self) -> ProbeResult:
-        """Not ok while the process is stopping, stalled or no member of its group."""
+        """Not ok while the process is stopping, waits for Kafka, is stalled or no member of its group."""
         if self._stopping:
             return ProbeResult(ok=False, reason="stopping")
+        waits = [wait.problem for wait in list(self._waits.values()) if self._clock_s() >= wait.from_s]
+        if waits:
+            return ProbeResult(ok=False, reason=f"waiting for Kafka: {waits[0]}")
         if not self._joined:
             return ProbeResult(ok=False, reason="waiting for the group to assign partitions")
         alive = self.alive()

@@ -43,7 +43,7 @@ class ProcessObserver(Protocol):
         ...
 
     def fenced(self) -> None:
-        """Another process has taken over this process's name. This process ends."""
+        """Another process has taken over this process's transactional id. Only a query ends."""
         ...
 
     def halted(self, cause: str) -> None:

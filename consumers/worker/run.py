@@ -84,7 +84,7 @@ def run_worker(settings: Settings, base: Path) -> None:
         routes = _routes(settings, base)
         outputs = {output.topic: codecs(output, base) for output in settings.outputs}
         process = stack.enter_context(start_process(settings, "worker"))
-        reader = open_reader(settings, settings.group, process.instance)
+        reader = open_reader(settings, settings.group, process.instance, report=process.health.waiting)
         control = stack.enter_context(open_control(settings))
         worker = _build_worker(settings, section, handler, routes, outputs, reader, control, process)
         topics = ", ".join(name for route in routes for name in (route.source, route.ready))
@@ -155,7 +155,9 @@ def _build_worker(
     )
     committer = Committer(
         batch_dependencies,
-        WriteThread(open_writer(settings, "worker", process.instance, reader), wake=finished.wake),
+        WriteThread(
+            open_writer(settings, "worker", process.instance, reader, process.health.waiting), wake=finished.wake
+        ),
         process.observer,
         limits.batch_records,
         batch_bytes(limits),

@@ -197,7 +197,6 @@ class Committer:
 
         Raises:
             HaltedError: the write contained a decision that halts the worker, or writes are aborted again and again.
-            WriterFencedError: another worker has taken this one's place.
         """
         batch = self._writing
         if batch is None:
@@ -220,6 +219,8 @@ class Committer:
         except WriteAbortedError as error:
             if not error.records_written:
                 batch.forget_dead_letters()
+            if error.fenced:
+                self._observer.fenced()
             self._report_abort(str(error))
             return []
         finally:

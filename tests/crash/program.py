@@ -32,6 +32,7 @@ import kafka_redelivery.consumers.handlers.processor
 import kafka_redelivery.consumers.handlers.slots
 import kafka_redelivery.transport.admin.record_deletion
 import kafka_redelivery.transport.clients.reader
+import kafka_redelivery.transport.clients.takeover
 import kafka_redelivery.transport.clients.writer
 from kafka_redelivery.cli.main import app
 
@@ -96,7 +97,7 @@ def trapped(trap: Trap) -> None:
     def within(base: type, **steps: str) -> dict[str, Callable[..., Any]]:
         return {method: trap.around(step, getattr(base, method)) for method, step in steps.items()}
 
-    kafka_redelivery.transport.clients.writer.Producer = type(  # type: ignore[attr-defined, assignment]
+    kafka_redelivery.transport.clients.writer.Producer = kafka_redelivery.transport.clients.takeover.Producer = type(  # type: ignore[attr-defined, assignment]
         "TrappedProducer",
         (_Producer,),
         within(

@@ -1,6 +1,5 @@
-"""A worker whose transactional id another process has taken over halts and writes nothing more."""
+"""A worker whose transactional id another process has taken over goes on with another one and does not take it back."""
 
-from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.transport.client_config import consumer_config, producer_config
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
@@ -9,7 +8,7 @@ from tests.scenarios.waiting import until
 
 
 def test_two_of_one_name(group: Group) -> None:
-    """The older worker is fenced at its next write; the records it had handled stay pending."""
+    """The older worker is fenced at its next write, names the setting to correct, and writes everything once."""
     group.prepare()
     worker = group.worker("same")
     group.send([["ok"]] * 10)
@@ -21,8 +20,11 @@ def test_two_of_one_name(group: Group) -> None:
 
     group.send([["ok"]] * 10, first=10)
 
-    assert worker.wait(40) == exit_codes.HALTED
+    until(lambda: sum(group.outputs().values()) == 20, "the other records are handled")
     assert f"another process took over transactional.id {identity}" in worker.log
-    assert group.outputs() == exactly(range(10))
+    assert "give each process its own 'instance' (this one has instance: same)" in worker.log
+    newer.write((), {})  # raises if it is fenced
+    group.stop()
+    assert group.outputs() == exactly(range(20))
     newer.close()
     reader.close()

@@ -6,9 +6,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from threading import Event
 from time import monotonic
-from typing import TypeVar, cast
+from typing import cast
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -25,38 +24,17 @@ from kafka_redelivery.transport.admin.end_offsets import EndOffsets
 from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartitionWatch
 from kafka_redelivery.transport.client_config import Config, is_cooperative
 from kafka_redelivery.transport.client_log import client_log
-from kafka_redelivery.transport.errors import PositionDeletedError, ReaderError
-from kafka_redelivery.transport.kafka_errors import consumer_error, is_transient_for_consumer
+from kafka_redelivery.transport.clients.outage import Outage, Report
+from kafka_redelivery.transport.errors import PositionDeletedError
+from kafka_redelivery.transport.kafka_errors import consumer_error, is_fatal, is_transient_for_consumer
 from kafka_redelivery.transport.protocols import Message, Partition, RebalanceListener
 
 _log = logging.getLogger(__name__)
 
 _CALL_TIMEOUT_S = 30.0
 _SHORT_TIMEOUT_S = 2.0
-RETRY_TIMEOUT_S = 60.0
-"""How long requests are repeated while the broker does not answer; as long as writes may abort one after the other."""
-
-_RETRY_INTERVAL_S = 0.2
+_LEAVE_INTERVAL_S = 0.2
 _LEAVE_TIMEOUT_S = 2.0
-_Answer = TypeVar("_Answer")
-
-
-def _retried(ask: Callable[[], _Answer], problem: str) -> _Answer:
-    """Call ``ask`` until the broker answers.
-
-    Raises:
-        ReaderError: the broker refuses, or has not answered for :data:`RETRY_TIMEOUT_S`.
-    """
-    deadline = monotonic() + RETRY_TIMEOUT_S
-    while True:
-        try:
-            return ask()
-        except KafkaException as exception:
-            error: KafkaError = exception.args[0]
-            if not is_transient_for_consumer(error) or monotonic() > deadline:
-                raise ReaderError(f"{problem}: {error.str()}") from exception
-            _log.warning("%s, trying again: %s", problem, error.str())
-        Event().wait(_RETRY_INTERVAL_S)
 
 
 def _names(partitions: Iterable[Partition]) -> str:
@@ -75,11 +53,24 @@ class GroupReader:
         config: Config,
         unowned: UnownedPartitionWatch | None = None,
         end_offsets: EndOffsets | None = None,
+        report: Report | None = None,
         *,
         leave_on_close: bool = False,
     ) -> None:
+        """Create the client, which joins the group when it subscribes.
+
+        Args:
+            config: settings of the consumer.
+            unowned: finds partitions without an owner.
+            end_offsets: refreshes the end offsets of paused partitions.
+            report: receives what a request waits for; it is then repeated without limit. ``None``: it ends with an
+                error.
+            leave_on_close: whether a static member leaves its group when it is closed.
+        """
         self._leave_on_close = leave_on_close
         self._listener: RebalanceListener
+        self._config = config
+        self._requests = Outage("requests", report)
         self._unowned = unowned
         self._end_offsets = end_offsets
         self._paused: set[Partition] = set()
@@ -101,7 +92,10 @@ class GroupReader:
         self._started: dict[Partition, int] = {}
         """The start offset of each partition that was assigned, or got a new position by seek, in the current fetch."""
 
-        self._consumer = Consumer(config, logger=client_log)
+        self._consumer = self._open()
+
+    def _open(self) -> Consumer:
+        return Consumer(self._config, logger=client_log)
 
     def subscribe(self, topics: Sequence[str], listener: RebalanceListener) -> None:
         """See :class:`Reader`."""
@@ -221,7 +215,7 @@ class GroupReader:
             return answer
 
         found: dict[Partition, Checkpoint | None] = {}
-        for entry in _retried(ask, "the committed offsets cannot be read"):
+        for entry in self._requests.repeat(ask, "the committed offsets cannot be read"):
             found[Partition(entry.topic, entry.partition)] = _checkpoint(entry)
         return found
 
@@ -249,7 +243,7 @@ class GroupReader:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the client's own name
             return found
 
-        low, high = _retried(ask, f"the offsets of {partition.topic}-{partition.number} cannot be read")
+        low, high = self._requests.repeat(ask, f"the offsets of {partition.topic}-{partition.number} cannot be read")
         return low, high
 
     def lag(self, partition: Partition, next_offset: int) -> int:
@@ -287,8 +281,9 @@ class GroupReader:
 
     def partition_counts(self) -> dict[str, int]:
         """See :class:`Reader`."""
-        listed = _retried(lambda: self._consumer.list_topics(timeout=_CALL_TIMEOUT_S), "the topics cannot be listed")
-        topics = listed.topics
+        topics = self._requests.repeat(
+            lambda: self._consumer.list_topics(timeout=_CALL_TIMEOUT_S), "the topics cannot be listed"
+        ).topics
         return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
 
     def group_metadata(self) -> object:
@@ -313,7 +308,7 @@ class GroupReader:
         deadline = monotonic() + _LEAVE_TIMEOUT_S
         # The client forgets its member id when it leaves.
         while (self._consumer.assignment() or self._consumer.memberid()) and monotonic() < deadline:
-            self._consumer.poll(_RETRY_INTERVAL_S)
+            self._consumer.poll(_LEAVE_INTERVAL_S)
 
     def close(self) -> None:
         """See :class:`Reader`."""
@@ -385,7 +380,7 @@ class GroupReader:
             self._reached_ends[partition] = self._new_ends[partition] = offset
         elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
             self._deleted.append(PositionDeletedError(*partition, offset, error.str()))
-        elif error.fatal() or not is_transient_for_consumer(error):
+        elif is_fatal(error) or not is_transient_for_consumer(error):
             raise consumer_error(error, partition.topic, self._group)
         else:
             _log.warning("consumer: %s", error.str())

@@ -2,7 +2,7 @@
 
 The transactional writer handles the error of a transaction by these rules, in this order:
 
-1. The producer is fenced: stop.
+1. The producer is fenced: a writer with ``endurance`` goes on with a fresh ``transactional.id``, another one stops.
 2. The error requires an abort: abort; the caller continues from the committed offsets. If the abort is fenced, stop. If
    it fails otherwise, replace the producer as in rule 3.
 3. Any other error (time-out, unknown outcome, fatal error): drop the producer and create one with the same
@@ -50,14 +50,15 @@ from kafka_redelivery.transport.clients.delivery import (
     raise_if_refused,
     raise_if_unwritable,
 )
+from kafka_redelivery.transport.clients.outage import Outage
+from kafka_redelivery.transport.clients.takeover import Endurance, take_over
 from kafka_redelivery.transport.errors import (
     MembershipOutdatedError,
-    TransportError,
     WriteAbortedError,
     WriteRefusedError,
     WriterFencedError,
 )
-from kafka_redelivery.transport.kafka_errors import error_of
+from kafka_redelivery.transport.kafka_errors import error_of, is_fatal
 from kafka_redelivery.transport.protocols import GroupMember, Partition, ProducerRecord, ReleaseTime, WriteResult
 
 _log = logging.getLogger(__name__)
@@ -69,9 +70,6 @@ _TRIAL_TIMEOUT_S = 2.0
 
 _TRIALS = 2
 """The client may purge the record of a transaction that follows one with a refused record."""
-
-_INIT_TIMEOUT_S = 90.0
-"""Long enough for the open transaction of a predecessor to end: its time-out plus the broker's scan every 10 s."""
 
 _FENCED = frozenset(
     {
@@ -184,12 +182,16 @@ class AutoWriter:
     def _deliver(self, records: Sequence[ProducerRecord], timeout_s: float = _CALL_TIMEOUT_S) -> Failures:
         reports, self._reports = self._reports, DeliveryReports()
         failures = reports.failures
-        produce(self._producer, records, reports)
         try:
+            produce(self._producer, records, reports)
             unwritable = await_answers(self._producer, records, failures, timeout_s, self._rights.unwritable)
-        except KafkaException as exception:
-            self._producer.purge()
-            raise WriteAbortedError(error_of(exception).str()) from exception
+        except (KafkaException, SystemError) as exception:
+            error = error_of(exception)
+            if is_fatal(error):
+                self._producer = Producer(self._config, logger=client_log)
+            else:
+                self._producer.purge()
+            raise WriteAbortedError(error.str()) from exception
         if not (failures or unwritable):
             self._reports = reports
             return failures
@@ -206,19 +208,21 @@ class AutoWriter:
 class TransactionalWriter:
     """Exactly once: records and offsets in one transaction, fenced by the group metadata."""
 
-    def __init__(self, config: Config, group: GroupMember) -> None:
+    def __init__(self, config: Config, group: GroupMember, endurance: Endurance | None = None) -> None:
         """Create a producer, which fences the one that had this ``transactional.id`` before.
 
         Raises:
             TransportError: the broker does not answer, or does not allow transactions.
         """
+        self._endurance = endurance
+        self._outage = None if endurance is None else Outage("writer", endurance.report)
         self._config = config
         self._group = group
         self._calls = BoundedCalls()
         self._rights = WriteRights(config)
         self._one_per_batch = False
         self._reports = DeliveryReports()
-        self._producer = self._new_producer()
+        self._producer = take_over(config)
 
     def group_metadata(self) -> object:
         """See :class:`Writer`."""
@@ -234,6 +238,13 @@ class TransactionalWriter:
         """See :class:`Writer`. Only the commit of the transaction waits for the release time."""
         transaction = _Transaction(records, _offsets(checkpoints), release_time, group_metadata)
         try:
+            return self._write_or_find_too_large(transaction)
+        except WriterFencedError as error:
+            self._take_fresh_id(error)
+            raise
+
+    def _write_or_find_too_large(self, transaction: _Transaction) -> WriteResult:
+        try:
             result = self._write(transaction)
         except BatchTooLargeError as error:
             self._replace_producer(one_per_batch=True)
@@ -248,6 +259,13 @@ class TransactionalWriter:
     def trial(self, record: ProducerRecord) -> WriteResult:
         """See :class:`Writer`. The transaction of the record is always aborted."""
         _raise_if_still_unwritable(record, self._rights)
+        try:
+            return self._try(record)
+        except WriterFencedError as error:
+            self._take_fresh_id(error)
+            raise
+
+    def _try(self, record: ProducerRecord) -> WriteResult:
         for _ in range(_TRIALS):
             reports = DeliveryReports()
             try:
@@ -357,18 +375,34 @@ class TransactionalWriter:
         raise_if_refused(failures, one_per_batch=self._one_per_batch)
 
     def _raise_if_fenced(self, error: KafkaError) -> None:
-        if error.code() in _FENCED:
+        as_member = error.code() == KafkaError.FENCED_INSTANCE_ID
+        if error.code() in _FENCED and not (as_member and self._endurance is not None):  # then its reader joins again
+            own = "" if self._endurance is None else f" (this one has instance: {self._endurance.instance})"
             raise WriterFencedError(
-                f"another process took over transactional.id {self._config['transactional.id']}, or this process "
-                f"paused for longer than its transaction.timeout.ms: {error.str()}; give each process its own instance "
-                "name",
-                as_member=error.code() == KafkaError.FENCED_INSTANCE_ID,
+                f"another process took over transactional.id {self._config['transactional.id']}, or a transaction was "
+                f"open for longer than its transaction.timeout.ms: {error.str()}; give each process its own 'instance'"
+                f"{own}",
+                as_member=as_member,
             )
+
+    def _take_fresh_id(self, error: WriterFencedError) -> None:
+        """Go on with a ``transactional.id`` that no process has.
+
+        Raises:
+            WriteAbortedError: whenever this writer endures.
+        """
+        if self._endurance is not None:
+            fresh_id = self._endurance.fresh_id()
+            self._config = self._config | {"transactional.id": fresh_id}
+            self._replace_producer()
+            message = f"{error}; this one goes on with transactional.id {fresh_id}"
+            raise WriteAbortedError(message, fenced=True) from error
 
     def _replace_producer(self, *, one_per_batch: bool = False) -> None:
         self._one_per_batch = one_per_batch
         self._drop_producer()
-        self._producer = self._new_producer()
+        config = self._config | _ONE_RECORD_PER_BATCH if one_per_batch else self._config
+        self._producer = take_over(config, self._outage)
 
     def _drop_producer(self) -> None:
         """Release the client without ending its transaction."""
@@ -376,14 +410,3 @@ class TransactionalWriter:
             self._producer.purge()
             self._producer.poll(0)
         del self._producer
-
-    def _new_producer(self) -> Producer:
-        config = self._config | _ONE_RECORD_PER_BATCH if self._one_per_batch else self._config
-        producer = Producer(config, logger=client_log)
-        try:
-            producer.init_transactions(_INIT_TIMEOUT_S)
-        except KafkaException as exception:
-            error = exception.args[0]
-            message = f"cannot take over transactional.id {self._config['transactional.id']}: {error.str()}"
-            raise TransportError(message) from exception
-        return producer

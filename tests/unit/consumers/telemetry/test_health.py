@@ -67,6 +67,24 @@ class TestAlive:
         health.left()
         assert health.alive().ok
 
+    def test_an_attempt_to_reach_kafka_is_a_turn(self, health: Health, clock: Clock) -> None:
+        """The polling thread may wait with its client; a client that makes no attempt hangs."""
+        clock.now_s += 4
+        health.waiting("writer", "no broker answers")
+        clock.now_s += 4
+        assert health.alive().ok
+        clock.now_s += 4
+        assert not health.alive().ok
+
+    def test_a_call_may_last_as_long_as_an_outage(self, health: Health, clock: Clock) -> None:
+        """The polling thread itself waits in it."""
+        health.waiting("commit", "no answer", call=True)
+        clock.now_s += 600
+        assert health.alive().ok
+        health.waiting("commit", None)
+        clock.now_s += 6
+        assert not health.alive().ok
+
     def test_a_shutdown_starts_the_time_again(self, health: Health, clock: Clock) -> None:
         """The last turn before it may have been long ago."""
         clock.now_s += 4
@@ -90,6 +108,27 @@ class TestReady:
         assert not health.ready().ok
         health.joined()
         assert health.ready().ok
+
+    def test_not_ready_while_a_client_waits_for_kafka(self, health: Health) -> None:
+        """The reason is what the first of them waits for."""
+        health.joined()
+        health.waiting("writer", "cannot take over x")
+        health.left()
+        health.waiting("requests", "the topics cannot be listed")
+        assert health.ready() == (False, "waiting for Kafka: cannot take over x")
+        health.waiting("writer", None)
+        assert health.ready() == (False, "waiting for Kafka: the topics cannot be listed")
+        health.waiting("requests", None)
+        health.waiting("requests", None)
+        assert health.ready() == (False, "waiting for the group to assign partitions")
+
+    def test_a_short_call_is_no_wait(self, health: Health, clock: Clock) -> None:
+        """Each commit is such a call."""
+        health.joined()
+        health.waiting("commit", "no answer", call=True)
+        assert health.ready().ok
+        clock.now_s += 5
+        assert health.ready() == (False, "waiting for Kafka: no answer")
 
     def test_a_halted_partition_is_in_the_body_only(self, health: Health) -> None:
         """It must not block a rollout."""

@@ -1,0 +1,53 @@
+"""A client that has failed for good is replaced: the process joins its group again, and goes on."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from tests.crash.load import BROKER, SHORT_SESSION_CONSUMER, scripts, settings
+from tests.crash.verdict import assert_exactly_once
+from tests.scenarios.cluster import Cluster
+from tests.scenarios.running import Group
+from tests.scenarios.waiting import until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full]
+
+_NUMBER = 100
+_REPLACED = "the consumer failed and joins group"
+
+
+@pytest.fixture
+def full_group(tmp_path: Path) -> Iterator[Group]:
+    """Yield a group on a broker that allows a group only one member."""
+    with EmbeddedKafka(properties={**BROKER, "group.consumer.max.size": "1"}) as broker:
+        found = Group(Cluster(broker.bootstrap_servers), "full", tmp_path)
+        try:
+            yield found
+        finally:
+            found.close()
+
+
+def test_a_dynamic_member_whose_group_is_full(full_group: Group) -> None:
+    """The broker's refusal is a fatal error of the client. The worker tries again until there is room."""
+    group = full_group
+    group.prepare(**settings(kafka=SHORT_SESSION_CONSUMER))
+    group.scheduler()
+    first = group.worker(None)
+    until(lambda: any(group.cluster.members(group.name).values()), "the first worker has partitions")
+    os.kill(first.pid, signal.SIGSTOP)
+    until(lambda: not group.cluster.members(group.name), "its session has ended")
+    second = group.worker(None)
+    until(lambda: any(group.cluster.members(group.name).values()), "the second worker has partitions")
+    os.kill(first.pid, signal.SIGCONT)
+    until(lambda: first.log.count(_REPLACED) > 1, "the first one was refused more than once")
+    assert first.running
+    second.stop()
+    group.send(scripts(_NUMBER))
+    group.settle()
+    assert first.running
+    group.stop()
+    assert_exactly_once(group, _NUMBER)

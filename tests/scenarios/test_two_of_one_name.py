@@ -1,0 +1,43 @@
+"""Two processes of one configured name share the work: neither ends, and the newer one keeps the name."""
+
+from typing import Any
+
+import pytest
+
+from tests.scenarios.running import Group, Role, exactly
+from tests.scenarios.waiting import until
+
+_NUMBER = 400
+_SHORT = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+_RENAMED = "this one goes on with transactional.id "
+
+
+def _both_have_partitions(group: Group, joined: str) -> bool:
+    members = group.cluster.members(joined)
+    return len(members) == 2 and all(members.values())
+
+
+@pytest.mark.parametrize("role", ["worker", "scheduler"])
+@pytest.mark.parametrize(
+    "client",
+    [_SHORT, pytest.param({"group.protocol": "consumer"}, marks=pytest.mark.long)],
+    ids=["classic", "consumer"],
+)
+def test_both_run_at_once(group: Group, role: Role, client: dict[str, Any]) -> None:
+    """The older one joins the group again without the name; every record is written once."""
+    group.prepare(partitions=2, kafka=client)
+    group.start("scheduler" if role == "worker" else "worker", "other")
+    joined = group.name if role == "worker" else f"{group.name}.scheduler"
+    older = group.start(role, "same")
+    until(lambda: len(group.cluster.members(joined)) == 1, "the older one has joined")
+    group.send(["raise", "ok"] if n % 2 else ["sleep 0.01"] for n in range(_NUMBER))
+    until(lambda: sum(group.outputs().values()) > 20, "writes are under way")
+    newer = group.start(role, "same")
+    until(lambda: _both_have_partitions(group, joined), "both have partitions")
+    group.send((["raise", "ok"] for _ in range(_NUMBER)), first=_NUMBER)
+    group.settle()
+    assert (older.running, newer.running) == (True, True)
+    assert newer.log.count(_RENAMED) == 1, "both write one log, and only the older one is fenced"
+    assert "'instance'" in newer.log
+    group.stop()
+    assert group.outputs() == exactly(range(2 * _NUMBER))

@@ -1,0 +1,115 @@
+"""The consumer of a running worker or scheduler, which goes on after every outage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.admin.end_offsets import EndOffsets
+from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartitionWatch
+from kafka_redelivery.transport.client_config import Config
+from kafka_redelivery.transport.clients.outage import Outage, Report
+from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.errors import ConsumerFailedError
+from kafka_redelivery.transport.kafka_errors import consumer_error, error_of, is_fatal
+from kafka_redelivery.transport.protocols import Message, Partition
+
+
+class EnduringReader(GroupReader):
+    """A :class:`GroupReader` that waits for Kafka without limit, and replaces a consumer that has failed for good.
+
+    After such a fatal error the client has no partitions, and most of its calls fail. The next :meth:`fetch` replaces
+    it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        unowned: UnownedPartitionWatch | None,
+        end_offsets: EndOffsets | None,
+        report: Report,
+        *,
+        leave_on_close: bool = False,
+    ) -> None:
+        """See :class:`GroupReader`."""
+        super().__init__(config, unowned, end_offsets, report, leave_on_close=leave_on_close)
+        self._report = report
+        self._membership = Outage("membership", report)
+        self._joined = False
+        """Whether the group has ever assigned something, possibly no partition."""
+
+    def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
+        """See :class:`Reader`."""
+        try:
+            return super().fetch(maximum, timeout_s)
+        except ConsumerFailedError as error:
+            self._replace_consumer(error)
+        except (KafkaException, SystemError) as exception:
+            cause = error_of(exception)
+            if not is_fatal(cause):
+                raise
+            self._replace_consumer(consumer_error(cause, "", self._group))
+        return []
+
+    def commit(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """See :class:`GroupMember`. The client has no time-out for it, and allows no other call meanwhile."""
+        self._report("commit", "the offsets are not committed yet", call=True)
+        try:
+            super().commit(checkpoints)
+        finally:
+            self._report("commit", None)
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """See :class:`Reader`."""
+        try:
+            super().seek(partition, offset)
+        except KafkaException:
+            if self._consumer.assignment():
+                raise
+
+    def _subscribe(self) -> None:
+        try:
+            super()._subscribe()
+        except KafkaException as exception:
+            if not is_fatal(exception.args[0]):
+                raise
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._joined = True
+        self._membership.over()
+        super()._on_assign(consumer, partitions)
+
+    def _replace_consumer(self, error: Exception) -> None:
+        """Join the group again with a new client. What the old one held is void.
+
+        A fatal error of a static member can mean that another process has joined with its name. To take the name back
+        would make the two fence each other for ever, so this one goes on as a dynamic member.
+
+        Raises:
+            ReaderError: a process that has just started, and is no static member, does not wait.
+        """
+        name = self._config.get("group.instance.id")
+        if name is None and not self._joined:
+            raise error
+        problem = f"the consumer failed and joins group {self._group} again"
+        if name is not None:
+            problem += (
+                f" without its name, because another process may have joined as group.instance.id {name}: give each "
+                "process its own 'instance'"
+            )
+        held: Sequence[Partition] = list(self._starts)
+        self._starts.clear()
+        self._listener.lost(held)
+        self._consumer.close()
+        self._membership.wait(f"{problem} ({error})")
+        self._config = {key: value for key, value in self._config.items() if key != "group.instance.id"}
+        self._unowned = None
+        self._foreign = []
+        self._deleted.clear()
+        self._paused.clear()
+        self._reached_ends.clear()
+        self._new_ends.clear()
+        self._consumer = self._open()
+        self._subscribe()

@@ -1,0 +1,102 @@
+"""Waiting until Kafka answers again: with growing pauses, and without an end in a worker or scheduler that runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event
+from time import monotonic
+from typing import Protocol, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_redelivery.transport.errors import ReaderError
+from kafka_redelivery.transport.kafka_errors import is_transient_for_consumer
+
+_log = logging.getLogger(__name__)
+
+RETRY_TIMEOUT_S = 60.0
+"""How long clients repeat a request if their process does not wait without limit."""
+
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 5.0
+
+_Answer = TypeVar("_Answer")
+
+
+class Report(Protocol):
+    """Receives what a client waits for, so that the probes of its process can say it."""
+
+    def __call__(self, client: str, problem: str | None, *, call: bool = False) -> None:
+        """Report a wait, at each failed attempt, or its end.
+
+        Args:
+            client: a name for what waits.
+            problem: what it waits for; ``None`` = it no longer waits.
+            call: whether a call begins that returns when Kafka answers. It is a wait only if it takes long.
+        """
+        ...
+
+
+def _ignore(client: str, problem: str | None, *, call: bool = False) -> None:
+    pass
+
+
+class Outage:
+    """Counts the failed attempts of one client, and pauses between them. Used by one thread at a time."""
+
+    def __init__(self, client: str, report: Report | None = None) -> None:
+        """Begin without a failed attempt.
+
+        Args:
+            client: a name for the report.
+            report: receives what the client waits for, so that the probes can say it; the wait has no limit. With
+                ``None`` it ends after :data:`RETRY_TIMEOUT_S`.
+        """
+        self._client = client
+        self._report = report or _ignore
+        self._limit_s = RETRY_TIMEOUT_S if report is None else None
+        self._since_s: float | None = None
+        self._pause_s = FIRST_PAUSE_S
+
+    def wait(self, problem: str) -> bool:
+        """Report a failed attempt and pause before the next one; each pause is twice as long as the one before.
+
+        Returns:
+            whether to try again; ``False`` without a pause once the limit has passed.
+        """
+        now_s = monotonic()
+        if self._since_s is None:
+            self._since_s = now_s
+        if self._limit_s is not None and now_s - self._since_s > self._limit_s:
+            self.over()
+            return False
+        self._report(self._client, problem)
+        _log.warning("trying again in %.1f s: %s", self._pause_s, problem)
+        Event().wait(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        return True
+
+    def over(self) -> None:
+        """Note that an attempt succeeded."""
+        if self._since_s is not None:
+            self._since_s, self._pause_s = None, FIRST_PAUSE_S
+            self._report(self._client, None)
+
+    def repeat(self, ask: Callable[[], _Answer], problem: str) -> _Answer:
+        """Call ``ask``, which sends a request of a consumer, until the broker answers.
+
+        Raises:
+            ReaderError: the broker refuses, or the limit has passed.
+        """
+        while True:
+            try:
+                answer = ask()
+            except KafkaException as exception:
+                error: KafkaError = exception.args[0]
+                message = f"{problem}: {error.str()}"
+                if not (is_transient_for_consumer(error) and self.wait(message)):
+                    raise ReaderError(message) from exception
+            else:
+                self.over()
+                return answer

@@ -1,0 +1,60 @@
+"""Taking over a ``transactional.id``, which ends the open transaction of the producer that had it before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException, Producer
+
+from kafka_redelivery.transport.client_config import Config
+from kafka_redelivery.transport.client_log import client_log
+from kafka_redelivery.transport.clients.outage import Outage, Report
+from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.kafka_errors import error_of
+
+_TIMEOUT_S = 90.0
+"""Long enough for the open transaction of a predecessor to end: its time-out plus the broker's scan every 10 s."""
+
+_ATTEMPT_S = 15.0
+"""The time-out of one of many attempts. The client continues where the attempt before it stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endurance:
+    """How the writer of a running worker or scheduler goes on where another writer raises an error."""
+
+    report: Report
+    """Receives what the writer waits for. It waits for Kafka without limit."""
+
+    fresh_id: Callable[[], str]
+    """Makes a ``transactional.id`` that no process has, to go on with when the writer is fenced.
+
+    To take the old one back would fence the process that has it now.
+    """
+
+    instance: str
+    """The name of this process in its configuration, for messages."""
+
+
+def take_over(config: Config, outage: Outage | None = None) -> Producer:
+    """Create a producer and initialize its transactions; with an ``outage``, for as long as it takes.
+
+    Raises:
+        TransportError: the broker does not answer, or does not allow transactions.
+    """
+    producer = Producer(config, logger=client_log)
+    while True:
+        try:
+            producer.init_transactions(_TIMEOUT_S if outage is None else _ATTEMPT_S)
+        except (KafkaException, SystemError) as exception:
+            error = error_of(exception)
+            problem = f"cannot take over transactional.id {config['transactional.id']}: {error.str()}"
+            if outage is None or not outage.wait(problem):
+                raise TransportError(problem) from exception
+            if not error.retriable():
+                producer = Producer(config, logger=client_log)
+        else:
+            if outage is not None:
+                outage.over()
+            return producer
