@@ -97,7 +97,7 @@ class Scheduler:
         self._failure_log = FailureLog()
         self._in_flight: Release | None = None
         self._lead_time = lead_time or CommitLeadTime()
-        self._abort_deadline = AbortDeadline()
+        self._abort_deadline = AbortDeadline(endures=True)
         self._halted = HaltedPartitions()
         self._refusals = Refusals(self._halted, observer)
         self._health = health or Health()
@@ -127,7 +127,6 @@ class Scheduler:
         """Release records until :meth:`stop` is called.
 
         Raises:
-            HaltedError: writes keep being aborted.
             TransportError: Kafka cannot be used, or another process has taken over this scheduler's name.
         """
         try:
@@ -158,6 +157,7 @@ class Scheduler:
             self._observer.backlog(backlog(self._tiers, self._delays_ms, self._reader))
             self._halted.report(self._observer, self._health, self._expired.labels())
             self._failure_log.report_left_out()
+            self._health.waiting("writes", self._abort_deadline.problem)
             self._first_offsets.note_births(self._tiers)
         if now_s - self._kept_s >= KEEP_EVERY_S:
             self._kept_s = now_s
@@ -194,6 +194,8 @@ class Scheduler:
 
     def _wait_s(self) -> float:
         """Seconds until the next write must begin; a fetched record ends the wait sooner."""
+        if self._abort_deadline.pause_left_s > 0:
+            return min(_MAX_WAIT_S, self._abort_deadline.pause_left_s)
         leaving = [leaves_ms for tier in self._tiers.values() if (leaves_ms := tier.next_ms) is not None]
         if not leaving:
             return _MAX_WAIT_S
@@ -226,7 +228,7 @@ class Scheduler:
 
     def _release_due(self) -> None:
         """Begin one write for the records that leave within the commit lead time, unless a write is in flight."""
-        if self._writer.busy:
+        if self._writer.busy or self._abort_deadline.pause_left_s > 0:
             return
         now_ms = self._clock()
         horizon_ms = now_ms + self._lead_time.ms
@@ -285,6 +287,7 @@ class Scheduler:
             if error.fenced:
                 self._observer.fenced()
             self._rewind(str(error))
+            self._abort_deadline.pause()
         else:
             if result is not None:
                 if release.early:  # a late write has no preparation to measure

@@ -236,7 +236,7 @@ class Worker:
     def _should_write(self) -> bool:
         if self.committer.should_write(more_to_come=bool(self._in_flight or self.lanes.waiting)):
             return True
-        if self.committer.writing:
+        if self.committer.writing or self.committer.pausing:
             return False
         if self.assignment.starting or (not self.committer.batch.size and self.assignment.commit_due()):
             return True  # commit the start offset of a new partition, or the end of an idle one
@@ -375,7 +375,7 @@ class Worker:
         in_flight = sum(len(item.messages) for item in self._in_flight)
         self.observer.worker_state(self.assignment.state(in_flight, len(self.unacknowledged)))
         self.assignment.report(self.observer, self.health)
-        self.committer.report_left_out()
+        self.committer.report(self.health)
 
     def _shut_down(self) -> None:
         """Run all steps in order. An error in one does not prevent the later ones."""

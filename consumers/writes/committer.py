@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
+from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.batch import Batch, BatchDependencies, ProducedFor
@@ -66,7 +67,7 @@ class Committer:
         self._observer = observer
         self._max_records = max_records
         self._max_bytes = max_bytes
-        self._abort_deadline = AbortDeadline()
+        self._abort_deadline = AbortDeadline(endures=True)
         self._collecting_since_s = 0.0
         self._resting_until_s = 0.0
         self._writing: Batch | None = None
@@ -87,6 +88,11 @@ class Committer:
     def write_began_s(self) -> float | None:
         """When the write under way began (monotonic); ``None`` if none is under way."""
         return self._writer.began_s
+
+    @property
+    def pausing(self) -> bool:
+        """Whether no write may begin, because writes have been aborted."""
+        return self._abort_deadline.pause_left_s > 0
 
     @property
     def full(self) -> bool:
@@ -113,7 +119,7 @@ class Committer:
             return False
         now = monotonic_s()
         self._collecting_since_s = self._collecting_since_s or now
-        if self.writing:
+        if self.writing or self.pausing:
             return False
         if self.full or self.batch.halts:
             return True
@@ -126,7 +132,7 @@ class Committer:
         if not self.batch.size:
             return max_s
         if self._lazy is None or self.batch.urgent or self.full or self.batch.halts:
-            return 0.0
+            return min(max_s, self._abort_deadline.pause_left_s)
         left_ms = self._lazy.left_ms(self._unacknowledged_ms())
         return max_s if left_ms is None else min(max_s, left_ms / 1000)
 
@@ -196,7 +202,7 @@ class Committer:
             partitions that halt; the caller rewinds all partitions to their committed offsets.
 
         Raises:
-            HaltedError: the write contained a decision that halts the worker, or writes are aborted again and again.
+            HaltedError: the write contained a decision that halts the worker.
         """
         batch = self._writing
         if batch is None:
@@ -222,6 +228,7 @@ class Committer:
             if error.fenced:
                 self._observer.fenced()
             self._report_abort(str(error))
+            self._abort_deadline.pause()
             return []
         finally:
             if not self._writer.busy:
@@ -249,9 +256,10 @@ class Committer:
         """Drop the audit of a partition that is assigned or revoked. It would miss what other workers do."""
         self._dependencies.audits.forget_partition(assigned.route.source, assigned.partition.number)
 
-    def report_left_out(self) -> None:
-        """Log how many failures have no line of their own, about once in ten seconds."""
+    def report(self, health: Health) -> None:
+        """Log how many failures have no line of their own, and report whether writes are aborted for a long time."""
         self._dependencies.log.report_left_out()
+        health.waiting("writes", self._abort_deadline.problem)
 
     def close(self) -> None:
         """Release the writer."""

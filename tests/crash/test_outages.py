@@ -203,6 +203,32 @@ def test_an_outage_in_mode_auto(own_kafka: EmbeddedKafka, own_group: Group, how:
     assert (verdict.lost, verdict.pending) == (0, 0), verdict.details
 
 
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_too_few_in_sync_replicas(own_group: Group) -> None:
+    """Kafka answers, but accepts no write to the topics that both write to: every transaction is aborted."""
+    group = own_group
+    group.prepare(**settings(kafka=_CLASSIC, limits=_LIMITS))
+    group.send(_scripts(_NUMBER))
+    pair = _Pair(group, instance="one", program=PROGRAM, stalled_after="20s")
+    until(lambda: sum(group.outputs().values()) > 5, "writes are under way", within_s=_LONG_S)
+    for topic in (group.output, group.ready):
+        group.cluster.alter(topic, min_insync_replicas="2")
+    until(
+        lambda: all(text.startswith("waiting for Kafka: every write of the last ") for text in pair.ready()),
+        "both say that every write is aborted",
+        within_s=_LONG_S,
+    )
+    pair.assert_alive()
+    for topic in (group.output, group.ready):
+        group.cluster.alter(topic, min_insync_replicas="1")
+    _settle(group, _NUMBER)
+    pair.assert_alive()
+    group.stop()
+    assert_exactly_once(group, _NUMBER)
+    _assert_in_order(group)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(2700)
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.scheduler.backlog import backlog
 from kafka_redelivery.consumers.scheduler.release import CommitLeadTime
 from kafka_redelivery.consumers.scheduler.scheduler import Scheduler
+from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import Released, TierBacklog
 from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S
 from kafka_redelivery.topology.config.loading import load_settings
@@ -69,9 +70,10 @@ class Running:
         )
         self.writer = ScriptedWriter(list(script))
         self.observer = NotingReleases()
+        self.health = Health()
         self.now_ms = NOW
         self.scheduler = Scheduler(
-            settings, self.reader, self.writer, self.observer, lambda: self.now_ms, CommitLeadTime(lead_s)
+            settings, self.reader, self.writer, self.observer, lambda: self.now_ms, CommitLeadTime(lead_s), self.health
         )
         self.scheduler._refresh()
         self.scheduler.assigned([QUICK, SLOW, MIXED])
@@ -209,16 +211,37 @@ def test_an_aborted_write_is_repeated() -> None:
     assert running.observer.abort_causes == ["timed out"]
 
 
-def test_writes_that_keep_being_aborted_halt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a time, not after a number of attempts."""
+def test_writes_that_keep_being_aborted_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pauses between them grow, and the health says why."""
     clock = Clock()
     monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
-    running = Running(*[WriteAbortedError("no") for _ in range(20)])
-    for _ in range(4):
+    monkeypatch.setattr("kafka_redelivery.consumers.scheduler.scheduler.monotonic_s", clock)
+    running = Running(*[WriteAbortedError("no") for _ in range(9)])
+    for _ in range(9):
         running.turn(due(QUICK, 0))
-        clock.advance(GIVE_UP_AFTER_S / 4 + 1)
-    with pytest.raises(HaltedError, match="every write of the last 60 s was aborted, the last one because: no"):
+        clock.advance(GIVE_UP_AFTER_S / 4)
+    assert len(running.writer.tried) == 9
+    running.health.joined()
+    assert not running.health.ready().ok
+    assert "every write of the last 120 s was aborted, because: no" in running.health.ready().reason
+    running.turn(due(QUICK, 0))
+    assert len(running.writer.confirmed) == 1
+    clock.advance(1)
+    running.turn()
+    assert running.health.ready().ok
+
+
+def test_no_write_begins_during_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none after the first aborted write."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
+    running = Running(WriteAbortedError("no"), WriteAbortedError("no"))
+    for _ in range(3):
         running.turn(due(QUICK, 0))
+    assert len(running.writer.tried) == 2
+    clock.advance(1)
+    running.turn(due(QUICK, 0))
+    assert len(running.writer.confirmed) == 1
 
 
 def test_a_backlog_in_one_tier_does_not_delay_another() -> None:

@@ -204,21 +204,44 @@ class TestAborted:
             parts.write()
             clock.advance(every_s)
 
-    def test_the_worker_halts_after_a_series_of_aborted_writes(self, clock: Clock) -> None:
-        parts = Parts(*[WriteAbortedError(f"no {number}") for number in range(9)])
+    def test_a_long_series_of_aborted_writes_is_reported_and_ends_nothing(self, clock: Clock) -> None:
+        """Until a write is committed."""
+        parts, health = Parts(*[WriteAbortedError(f"no {number}") for number in range(90)]), Health(clock_s=clock)
+        health.joined()
         self.attempts(parts, clock, 7, every_s=GIVE_UP_AFTER_S / 6)
-        with pytest.raises(HaltedError, match="every write of the last 60 s was aborted, the last one because: no 7"):
-            self.attempts(parts, clock, 1, every_s=0)
+        parts.committer.report(health)
+        assert health.ready().ok
+        self.attempts(parts, clock, 83, every_s=GIVE_UP_AFTER_S / 6)
+        parts.committer.report(health)
+        reason = "waiting for Kafka: every write of the last 890 s was aborted, because: no 89"
+        assert health.ready() == (False, reason)
+        self.attempts(parts, clock, 1, every_s=0)
+        parts.committer.report(health)
+        assert health.ready().ok
 
-    def test_a_pause_ends_a_series(self, clock: Clock) -> None:
-        parts = Parts(*[WriteAbortedError("") for _ in range(4)])
-        self.attempts(parts, clock, 4, every_s=GIVE_UP_AFTER_S)
+    def test_pauses_grow(self, clock: Clock) -> None:
+        """No write begins during a pause, not even of a full batch. There is none after a single aborted write."""
+        parts = Parts(*[WriteAbortedError("no") for _ in range(10)], max_records=1)
+        pauses = []
+        for offset in range(10):
+            parts.committer.batch.add(handled(source(next_offset=offset), record(offset)))
+            began_s = clock.now_s
+            while not parts.committer.should_write(more_to_come=False):
+                assert 0 < parts.committer.write_due_in_s(60) <= 5
+                clock.advance(0.1)
+            pauses.append(clock.now_s - began_s)
+            parts.write()
+        assert pauses[:2] == [0, 0]
+        assert pauses == sorted(pauses)
+        assert 0 < pauses[2] < 1
+        assert 4 < pauses[-1] < 6
 
     def test_the_number_of_aborted_writes_does_not_matter(self, clock: Clock) -> None:
         """Each refused record of a batch can abort a write."""
         parts = Parts(*[refused(0) for _ in range(500)])
         for offset in range(500):
             parts.committer.batch.add(handled(source(), record(offset), failures={0: RAISED}))
+            assert not parts.committer.pausing
             assert parts.write() == []
             clock.advance(GIVE_UP_AFTER_S / 1000)
 

@@ -1,0 +1,46 @@
+import pytest
+
+from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S, AbortDeadline
+from tests.unit.consumers.doubles import Clock
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the deadline."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
+    return clock
+
+
+def test_a_process_that_does_not_endure_gives_up(clock: Clock) -> None:
+    """After a time, not after a number of aborted writes."""
+    deadline = AbortDeadline()
+    for number in range(7):
+        deadline.aborted(f"no {number}")
+        clock.advance(GIVE_UP_AFTER_S / 6)
+    with pytest.raises(HaltedError, match="every write of the last 60 s was aborted, the last one because: no 7"):
+        deadline.aborted("no 7")
+
+
+@pytest.mark.parametrize(("endures", "gap_s"), [(False, 31), (True, 121)])
+def test_a_time_without_an_aborted_write_ends_a_series(clock: Clock, *, endures: bool, gap_s: float) -> None:
+    """It also ends the pauses, and what is reported."""
+    deadline = AbortDeadline(endures=endures)
+    for _ in range(9):
+        deadline.aborted("no")
+        deadline.pause()
+        assert deadline.pause_left_s == 0
+        assert deadline.problem is None
+        clock.advance(gap_s)
+
+
+def test_writes_that_time_out_are_one_series(clock: Clock) -> None:
+    """A write that times out takes longer than half a minute."""
+    deadline = AbortDeadline(endures=True)
+    for _ in range(4):
+        deadline.aborted("timed out")
+        clock.advance(45)
+    assert deadline.problem == "every write of the last 135 s was aborted, because: timed out"
+    clock.advance(120)
+    assert deadline.problem is None
