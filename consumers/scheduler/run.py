@@ -23,7 +23,7 @@ def run_scheduler(settings: Settings) -> None:
     Raises:
         TopologyRefusedError: the topics would lose data.
         HaltedError: the scheduler stopped to protect data.
-        TransportError: Kafka cannot be used, or another process has taken over this one's name.
+        TransportError: Kafka does not answer at the start, or refuses a request for good.
     """
     with (
         start_process(settings, "scheduler") as process,

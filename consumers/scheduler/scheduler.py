@@ -127,7 +127,7 @@ class Scheduler:
         """Release records until :meth:`stop` is called.
 
         Raises:
-            TransportError: Kafka cannot be used, or another process has taken over this scheduler's name.
+            TransportError: Kafka refuses a request for good, for example because a right is missing.
         """
         try:
             self._refresh()
@@ -284,9 +284,7 @@ class Scheduler:
         except WriteAbortedError as error:
             if not error.records_written:
                 self._forget_dead_letters(release)
-            if error.fenced:
-                self._observer.fenced()
-            self._rewind(str(error))
+            self._rewind(str(error), fenced=error.fenced)
             self._abort_deadline.pause()
         else:
             if result is not None:
@@ -331,13 +329,16 @@ class Scheduler:
         except WriteAbortedError as error:
             _log.warning("the offsets of the other partitions cannot be committed: %s", error)
 
-    def _rewind(self, cause: str, *, counts: bool = True) -> None:
+    def _rewind(self, cause: str, *, counts: bool = True, fenced: bool = False) -> None:
         """Rewind all partitions to their committed offsets after an aborted write.
 
         Args:
             cause: why it was aborted.
-            counts: whether it counts towards the time after which the scheduler halts.
+            counts: whether it counts towards the time after which the scheduler is not ready.
+            fenced: whether it was fenced.
         """
+        if fenced:
+            self._observer.fenced()
         if counts:
             self._abort_deadline.aborted(cause)
         _log.warning("rewinding to the committed offsets: %s", cause)

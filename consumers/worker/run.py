@@ -65,7 +65,7 @@ def run_worker(settings: Settings, base: Path) -> None:
         SerdeError: a schema cannot be loaded.
         TopologyRefusedError: the topics would lose data.
         HaltedError: going on would lose data.
-        TransportError: Kafka stays unreachable, or another process has taken this worker's identity.
+        TransportError: Kafka does not answer at the start, or refuses a request for good.
     """
     section = settings.handler
     if section is None:

@@ -80,7 +80,7 @@ class Worker:
 
         Raises:
             HaltedError: going on would lose a record, or every slot is occupied by a handler that does not return.
-            TransportError: Kafka stays unreachable, or another process has taken this worker's identity.
+            TransportError: Kafka refuses a request for good, for example because a right is missing.
         """
         try:
             self.reader.subscribe(self.assignment.topics, self)

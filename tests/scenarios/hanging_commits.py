@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-import kafka_redelivery.transport.clients.writer
+import kafka_redelivery.transport.clients.takeover
 from kafka_redelivery.cli.main import app
 
 PROGRAM: Final = ("-m", "tests.scenarios.hanging_commits")
@@ -23,5 +23,5 @@ class _HangingProducer(Producer):
 
 
 if __name__ == "__main__":
-    kafka_redelivery.transport.clients.writer.Producer = _HangingProducer  # type: ignore[attr-defined]
+    kafka_redelivery.transport.clients.takeover.Producer = _HangingProducer  # type: ignore[attr-defined]
     app()

@@ -1,4 +1,4 @@
-"""A writer that is fenced inside a write raises an error and does not take its transactional id back."""
+"""A writer that is fenced inside a write does not take its transactional id back: it stops, or takes another."""
 
 import os
 import time
@@ -9,8 +9,9 @@ import pytest
 
 from kafka_redelivery.transport.client_config import consumer_config, producer_config
 from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.takeover import Endurance
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
-from kafka_redelivery.transport.errors import WriterFencedError
+from kafka_redelivery.transport.errors import WriteAbortedError, WriterFencedError
 from kafka_redelivery.transport.protocols import ProducerRecord, ReleaseTime
 from tests.scenarios.cluster import Cluster
 
@@ -18,7 +19,7 @@ _LARGEST = 2000
 _AHEAD_S = 4.0
 """How long a write waits for its release time; taking over its transactional id takes far less."""
 
-Writers = Callable[[], TransactionalWriter]
+Writers = Callable[..., TransactionalWriter]
 
 
 @pytest.fixture
@@ -29,8 +30,8 @@ def writers(cluster: Cluster, unique: str) -> Iterator[Writers]:
     reader = GroupReader(consumer_config(kafka, group=unique, instance=None))
     made: list[TransactionalWriter] = []
 
-    def make() -> TransactionalWriter:
-        made.append(TransactionalWriter(producer_config(kafka, transactional_id=unique), reader))
+    def make(endurance: Endurance | None = None) -> TransactionalWriter:
+        made.append(TransactionalWriter(producer_config(kafka, transactional_id=unique), reader, endurance))
         return made[-1]
 
     yield make
@@ -69,3 +70,22 @@ def test_fenced_before_it_is_aborted(unique: str, writers: Writers) -> None:
             write.result()
 
     newer.write(_records(unique, [10]), {})
+
+
+def _ignore(client: str, problem: str | None, *, call: bool = False) -> None:
+    pass
+
+
+def test_fenced_in_a_trial(unique: str, writers: Writers) -> None:
+    """A writer that endures goes on with another transactional id; the newer one keeps the old id."""
+    older = writers(Endurance(_ignore, lambda: f"{unique}.fresh", "one"))
+    newer = writers()
+    records = _records(unique, [10])
+
+    with pytest.raises(WriteAbortedError, match=f"this one goes on with transactional.id {unique}.fresh") as raised:
+        older.trial(records[0])
+
+    assert raised.value.fenced
+    older.trial(records[0])
+    newer.write(records, {})
+    older.write(records, {})

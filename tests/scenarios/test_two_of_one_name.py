@@ -6,6 +6,7 @@ import pytest
 
 from tests.scenarios.running import Group, Role, exactly
 from tests.scenarios.waiting import until
+from tests.scenarios.watched_transactions import PROGRAM, WITH_OFFSETS, WITHOUT_OFFSETS
 
 _NUMBER = 400
 _SHORT = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
@@ -28,16 +29,18 @@ def test_both_run_at_once(group: Group, role: Role, client: dict[str, Any]) -> N
     group.prepare(partitions=2, kafka=client)
     group.start("scheduler" if role == "worker" else "worker", "other")
     joined = group.name if role == "worker" else f"{group.name}.scheduler"
-    older = group.start(role, "same")
+    older = group.start(role, "same", program=PROGRAM)
     until(lambda: len(group.cluster.members(joined)) == 1, "the older one has joined")
     group.send(["raise", "ok"] if n % 2 else ["sleep 0.01"] for n in range(_NUMBER))
     until(lambda: sum(group.outputs().values()) > 20, "writes are under way")
-    newer = group.start(role, "same")
+    newer = group.start(role, "same", program=PROGRAM)
     until(lambda: _both_have_partitions(group, joined), "both have partitions")
     group.send((["raise", "ok"] for _ in range(_NUMBER)), first=_NUMBER)
     group.settle()
     assert (older.running, newer.running) == (True, True)
     assert newer.log.count(_RENAMED) == 1, "both write one log, and only the older one is fenced"
     assert "'instance'" in newer.log
+    assert newer.log.count(WITH_OFFSETS) > 1
+    assert WITHOUT_OFFSETS not in newer.log, "a member without its partitions could commit it"
     group.stop()
     assert group.outputs() == exactly(range(2 * _NUMBER))

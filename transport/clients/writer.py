@@ -3,8 +3,8 @@
 The transactional writer handles the error of a transaction by these rules, in this order:
 
 1. The producer is fenced: a writer with ``endurance`` goes on with a fresh ``transactional.id``, another one stops.
-2. The error requires an abort: abort; the caller continues from the committed offsets. If the abort is fenced, stop. If
-   it fails otherwise, replace the producer as in rule 3.
+2. The error requires an abort: abort; the caller continues from the committed offsets. If the abort is fenced, see
+   rule 1. If it fails otherwise, replace the producer as in rule 3.
 3. Any other error (time-out, unknown outcome, fatal error): drop the producer and create one with the same
    ``transactional.id``. Its ``init_transactions`` completes or aborts the open transaction and fences the old epoch.
    Never abort after a commit that timed out, because the commit may have happened.

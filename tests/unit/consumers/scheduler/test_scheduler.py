@@ -6,7 +6,6 @@ from collections.abc import Iterable
 import pytest
 
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
-from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.scheduler.backlog import backlog
 from kafka_redelivery.consumers.scheduler.release import CommitLeadTime
 from kafka_redelivery.consumers.scheduler.scheduler import Scheduler

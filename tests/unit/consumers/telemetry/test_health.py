@@ -76,6 +76,21 @@ class TestAlive:
         clock.now_s += 4
         assert not health.alive().ok
 
+    def test_a_write_that_waits_for_kafka_does_not_hang(self, health: Health, clock: Clock) -> None:
+        """Its client reports each attempt. That writes are not aborted is no sign that the one under way goes on."""
+        began_s = clock.now_s
+        for _ in range(5):
+            clock.now_s += 4
+            health.waiting("writer", "no broker answers")
+            health.turned(began_s)
+            assert health.alive().ok
+        health.waiting("writer", None)
+        for _ in range(4):
+            clock.now_s += 4
+            health.waiting("writes", None)
+            health.turned(began_s)
+        assert not health.alive().ok
+
     def test_a_call_may_last_as_long_as_an_outage(self, health: Health, clock: Clock) -> None:
         """The polling thread itself waits in it."""
         health.waiting("commit", "no answer", call=True)
