@@ -274,7 +274,7 @@ class TransactionalWriter:
                 unanswered = self._producer.flush(_TRIAL_TIMEOUT_S)
                 self._producer.abort_transaction(_CALL_TIMEOUT_S)
             except (KafkaException, SystemError) as exception:
-                self._recover(error_of(exception), reports.failures, [record])
+                self._recover(self._error_of(exception), reports.failures, [record])
             self._raise_if_refused(reports.failures, [record])
             if unanswered:
                 break
@@ -295,7 +295,7 @@ class TransactionalWriter:
         try:
             refused = find_too_large(self._producer, transaction.records, candidates, _CALL_TIMEOUT_S)
         except (KafkaException, SystemError) as exception:
-            cause = error_of(exception)
+            cause = self._error_of(exception)
             self._raise_if_fenced(cause)
             raise WriteAbortedError(cause.str()) from exception
         if refused:
@@ -326,7 +326,7 @@ class TransactionalWriter:
                 waited_s = _wait_until(release_time)
             producer.commit_transaction(_CALL_TIMEOUT_S)  # reports what is left or failed
         except (KafkaException, SystemError) as exception:
-            self._recover(error_of(exception), failures, records)
+            self._recover(self._error_of(exception), failures, records)
         if not failures:
             self._reports = reports
         return WriteResult(time.monotonic() - started_s - waited_s, ready_s - started_s)
@@ -342,6 +342,20 @@ class TransactionalWriter:
             self._replace_producer()
             raise WriteAbortedError("a new producer ended the transaction: adding offsets did not return") from None
 
+    def _error_of(self, exception: KafkaException | SystemError) -> KafkaError:
+        """Return the error that a call of the producer ended with.
+
+        A delivery report that follows a fatal error within one call can hide it. Every later call raises it again.
+        """
+        try:
+            return error_of(exception)
+        except SystemError:
+            try:
+                self._producer.begin_transaction()
+            except KafkaException as hidden:
+                return error_of(hidden)
+            raise
+
     def _recover(self, error: KafkaError, failures: Failures, records: Sequence[ProducerRecord]) -> None:
         """Bring the producer back to a known state and raise the error of the write."""
         self._raise_if_fenced(error)
@@ -349,7 +363,7 @@ class TransactionalWriter:
             try:
                 self._producer.abort_transaction(_CALL_TIMEOUT_S)
             except (KafkaException, SystemError) as exception:
-                cause = error_of(exception)
+                cause = self._error_of(exception)
                 self._raise_if_fenced(cause)  # a new producer would take the identity from the process that has it
                 _log.warning("abort of a transaction failed; creating a new producer: %s", cause)
                 self._replace_producer(one_per_batch=self._one_per_batch)

@@ -3,11 +3,12 @@
 import pytest
 
 from kafka_redelivery.consumers.worker import worker
-from kafka_redelivery.consumers.writes import committer
+from kafka_redelivery.consumers.writes import abort_deadline, committer
 
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that hardly waits for its slots, and does not wait for more outcomes before it writes."""
+    """A worker that hardly waits for its slots, and neither waits for more outcomes nor after an aborted write."""
     monkeypatch.setattr(worker, "_MAX_COLLECT_WAIT_S", 0.00001)
     monkeypatch.setattr(committer, "LINGER_S", 0.0)
+    monkeypatch.setattr(abort_deadline, "_FIRST_PAUSE_S", 0.0)

@@ -222,7 +222,7 @@ def test_writes_that_keep_being_aborted_end_nothing(monkeypatch: pytest.MonkeyPa
     assert len(running.writer.tried) == 9
     running.health.joined()
     assert not running.health.ready().ok
-    assert "every write of the last 120 s was aborted, because: no" in running.health.ready().reason
+    assert "every write of the last 105 s was aborted, because: no" in running.health.ready().reason
     running.turn(due(QUICK, 0))
     assert len(running.writer.confirmed) == 1
     clock.advance(1)
