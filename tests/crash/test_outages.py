@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from tests.crash import failing_commits
 from tests.crash.hasty import PROGRAM
 from tests.crash.load import BROKER, SCRIPTS, expected, settings
 from tests.crash.verdict import assert_exactly_once, judge
@@ -29,6 +30,9 @@ _OUTAGE_S = 25.0
 
 _CONSUMER = {"group.protocol": "consumer", "max.poll.interval.ms": 8000, "producer.transaction.timeout.ms": 5000}
 _CLASSIC = _CONSUMER | {"group.protocol": "classic", "session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+_DELAY_MS = 3000
+"""Long enough that records still wait in the tier when the test sees the first outputs."""
+
 _LIMITS = {"batch": 10, "bufferRecords": 40, "rebalanceTimeout": "2s"}
 _LONG_S = 120.0
 _DEFAULTS: dict[str, object] = {}
@@ -119,6 +123,10 @@ def _outage(kafka: EmbeddedKafka, pair: _Pair, how: str, seconds: float, waiting
             "both say that they wait for Kafka",
             within_s=waiting_within_s,
         )
+    except AssertionError as error:
+        error.add_note(f"they say: {pair.ready()}")
+        raise
+    else:
         while time.monotonic() < back_s:
             pair.assert_alive()
             time.sleep(0.5)
@@ -139,7 +147,27 @@ def _settle(group: Group, number: int, within_s: float = 180) -> None:
         except KafkaException:
             return False
 
-    until(settled, "nothing is pending", within_s=within_s)
+    try:
+        until(settled, "nothing is pending", within_s=within_s)
+    except AssertionError:
+        if _offsets_hang(group):
+            pytest.xfail("the fault of Kafka that docs/guarantees.md names: offsets of an ended transaction hang")
+        raise
+
+
+def _offsets_hang(group: Group) -> bool:
+    """Whether committed offsets can be read, but not those that no transaction can change any more."""
+    read, waiting = group.internal()
+    for joined, topics in ((group.name, read), (f"{group.name}.scheduler", waiting)):
+        try:
+            group.cluster.committed(joined, *topics)
+        except KafkaException:
+            client = {"bootstrap.servers": group.cluster.servers, "isolation.level": "read_uncommitted"}
+            consumer = Consumer(client | {"group.id": joined})
+            consumer.committed([TopicPartition(topic, 0) for topic in topics], 20)
+            consumer.close()
+            return True
+    return False
 
 
 def _assert_in_order(group: Group) -> None:
@@ -205,27 +233,27 @@ def test_an_outage_in_mode_auto(own_kafka: EmbeddedKafka, own_group: Group, how:
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-def test_too_few_in_sync_replicas(own_group: Group) -> None:
-    """Kafka answers, but accepts no write to the topics that both write to: every transaction is aborted."""
-    group = own_group
-    group.prepare(**settings(kafka=_CLASSIC, limits=_LIMITS))
+def test_commits_that_keep_failing(own_group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka answers, but no transaction is committed. Both processes go on once it is."""
+    group, failing = own_group, tmp_path / "failing"
+    monkeypatch.setenv(failing_commits.FILE, str(failing))
+    group.prepare(**settings(_DELAY_MS, kafka=_CLASSIC, limits=_LIMITS))
     group.send(_scripts(_NUMBER))
-    pair = _Pair(group, instance="one", program=PROGRAM, stalled_after="20s")
+    pair = _Pair(group, instance="one", program=failing_commits.PROGRAM, stalled_after="20s")
     until(lambda: sum(group.outputs().values()) > 5, "writes are under way", within_s=_LONG_S)
-    for topic in (group.output, group.ready):
-        group.cluster.alter(topic, min_insync_replicas="2")
+    failing.touch()
+    group.send(_scripts(_NUMBER, first=_NUMBER), first=_NUMBER)
     until(
         lambda: all(text.startswith("waiting for Kafka: every write of the last ") for text in pair.ready()),
         "both say that every write is aborted",
         within_s=_LONG_S,
     )
     pair.assert_alive()
-    for topic in (group.output, group.ready):
-        group.cluster.alter(topic, min_insync_replicas="1")
-    _settle(group, _NUMBER)
+    failing.unlink()
+    _settle(group, 2 * _NUMBER)
     pair.assert_alive()
     group.stop()
-    assert_exactly_once(group, _NUMBER)
+    assert_exactly_once(group, 2 * _NUMBER)
     _assert_in_order(group)
 
 

@@ -148,12 +148,16 @@ class AutoWriter:
         _wait_until(release_time)
         started_s = time.monotonic()
         if records:
-            failures = self._deliver(records)
+            failures = self._deliver(records, _CALL_TIMEOUT_S)
             try:
                 raise_if_refused(failures)
             except BatchTooLargeError as error:
                 failures = [failure for failure in failures if failure[0] not in error.candidates]
-                failures += [(index, why) for index in error.candidates for _, why in self._deliver([records[index]])]
+                failures += [
+                    (index, why)
+                    for index in error.candidates
+                    for _, why in self._deliver([records[index]], _CALL_TIMEOUT_S)
+                ]
                 raise_if_refused(failures, one_per_batch=True)
             if failures:
                 raise WriteAbortedError(failures[0][1].str())
@@ -179,7 +183,7 @@ class AutoWriter:
         """Release the client."""
         self._producer.flush(1.0)
 
-    def _deliver(self, records: Sequence[ProducerRecord], timeout_s: float = _CALL_TIMEOUT_S) -> Failures:
+    def _deliver(self, records: Sequence[ProducerRecord], timeout_s: float) -> Failures:
         reports, self._reports = self._reports, DeliveryReports()
         failures = reports.failures
         try:

@@ -1,0 +1,28 @@
+"""The hasty command line, whose transactions fail at their commits while the file ``FAILING_COMMITS`` exists."""
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+import kafka_redelivery.transport.clients.takeover
+from kafka_redelivery.cli.main import app
+from tests.crash.hasty import shorten
+
+PROGRAM: Final = ("-m", "tests.crash.failing_commits")
+FILE: Final = "FAILING_COMMITS"
+"""The environment variable with the path of the file."""
+
+
+class _FailingProducer(Producer):
+    def commit_transaction(self, *args: Any) -> None:  # noqa: ANN401 - handed on as they are
+        if Path(os.environ[FILE]).exists():
+            raise KafkaException(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS))
+        super().commit_transaction(*args)
+
+
+if __name__ == "__main__":
+    shorten()
+    kafka_redelivery.transport.clients.takeover.Producer = _FailingProducer  # type: ignore[attr-defined]
+    app()
