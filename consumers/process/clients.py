@@ -22,11 +22,12 @@ from kafka_redelivery.transport.client_config import (
     is_new_protocol,
     producer_config,
 )
+from kafka_redelivery.transport.clients.auto_writer import AutoWriter
 from kafka_redelivery.transport.clients.enduring_reader import EnduringReader
 from kafka_redelivery.transport.clients.outage import Report
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.clients.takeover import Endurance
-from kafka_redelivery.transport.clients.writer import AutoWriter, TransactionalWriter
+from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.protocols import GroupMember, Writer
 
 _log = logging.getLogger(__name__)

@@ -4,6 +4,7 @@ from typing import Final
 
 import kafka_redelivery.consumers.scheduler.scheduler
 import kafka_redelivery.consumers.writes.abort_deadline
+import kafka_redelivery.transport.clients.auto_writer
 import kafka_redelivery.transport.clients.outage
 import kafka_redelivery.transport.clients.reader
 import kafka_redelivery.transport.clients.takeover
@@ -17,6 +18,7 @@ def shorten() -> None:
     """Shorten the time-outs of calls and of retries, and list the topics often."""
     kafka_redelivery.consumers.scheduler.scheduler._REFRESH_INTERVAL_S = 2.0
     kafka_redelivery.consumers.writes.abort_deadline.GIVE_UP_AFTER_S = 6.0
+    kafka_redelivery.transport.clients.auto_writer._CALL_TIMEOUT_S = 3.0
     kafka_redelivery.transport.clients.outage.RETRY_TIMEOUT_S = 4.0
     kafka_redelivery.transport.clients.reader._CALL_TIMEOUT_S = 3.0
     kafka_redelivery.transport.clients.writer._CALL_TIMEOUT_S = 3.0

@@ -31,6 +31,7 @@ import kafka_redelivery.consumers.flow.session
 import kafka_redelivery.consumers.handlers.processor
 import kafka_redelivery.consumers.handlers.slots
 import kafka_redelivery.transport.admin.record_deletion
+import kafka_redelivery.transport.clients.auto_writer
 import kafka_redelivery.transport.clients.reader
 import kafka_redelivery.transport.clients.takeover
 import kafka_redelivery.transport.clients.writer
@@ -90,20 +91,29 @@ class Trap:
 def trapped(trap: Trap) -> None:
     """Install the traps in the program."""
     if trap.action == "stop":
-        kafka_redelivery.transport.clients.writer._CALL_TIMEOUT_S = (
-            kafka_redelivery.transport.clients.reader._CALL_TIMEOUT_S
-        ) = 5.0
+        for module in (
+            kafka_redelivery.transport.clients.auto_writer,
+            kafka_redelivery.transport.clients.reader,
+            kafka_redelivery.transport.clients.writer,
+        ):
+            module._CALL_TIMEOUT_S = 5.0  # type: ignore[attr-defined]
 
     def within(base: type, **steps: str) -> dict[str, Callable[..., Any]]:
         return {method: trap.around(step, getattr(base, method)) for method, step in steps.items()}
 
-    kafka_redelivery.transport.clients.writer.Producer = kafka_redelivery.transport.clients.takeover.Producer = type(  # type: ignore[attr-defined, assignment]
-        "TrappedProducer",
-        (_Producer,),
-        within(
-            _Producer, init_transactions="init", begin_transaction="begin", produce="produce", abort_transaction="abort"
+    kafka_redelivery.transport.clients.auto_writer.Producer = kafka_redelivery.transport.clients.takeover.Producer = (
+        type(  # type: ignore[attr-defined, assignment]
+            "TrappedProducer",
+            (_Producer,),
+            within(
+                _Producer,
+                init_transactions="init",
+                begin_transaction="begin",
+                produce="produce",
+                abort_transaction="abort",
+            )
+            | {"trap": trap},
         )
-        | {"trap": trap},
     )
     kafka_redelivery.transport.clients.reader.Consumer = type(  # type: ignore[attr-defined, assignment]
         "TrappedConsumer",
@@ -129,9 +139,9 @@ def trapped(trap: Trap) -> None:
         (kafka_redelivery.consumers.handlers.slots.ThreadSlots, "close", "slots"),
         (kafka_redelivery.transport.admin.record_deletion.RecordDeleter, "delete_before", "remove"),
         (kafka_redelivery.transport.clients.writer.TransactionalWriter, "trial", "trial"),
-        (kafka_redelivery.transport.clients.writer.AutoWriter, "trial", "trial"),
+        (kafka_redelivery.transport.clients.auto_writer.AutoWriter, "trial", "trial"),
         (kafka_redelivery.transport.clients.writer.TransactionalWriter, "close", "close"),
-        (kafka_redelivery.transport.clients.writer.AutoWriter, "close", "close"),
+        (kafka_redelivery.transport.clients.auto_writer.AutoWriter, "close", "close"),
     ):
         setattr(owner, method, trap.around(step, getattr(owner, method)))
 

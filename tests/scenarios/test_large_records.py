@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_redelivery.transport.client_config import Config, consumer_config, producer_config
+from kafka_redelivery.transport.clients.auto_writer import AutoWriter
 from kafka_redelivery.transport.clients.reader import GroupReader
-from kafka_redelivery.transport.clients.writer import AutoWriter, TransactionalWriter
+from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import WriteRefusedError
 from kafka_redelivery.transport.protocols import ProducerRecord, ReleaseTime, Writer
 from tests.scenarios.cluster import Cluster

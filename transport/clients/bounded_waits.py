@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TypeVar
+
+from kafka_redelivery.transport.protocols import ReleaseTime
 
 _Item = TypeVar("_Item")
 _Call = Callable[[], object]
@@ -31,6 +34,15 @@ def get_within(queue: SimpleQueue[_Item], within_s: float | None) -> _Item:
         if within_s is not None and within_s <= 0:
             raise
     return queue.get(timeout=within_s)
+
+
+def wait_until(release_time: ReleaseTime | None) -> float:
+    """Sleep until the release time and return the seconds slept."""
+    left_s = 0.0 if release_time is None else release_time.monotonic_s - time.monotonic()
+    if left_s <= 0:
+        return 0.0
+    time.sleep(left_s)  # noqa: TID251 - a few ms, and this thread has nothing else to do
+    return left_s
 
 
 class BoundedCalls:

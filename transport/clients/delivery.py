@@ -249,6 +249,19 @@ def raise_if_unwritable(failures: Failures) -> None:
         raise WriteRefusedError(refused)
 
 
+def raise_if_still_unwritable(record: ProducerRecord, unwritable: Callable[[Iterable[str]], Mapping[str, int]]) -> None:
+    """Ask before a trial, because the client waits for a topic that does not exist.
+
+    Args:
+        record: the record to try.
+        unwritable: as of :func:`await_answers`.
+
+    Raises:
+        WriteRefusedError: the topic of the record cannot be written.
+    """
+    raise_if_unwritable(confirmed([], [record], unwritable([record.topic]), {}))
+
+
 def find_too_large(
     producer: Producer, records: Sequence[ProducerRecord], candidates: Sequence[int], timeout_s: float
 ) -> list[RefusedRecord]:

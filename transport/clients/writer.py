@@ -1,6 +1,6 @@
-"""The writers: they produce records, commit offsets, and turn every error of a write into one of `transport.errors`.
+"""The transactional writer, which turns every error of a write into one of `transport.errors`.
 
-The transactional writer handles the error of a transaction by these rules, in this order:
+It handles the error of a transaction by these rules, in this order:
 
 1. The producer is fenced: a writer with ``endurance`` goes on with a fresh ``transactional.id``, another one stops.
 2. The error requires an abort: abort; the caller continues from the committed offsets. If the abort is fenced, see
@@ -35,8 +35,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.write_rights import WriteRights
 from kafka_redelivery.transport.client_config import Config
-from kafka_redelivery.transport.client_log import client_log
-from kafka_redelivery.transport.clients.bounded_waits import BoundedCalls
+from kafka_redelivery.transport.clients.bounded_waits import BoundedCalls, wait_until
 from kafka_redelivery.transport.clients.delivery import (
     ASK,
     BatchTooLargeError,
@@ -48,6 +47,7 @@ from kafka_redelivery.transport.clients.delivery import (
     is_refused,
     produce,
     raise_if_refused,
+    raise_if_still_unwritable,
     raise_if_unwritable,
 )
 from kafka_redelivery.transport.clients.outage import Outage
@@ -58,7 +58,7 @@ from kafka_redelivery.transport.errors import (
     WriteRefusedError,
     WriterFencedError,
 )
-from kafka_redelivery.transport.kafka_errors import error_of, is_fatal
+from kafka_redelivery.transport.kafka_errors import error_of
 from kafka_redelivery.transport.protocols import GroupMember, Partition, ProducerRecord, ReleaseTime, WriteResult
 
 _log = logging.getLogger(__name__)
@@ -102,111 +102,6 @@ def _offsets(checkpoints: Mapping[Partition, Checkpoint]) -> list[TopicPartition
         TopicPartition(partition.topic, partition.number, point.offset, metadata=point.metadata)
         for partition, point in checkpoints.items()
     ]
-
-
-def _wait_until(release_time: ReleaseTime | None) -> float:
-    """Sleep until the release time and return the seconds slept."""
-    left_s = 0.0 if release_time is None else release_time.monotonic_s - time.monotonic()
-    if left_s <= 0:
-        return 0.0
-    time.sleep(left_s)  # noqa: TID251 - a few ms, and this thread has nothing else to do
-    return left_s
-
-
-def _raise_if_still_unwritable(record: ProducerRecord, rights: WriteRights) -> None:
-    """Ask before a trial, because the client waits for a topic that does not exist.
-
-    Raises:
-        WriteRefusedError: the topic of the record cannot be written.
-    """
-    raise_if_unwritable(confirmed([], [record], rights.unwritable([record.topic]), {}))
-
-
-class AutoWriter:
-    """At least once: produces the records, waits until they are confirmed, then commits the offsets."""
-
-    def __init__(self, config: Config, group: GroupMember) -> None:
-        self._config = config
-        self._producer = Producer(config, logger=client_log)
-        self._group = group
-        self._rights = WriteRights(config)
-        self._reports = DeliveryReports()
-
-    def group_metadata(self) -> object:
-        """See :class:`Writer`. ``None``: the consumer's own commit contains its membership."""
-        return None
-
-    def write(
-        self,
-        records: Sequence[ProducerRecord],
-        checkpoints: Mapping[Partition, Checkpoint],
-        release_time: ReleaseTime | None = None,
-        group_metadata: object = None,
-    ) -> WriteResult:
-        """See :class:`Writer`. Nothing is sent before the release time."""
-        del checkpoints, group_metadata
-        _wait_until(release_time)
-        started_s = time.monotonic()
-        if records:
-            failures = self._deliver(records, _CALL_TIMEOUT_S)
-            try:
-                raise_if_refused(failures)
-            except BatchTooLargeError as error:
-                failures = [failure for failure in failures if failure[0] not in error.candidates]
-                failures += [
-                    (index, why)
-                    for index in error.candidates
-                    for _, why in self._deliver([records[index]], _CALL_TIMEOUT_S)
-                ]
-                raise_if_refused(failures, one_per_batch=True)
-            if failures:
-                raise WriteAbortedError(failures[0][1].str())
-        return WriteResult(time.monotonic() - started_s)
-
-    def trial(self, record: ProducerRecord) -> WriteResult:
-        """See :class:`Writer`."""
-        _raise_if_still_unwritable(record, self._rights)
-        failures = self._deliver([record], _TRIAL_TIMEOUT_S)
-        raise_if_refused(failures, one_per_batch=True)
-        if failures:
-            raise WriteAbortedError(failures[0][1].str())
-        return WriteResult(0.0)
-
-    def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
-        """See :class:`Writer`."""
-        try:
-            self._group.commit(checkpoints)
-        except KafkaException as error:
-            raise WriteAbortedError(str(error), records_written=True) from error
-
-    def close(self) -> None:
-        """Release the client."""
-        self._producer.flush(1.0)
-
-    def _deliver(self, records: Sequence[ProducerRecord], timeout_s: float) -> Failures:
-        reports, self._reports = self._reports, DeliveryReports()
-        failures = reports.failures
-        try:
-            produce(self._producer, records, reports)
-            unwritable = await_answers(self._producer, records, failures, timeout_s, self._rights.unwritable)
-        except (KafkaException, SystemError) as exception:
-            error = error_of(exception)
-            if is_fatal(error):
-                self._producer = Producer(self._config, logger=client_log)
-            else:
-                self._producer.purge()
-            raise WriteAbortedError(error.str()) from exception
-        if not (failures or unwritable):
-            self._reports = reports
-            return failures
-        if not unwritable and any(error.code() in ASK for _, error in failures):
-            unwritable = self._rights.unwritable({records[index].topic for index, _ in failures})
-        failures = confirmed(failures, records, unwritable, self._rights.partition_counts)
-        if any(error.code() in ASK for _, error in failures):
-            # This client would refuse the topic by itself, for minutes after it can be written again.
-            self._producer.purge()
-            self._producer = Producer(self._config, logger=client_log)
-        return failures
 
 
 class TransactionalWriter:
@@ -262,7 +157,7 @@ class TransactionalWriter:
 
     def trial(self, record: ProducerRecord) -> WriteResult:
         """See :class:`Writer`. The transaction of the record is always aborted."""
-        _raise_if_still_unwritable(record, self._rights)
+        raise_if_still_unwritable(record, self._rights.unwritable)
         try:
             return self._try(record)
         except WriterFencedError as error:
@@ -327,7 +222,7 @@ class TransactionalWriter:
             await_answers(producer, records, failures, _CALL_TIMEOUT_S, self._rights.unwritable, until_failure=True)
             if release_time is not None:
                 ready_s = time.monotonic()
-                waited_s = _wait_until(release_time)
+                waited_s = wait_until(release_time)
             producer.commit_transaction(_CALL_TIMEOUT_S)  # reports what is left or failed
         except (KafkaException, SystemError) as exception:
             self._recover(self._error_of(exception), failures, records)

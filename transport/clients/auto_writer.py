@@ -1,0 +1,119 @@
+"""The writer of the modes without transactions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import KafkaException, Producer
+
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.admin.write_rights import WriteRights
+from kafka_redelivery.transport.client_config import Config
+from kafka_redelivery.transport.client_log import client_log
+from kafka_redelivery.transport.clients.bounded_waits import wait_until
+from kafka_redelivery.transport.clients.delivery import (
+    ASK,
+    BatchTooLargeError,
+    DeliveryReports,
+    Failures,
+    await_answers,
+    confirmed,
+    produce,
+    raise_if_refused,
+    raise_if_still_unwritable,
+)
+from kafka_redelivery.transport.errors import WriteAbortedError
+from kafka_redelivery.transport.kafka_errors import error_of, is_fatal
+from kafka_redelivery.transport.protocols import GroupMember, Partition, ProducerRecord, ReleaseTime, WriteResult
+
+_CALL_TIMEOUT_S = 30.0
+_TRIAL_TIMEOUT_S = 2.0
+"""Short, because the writes of all other partitions wait for a trial."""
+
+
+class AutoWriter:
+    """At least once: produces the records, waits until they are confirmed, then commits the offsets."""
+
+    def __init__(self, config: Config, group: GroupMember) -> None:
+        self._config = config
+        self._producer = Producer(config, logger=client_log)
+        self._group = group
+        self._rights = WriteRights(config)
+        self._reports = DeliveryReports()
+
+    def group_metadata(self) -> object:
+        """See :class:`Writer`. ``None``: the consumer's own commit contains its membership."""
+        return None
+
+    def write(
+        self,
+        records: Sequence[ProducerRecord],
+        checkpoints: Mapping[Partition, Checkpoint],
+        release_time: ReleaseTime | None = None,
+        group_metadata: object = None,
+    ) -> WriteResult:
+        """See :class:`Writer`. Nothing is sent before the release time."""
+        del checkpoints, group_metadata
+        wait_until(release_time)
+        started_s = time.monotonic()
+        if records:
+            failures = self._deliver(records, _CALL_TIMEOUT_S)
+            try:
+                raise_if_refused(failures)
+            except BatchTooLargeError as error:
+                failures = [failure for failure in failures if failure[0] not in error.candidates]
+                failures += [
+                    (index, why)
+                    for index in error.candidates
+                    for _, why in self._deliver([records[index]], _CALL_TIMEOUT_S)
+                ]
+                raise_if_refused(failures, one_per_batch=True)
+            if failures:
+                raise WriteAbortedError(failures[0][1].str())
+        return WriteResult(time.monotonic() - started_s)
+
+    def trial(self, record: ProducerRecord) -> WriteResult:
+        """See :class:`Writer`."""
+        raise_if_still_unwritable(record, self._rights.unwritable)
+        failures = self._deliver([record], _TRIAL_TIMEOUT_S)
+        raise_if_refused(failures, one_per_batch=True)
+        if failures:
+            raise WriteAbortedError(failures[0][1].str())
+        return WriteResult(0.0)
+
+    def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
+        """See :class:`Writer`."""
+        try:
+            self._group.commit(checkpoints)
+        except KafkaException as error:
+            raise WriteAbortedError(str(error), records_written=True) from error
+
+    def close(self) -> None:
+        """Release the client."""
+        self._producer.flush(1.0)
+
+    def _deliver(self, records: Sequence[ProducerRecord], timeout_s: float) -> Failures:
+        reports, self._reports = self._reports, DeliveryReports()
+        failures = reports.failures
+        try:
+            produce(self._producer, records, reports)
+            unwritable = await_answers(self._producer, records, failures, timeout_s, self._rights.unwritable)
+        except (KafkaException, SystemError) as exception:
+            error = error_of(exception)
+            if is_fatal(error):
+                self._producer = Producer(self._config, logger=client_log)
+            else:
+                self._producer.purge()
+            raise WriteAbortedError(error.str()) from exception
+        if not (failures or unwritable):
+            self._reports = reports
+            return failures
+        if not unwritable and any(error.code() in ASK for _, error in failures):
+            unwritable = self._rights.unwritable({records[index].topic for index, _ in failures})
+        failures = confirmed(failures, records, unwritable, self._rights.partition_counts)
+        if any(error.code() in ASK for _, error in failures):
+            # This client would refuse the topic by itself, for minutes after it can be written again.
+            self._producer.purge()
+            self._producer = Producer(self._config, logger=client_log)
+        return failures
