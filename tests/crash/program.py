@@ -101,20 +101,16 @@ def trapped(trap: Trap) -> None:
     def within(base: type, **steps: str) -> dict[str, Callable[..., Any]]:
         return {method: trap.around(step, getattr(base, method)) for method, step in steps.items()}
 
-    kafka_redelivery.transport.clients.auto_writer.Producer = kafka_redelivery.transport.clients.takeover.Producer = (
-        type(  # type: ignore[attr-defined, assignment]
-            "TrappedProducer",
-            (_Producer,),
-            within(
-                _Producer,
-                init_transactions="init",
-                begin_transaction="begin",
-                produce="produce",
-                abort_transaction="abort",
-            )
-            | {"trap": trap},
+    producer = type(
+        "TrappedProducer",
+        (_Producer,),
+        within(
+            _Producer, init_transactions="init", begin_transaction="begin", produce="produce", abort_transaction="abort"
         )
+        | {"trap": trap},
     )
+    for module in (kafka_redelivery.transport.clients.auto_writer, kafka_redelivery.transport.clients.takeover):
+        module.Producer = producer  # type: ignore[attr-defined]
     kafka_redelivery.transport.clients.reader.Consumer = type(  # type: ignore[attr-defined, assignment]
         "TrappedConsumer",
         (_Consumer,),
