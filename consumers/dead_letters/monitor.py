@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
@@ -57,6 +57,13 @@ class PartitionShare(NamedTuple):
 
     numbers: frozenset[int]
     modulus: int
+
+    @classmethod
+    def of(cls, topic: str, count: int, owned: Iterable[Partition]) -> PartitionShare:
+        """Return the share of a process that owns these partitions of a topic; without a topic it has everything."""
+        if not topic:
+            return cls(frozenset({0}), 1)
+        return cls(frozenset(partition.number for partition in owned if partition.topic == topic), count)
 
     def has(self, partition: int) -> bool:
         """Whether the partition with this number belongs to the share."""

@@ -23,6 +23,7 @@ from kafka_redelivery.transport.client_config import (
     producer_config,
 )
 from kafka_redelivery.transport.clients.auto_writer import AutoWriter
+from kafka_redelivery.transport.clients.enduring_control import EnduringControlTopic
 from kafka_redelivery.transport.clients.enduring_reader import EnduringReader
 from kafka_redelivery.transport.clients.outage import Report
 from kafka_redelivery.transport.clients.reader import GroupReader
@@ -94,10 +95,10 @@ def open_reader(
 
 
 @contextmanager
-def open_control(settings: Settings) -> Iterator[ControlTopic]:
-    """Read the group's control topic to its end, and keep it open while the block runs."""
-    control = ControlTopic(settings.kafka, settings.group, settings.naming().control_topic(), wall_clock_ms)
-    control.read()
+def open_control(settings: Settings, report: Report) -> Iterator[ControlTopic]:
+    """Read the group's control topic to its end, and keep it open while the block runs. ``report``: as of a reader."""
+    topic = settings.naming().control_topic()
+    control = EnduringControlTopic(settings.kafka, settings.group, topic, wall_clock_ms, report)
     try:
         yield control
     finally:

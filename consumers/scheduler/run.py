@@ -28,7 +28,7 @@ def run_scheduler(settings: Settings) -> None:
     with (
         start_process(settings, "scheduler") as process,
         trimming(settings, wall_clock_ms),
-        open_control(settings) as control,
+        open_control(settings, process.health.waiting) as control,
     ):
         instance, observer, report = process.instance, process.observer, process.health.waiting
         reader = open_reader(settings, f"{settings.group}.scheduler", instance, small_prefetch=True, report=report)

@@ -117,11 +117,7 @@ class Scheduler:
         The share of a scheduler is its partitions of the first tier (by name); Kafka assigns each to one scheduler. In
         a group without tiers every scheduler has everything.
         """
-        first, count = self._first_tier
-        if not first:
-            return PartitionShare(frozenset({0}), 1)
-        owned = frozenset(partition.number for partition in list(self._tiers) if partition.topic == first)
-        return PartitionShare(owned, count)
+        return PartitionShare.of(*self._first_tier, list(self._tiers))
 
     def run(self) -> None:
         """Release records until :meth:`stop` is called.
@@ -332,10 +328,7 @@ class Scheduler:
     def _rewind(self, cause: str, *, counts: bool = True, fenced: bool = False) -> None:
         """Rewind all partitions to their committed offsets after an aborted write.
 
-        Args:
-            cause: why it was aborted.
-            counts: whether it counts towards the time after which the scheduler is not ready.
-            fenced: whether it was fenced.
+        ``counts``: whether it counts towards the time after which the scheduler is not ready.
         """
         if fenced:
             self._observer.fenced()

@@ -1,0 +1,39 @@
+"""The control topic of a running worker or scheduler, which waits until Kafka answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kafka_redelivery.topology.wire.control import ControlState
+from kafka_redelivery.transport.admin.control_topic import ControlTopic
+from kafka_redelivery.transport.client_config import ConfigValue
+from kafka_redelivery.transport.clients.outage import Outage, Report
+from kafka_redelivery.transport.errors import ReaderError
+
+
+class EnduringControlTopic(ControlTopic):
+    """A :class:`ControlTopic` that is read when it is created, and then waits for Kafka without limit."""
+
+    def __init__(
+        self, kafka: Mapping[str, ConfigValue], group: str, topic: str, clock: Callable[[], int], report: Report
+    ) -> None:
+        """Read the topic to its end.
+
+        Raises:
+            ReaderError: Kafka does not answer, or refuses.
+            ControlRecordError: another program has written to the topic.
+        """
+        super().__init__(kafka, group, topic, clock)
+        super().read()
+        self._outage = Outage("control topic", report)
+
+    def read(self) -> ControlState:
+        """See :class:`ControlTopic`."""
+        while True:
+            try:
+                state = super().read()
+            except ReaderError as error:
+                self._outage.wait(str(error))
+            else:
+                self._outage.over()
+                return state
