@@ -1,7 +1,5 @@
 """The committer reports a batch only after the broker has committed it, and handles every refusal and abort."""
 
-from typing import Any
-
 import pytest
 
 from kafka_redelivery.consumers.errors import HaltedError
@@ -11,7 +9,6 @@ from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import HaltLabel
 from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S
 from kafka_redelivery.consumers.writes.committer import LINGER_S, Committer
-from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode, LazyAcknowledgement
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -375,43 +372,3 @@ def test_closing_releases_the_writer() -> None:
     parts = Parts()
     parts.committer.close()
     assert parts.writer.closed
-
-
-class TestLazy:
-    """With a prefetch of 10, successes wait until there are 5 of them, or for one second."""
-
-    def lazy(self, timeout_ms: int = 1000) -> Parts:
-        """A committer in mode ``dups_ok``."""
-        parts = Parts()
-        rule = LazyAcknowledgement(AcknowledgementMode.DUPS_OK, prefetch=10, timeout_ms=timeout_ms)
-        parts.committer = Committer(parts.shared, parts.writer, parts.observer, 100, lazy=rule)
-        return parts
-
-    def test_successes_wait_for_half_of_the_prefetch(self, clock: Clock) -> None:
-        """They wait at most for the time-out, which counts from the last write."""
-        parts = self.lazy()
-        assigned = source()
-        parts.committer.batch.add(handled(assigned, *map(record, range(4))))
-        clock.advance(0.9)
-        assert not parts.committer.should_write(more_to_come=False)
-        assert parts.committer.write_due_in_s(0.2) == pytest.approx(0.1)
-        clock.advance(0.1)
-        assert parts.committer.should_write(more_to_come=False)
-        assert parts.committer.write_due_in_s(0.2) == 0
-        parts.write()
-        parts.committer.batch.add(handled(assigned, *map(record, range(4, 9))))
-        assert parts.committer.should_write(more_to_come=True)
-
-    def test_without_a_timeout_they_wait_for_ever(self, clock: Clock) -> None:
-        parts = self.lazy(timeout_ms=0)
-        parts.committer.batch.add(handled(source(), record(0)))
-        clock.advance(10**6)
-        assert not parts.committer.should_write(more_to_come=False)
-        assert parts.committer.write_due_in_s(0.2) == 0.2
-
-    @pytest.mark.parametrize("what", [{"failures": {0: RAISED}}, {"outputs": {0: [output(b"1")]}}])
-    def test_retry_records_and_outputs_do_not_wait(self, what: dict[str, Any]) -> None:
-        parts = self.lazy()
-        parts.committer.batch.add(handled(source(), record(0), **what))
-        assert parts.committer.write_due_in_s(0.2) == 0
-        assert parts.committer.should_write(more_to_come=False)
