@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kafka_redelivery.cli.commands.acls import acls
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.cli.views.topology import change_line, offset_lines, print_faults, print_offline, print_plan
@@ -22,6 +23,7 @@ from kafka_redelivery.topology.cluster.plan import plan as plan_topology
 from kafka_redelivery.topology.config.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Plan, create and check the topics of a group.")
+app.command()(acls)
 
 _OFFLINE_REPLICAS = 3
 

@@ -118,7 +118,7 @@ def _topics_with_records(
     """Return the topics that have a committed record at or above one of these offsets.
 
     Offsets alone do not show it, because transaction markers take up offsets too. So this reads the partitions until
-    their first record or their end. A topic that cannot be read in time counts as one with records.
+    their first record or their end. A topic that may not be read, or not in time, counts as one with records.
 
     Args:
         kafka: the client settings.
@@ -151,7 +151,7 @@ def _read_first_records(consumer: Consumer, partitions: set[Partition], deadline
         if message is None:
             continue
         topic, error = str(message.topic()), message.error()
-        if error is None:
+        if error is None or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             found.add(topic)
             partitions = {partition for partition in partitions if partition.topic != topic}
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name

@@ -1,0 +1,114 @@
+"""How ACLs are printed: as commands of Kafka, as users of Strimzi, and as JSON."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_redelivery.topology.cluster.acls import AclRole, Operation, PatternType, Resource, ResourceType, Right
+
+USER = "User:"
+"""How Kafka writes the type of a principal that is a user."""
+
+_FLAGS = {
+    ResourceType.TOPIC: "--topic",
+    ResourceType.GROUP: "--group",
+    ResourceType.TRANSACTIONAL_ID: "--transactional-id",
+}
+_STRIMZI_PATTERNS = {PatternType.LITERAL: "literal", PatternType.PREFIXED: "prefix"}
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class AclUser:
+    """A user, its roles, and all rights that they need."""
+
+    principal: str
+    roles: tuple[AclRole, ...]
+    rights: tuple[Right, ...]
+
+    @property
+    def name(self) -> str:
+        """The principal without its type."""
+        return self.principal.removeprefix(USER)
+
+
+def default_principal(group: str, role: AclRole) -> str:
+    """Return the group and the role as a principal that is a valid name in Kubernetes, too."""
+    return USER + _NOT_IN_NAMES.sub("-", f"{group}-{role}".lower()).strip(".-")
+
+
+def kafka_commands(users: Sequence[AclUser], servers: str) -> Iterator[str]:
+    """Yield the lines of a shell script that grants the rights."""
+    for user in users:
+        yield f"# {', '.join(user.roles)}"
+        together: dict[tuple[ResourceType, PatternType, tuple[Operation, ...]], list[str]] = defaultdict(list)
+        for resource, operations in _operations(user.rights).items():
+            together[resource.type, resource.pattern, tuple(operations)].append(resource.name)
+        for (resource_type, pattern, operations), names in together.items():
+            words = ["kafka-acls.sh", "--bootstrap-server", servers, "--command-config", "admin.properties"]
+            words += ["--add", "--allow-principal", user.principal]
+            for operation in operations:
+                words += ["--operation", str(operation)]
+            for name in names:
+                words += [_FLAGS[resource_type], name]
+            yield shlex.join([*words, "--resource-pattern-type", str(pattern)])
+
+
+def strimzi_users(users: Sequence[AclUser]) -> list[dict[str, Any]]:
+    """Return a resource ``KafkaUser`` for each user. Its cluster and its authentication are to be added."""
+    return [
+        {
+            "apiVersion": "kafka.strimzi.io/v1beta2",
+            "kind": "KafkaUser",
+            "metadata": {"name": user.name, "labels": {"strimzi.io/cluster": "my-cluster"}},
+            "spec": {
+                "authorization": {
+                    "type": "simple",
+                    "acls": [
+                        {
+                            "resource": {
+                                "type": str(resource.type),
+                                "name": resource.name,
+                                "patternType": _STRIMZI_PATTERNS[resource.pattern],
+                            },
+                            "operations": [str(operation) for operation in operations],
+                        }
+                        for resource, operations in _operations(user.rights).items()
+                    ],
+                }
+            },
+        }
+        for user in users
+    ]
+
+
+def documents(users: Sequence[AclUser]) -> list[dict[str, Any]]:
+    """Return the users as plain data for JSON."""
+    return [
+        {
+            "principal": user.principal,
+            "roles": [str(role) for role in user.roles],
+            "acls": [
+                {
+                    "resourceType": str(resource.type),
+                    "patternType": str(resource.pattern),
+                    "name": resource.name,
+                    "operation": str(operation),
+                }
+                for resource, operation in user.rights
+            ],
+        }
+        for user in users
+    ]
+
+
+def _operations(rights: Sequence[Right]) -> dict[Resource, list[Operation]]:
+    found: dict[Resource, list[Operation]] = defaultdict(list)
+    for resource, operation in rights:
+        found[resource].append(operation)
+    return found

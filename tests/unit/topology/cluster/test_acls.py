@@ -1,0 +1,217 @@
+"""The least rights of each role, derived from the configuration."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_redelivery.topology.cluster.acls import (
+    AclRole,
+    Operation,
+    PatternType,
+    Resource,
+    ResourceType,
+    Right,
+    rights,
+)
+from kafka_redelivery.topology.cluster.plan import Role, plan
+from kafka_redelivery.topology.config.settings import Settings
+from tests.unit.topology.clusters import ONE_SOURCE, TWO_SOURCES, settings, source
+
+_BOTH = (AclRole.WORKER, AclRole.SPARK)
+_EXPIRING = "policyEntry: {deadLetterStrategy: {expiration: 1000}}\n"
+_MOVING = 'policyEntry: {deadLetterStrategy: {expiration: 1000, expiryAddress: "EXP.{topic}"}}\n'
+_SECTIONS = (
+    "outputs: [{topic: receipts}, {topic: audit}]\n",
+    "journal: true\n",
+    "mode: auto\n",
+    "metrics: {port: 9404}\n",
+    "handler: {callable: 'm:f', nonBlockingRedelivery: false}\n",
+)
+_POLICIES = (
+    "",
+    "policyEntry: {redeliveryPolicy: {maximumRedeliveries: 0}}\n",
+    "policyEntry: {redeliveryPolicy: {useCollisionAvoidance: true}}\n",
+    _EXPIRING,
+    _MOVING,
+)
+_TOPICS = (
+    "",
+    "topics: {retry: '{delay}.{group}', ready: '{topic}.{group}.due', mixed: 'other.{group}'}\n",
+    "topics: {retry: '{group}{delay}', ready: 'ready.{topic}-{group}'}\n",
+)
+
+
+def found(text: str, *roles: AclRole) -> set[tuple[str, str, str, str]]:
+    """The rights of some roles as type, pattern, name and operation."""
+    return {(*map(str, right.resource), str(right.operation)) for right in rights(settings(text), roles)}
+
+
+def operations(text: str, role: AclRole, topic: str) -> set[str]:
+    """The operations that a role has on a topic, as they are granted."""
+    wanted = Resource(ResourceType.TOPIC, PatternType.LITERAL, topic)
+    return {str(right.operation) for right in rights(settings(text), [role]) if right.resource.covers(wanted)}
+
+
+def test_a_worker() -> None:
+    """It reads sources and ready topics, and writes wherever an outcome goes."""
+    text = ONE_SOURCE + "outputs: [{topic: receipts}]\njournal: true\n"
+    expected = {
+        "orders": {"Read", "DescribeConfigs"},
+        "billing.ready.orders": {"Read", "Write", "DescribeConfigs"},
+        "billing.retry.1s": {"Write", "DescribeConfigs"},
+        "DLQ.orders": {"Write", "DescribeConfigs"},
+        "receipts": {"Write", "DescribeConfigs"},
+        "billing.journal": {"Write", "DescribeConfigs"},
+        "billing.control": {"Read", "Write", "DescribeConfigs"},
+    }
+    assert {topic: operations(text, AclRole.WORKER, topic) for topic in expected} == expected
+    others = {right for right in found(text, AclRole.WORKER) if right[0] != "topic"}
+    assert others == {
+        ("group", "literal", "billing", "Read"),
+        ("group", "literal", "billing.scheduler", "Describe"),
+        ("transactionalId", "prefixed", "billing.worker.", "Write"),
+    }
+
+
+def test_a_scheduler() -> None:
+    """It may delete what is finished from the topics between, and neither reads nor writes a source or an output."""
+    text = ONE_SOURCE + "outputs: [{topic: receipts}]\njournal: true\n"
+    expected = {
+        "orders": {"Describe", "DescribeConfigs"},
+        "receipts": set(),
+        "billing.ready.orders": {"Write", "Delete", "DescribeConfigs"},
+        "billing.retry.1s": {"Read", "Write", "Delete", "DescribeConfigs"},
+        "DLQ.orders": {"Write", "DescribeConfigs"},
+        "billing.journal": {"Delete", "DescribeConfigs"},
+        "billing.control": {"Read", "Write", "DescribeConfigs"},
+    }
+    assert {topic: operations(text, AclRole.SCHEDULER, topic) for topic in expected} == expected
+    others = {right for right in found(text, AclRole.SCHEDULER) if right[0] != "topic"}
+    assert others == {
+        ("group", "literal", "billing", "Describe"),
+        ("group", "literal", "billing.scheduler", "Read"),
+        ("transactionalId", "prefixed", "billing.scheduler.", "Write"),
+    }
+
+
+def test_dead_letters_that_expire() -> None:
+    """Only then a scheduler may delete dead letters; with an expiry topic it needs a transaction for it, too."""
+    assert operations(ONE_SOURCE + _EXPIRING, AclRole.SCHEDULER, "DLQ.orders") == {
+        "Read", "Write", "Delete", "DescribeConfigs",
+    }  # fmt: skip
+    more = found(ONE_SOURCE + _EXPIRING, AclRole.SCHEDULER) - found(ONE_SOURCE, AclRole.SCHEDULER)
+    assert {right for right in more if right[2] != "DLQ.orders"} == {
+        ("topic", "literal", "__consumer_offsets", "Describe"),
+        ("group", "literal", "billing.sweeper", "Read"),
+    }
+    sweeper = ("transactionalId", "prefixed", "billing.sweeper.", "Write")
+    assert sweeper in found(ONE_SOURCE + _MOVING, AclRole.SCHEDULER)
+    assert sweeper not in found(ONE_SOURCE + _EXPIRING, AclRole.SCHEDULER)
+
+
+def test_metrics_count_dead_letters() -> None:
+    """A scheduler with a metrics port reads the dead-letter topics; a worker never does."""
+    text = ONE_SOURCE + "metrics: {port: 9404}\n"
+    assert "Read" in operations(text, AclRole.SCHEDULER, "DLQ.orders")
+    assert "Read" not in operations(text, AclRole.WORKER, "DLQ.orders")
+
+
+def test_apply() -> None:
+    """It creates, extends and configures the internal topics, and only describes the others."""
+    text = ONE_SOURCE + "outputs: [{topic: receipts}]\n"
+    create = {"Create", "Alter", "AlterConfigs"}
+    assert operations(text, AclRole.APPLY, "billing.retry.5m") == create | {"Read"}
+    assert operations(text, AclRole.APPLY, "billing.ready.orders") == create | {"Read"}
+    assert operations(text, AclRole.APPLY, "billing.control") == create | {"Read", "Write"}
+    assert operations(text, AclRole.APPLY, "DLQ.orders") == create
+    for topic in ("orders", "receipts"):
+        assert operations(text, AclRole.APPLY, topic) == {"Describe", "DescribeConfigs"}
+
+
+def test_the_archive() -> None:
+    """It only reads dead letters, and has no group and no transaction."""
+    assert found(TWO_SOURCES, AclRole.ARCHIVE) == {
+        ("topic", "literal", topic, operation)
+        for topic, operation in product(("DLQ.orders", "DLQ.bills"), ("Read", "DescribeConfigs"))
+    }
+
+
+def test_spark_is_a_worker_with_other_transactions() -> None:
+    """The query writes what a worker writes, but not the control topic."""
+    difference = found(ONE_SOURCE, AclRole.WORKER) ^ found(ONE_SOURCE, AclRole.SPARK)
+    assert difference == {
+        ("transactionalId", "prefixed", "billing.worker.", "Write"),
+        ("transactionalId", "prefixed", "billing.spark.", "Write"),
+        ("transactionalId", "literal", "billing.spark", "Write"),
+        ("topic", "literal", "billing.control", "Write"),
+    }
+
+
+def test_where_records_wait_in_place_no_retry_topic_is_written() -> None:
+    """With blocking redelivery a worker writes no retry record."""
+    text = ONE_SOURCE + "handler: {callable: 'm:f', nonBlockingRedelivery: false}\n"
+    assert operations(text, AclRole.WORKER, "billing.retry.1s") == {"Describe", "DescribeConfigs"}
+    assert operations(text, AclRole.WORKER, "billing.ready.orders") == {"Read", "DescribeConfigs"}
+
+
+@pytest.mark.parametrize("mode", ["auto", "dups_ok", "client", "individual"])
+def test_transactional_ids_only_where_there_are_transactions(mode: str) -> None:
+    """The other modes write without transactions."""
+    assert not [
+        right for right in found(f"{ONE_SOURCE}mode: {mode}\n", AclRole.WORKER) if right[0] == "transactionalId"
+    ]
+
+
+def test_without_a_prefix_of_the_group_each_tier_is_named() -> None:
+    """A prefix that other groups share would give rights on their topics."""
+    text = ONE_SOURCE + "topics: {retry: 'retry.{delay}.{group}', ready: 'ready.{topic}.{group}'}\n"
+    for role in AclRole:
+        assert not [right for right in found(text, role) if right[:2] == ("topic", "prefixed")]
+    assert "Write" in operations(text, AclRole.WORKER, "retry.1s.billing")
+    assert "Write" in operations(text, AclRole.SCHEDULER, "ready.orders.billing")
+
+
+_CONFIGURATIONS = st.builds(
+    lambda base, sections, policy, topics: settings(base + "".join(sections) + policy + topics),
+    st.sampled_from([ONE_SOURCE, TWO_SOURCES]),
+    st.lists(st.sampled_from(_SECTIONS), unique=True),
+    st.sampled_from(_POLICIES),
+    st.sampled_from(_TOPICS),
+)
+
+
+@given(_CONFIGURATIONS, st.lists(st.sampled_from(AclRole), min_size=1, unique=True))
+def test_no_right_is_granted_twice(configuration: Settings, roles: list[AclRole]) -> None:
+    """No right includes another, and a user of several roles has the rights of each."""
+    granted = rights(configuration, roles)
+    assert not [(a, b) for a, b in product(granted, granted) if a != b and a.includes(b)]
+    for role in roles:
+        assert all(any(have.includes(need) for have in granted) for need in rights(configuration, [role]))
+
+
+@given(_CONFIGURATIONS)
+def test_every_topic_of_the_plan_is_covered(configuration: Settings) -> None:
+    """All roles but the archive describe every internal topic at start, and `apply` creates every one of them."""
+    planned = plan(configuration, {each.topic: source(each.topic) for each in configuration.sources})
+    for topic, role in product(planned.topics, (*_BOTH, AclRole.SCHEDULER, AclRole.APPLY)):
+        resource = Resource(ResourceType.TOPIC, PatternType.LITERAL, topic.name)
+        wanted = [Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS]
+        if role is AclRole.APPLY:
+            wanted += [Operation.CREATE, Operation.ALTER, Operation.ALTER_CONFIGS]
+        if role in _BOTH and topic.role in {Role.DEAD_LETTER, Role.JOURNAL}:
+            wanted.append(Operation.WRITE)
+        if role is AclRole.SCHEDULER and topic.role not in {Role.DEAD_LETTER, Role.CONTROL}:
+            wanted.append(Operation.DELETE)
+        granted = rights(configuration, [role])
+        assert all(any(have.includes(Right(resource, each)) for have in granted) for each in wanted)
+
+
+@given(_CONFIGURATIONS)
+def test_no_role_may_write_or_delete_in_a_source(configuration: Settings) -> None:
+    """Sources belong to others."""
+    for each in configuration.sources:
+        resource = Resource(ResourceType.TOPIC, PatternType.LITERAL, each.topic)
+        held = {right.operation for right in rights(configuration, AclRole) if right.resource.covers(resource)}
+        assert held == {Operation.READ, Operation.DESCRIBE_CONFIGS}

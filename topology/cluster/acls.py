@@ -1,0 +1,269 @@
+"""The least rights that each role needs in a cluster that denies what no ACL allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from kafka_redelivery.topology.cluster.plan import scheduler_group
+from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan, sweeper_group
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
+from kafka_redelivery.topology.topics.tiers import tier_set
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class AclRole(StrEnum):
+    """A process or command with a Kafka user of its own."""
+
+    WORKER = "worker"
+    SCHEDULER = "scheduler"
+    APPLY = "apply"
+    """``redelivery topology plan``, ``apply`` and ``check``."""
+
+    SPARK = "spark"
+    """``redelivery pipeline stream``."""
+
+    ARCHIVE = "archive"
+    """``redelivery pipeline archive``."""
+
+
+class ResourceType(StrEnum):
+    """The kind of a resource, as Strimzi writes it."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactionalId"
+
+
+class PatternType(StrEnum):
+    """Whether a name is that of one resource, or the prefix of many."""
+
+    LITERAL = "literal"
+    PREFIXED = "prefixed"
+
+
+class Operation(StrEnum):
+    """An operation, as ``kafka-acls.sh`` and Strimzi write it. In this order they are printed."""
+
+    CREATE = "Create"
+    READ = "Read"
+    WRITE = "Write"
+    DELETE = "Delete"
+    ALTER = "Alter"
+    ALTER_CONFIGS = "AlterConfigs"
+    DESCRIBE = "Describe"
+    DESCRIBE_CONFIGS = "DescribeConfigs"
+
+
+_ORDER = list(Operation)
+_IMPLIED_BY = {
+    Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
+    Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
+}
+"""The operations of which each includes the key."""
+
+
+class Resource(NamedTuple):
+    """The resources that a right applies to."""
+
+    type: ResourceType
+    pattern: PatternType
+    name: str
+
+    def covers(self, other: Resource) -> bool:
+        """Whether every resource of ``other`` is one of these."""
+        if self.type is not other.type:
+            return False
+        return other.name.startswith(self.name) if self.pattern is PatternType.PREFIXED else self == other
+
+
+class Right(NamedTuple):
+    """The right to do an operation on some resources."""
+
+    resource: Resource
+    operation: Operation
+
+    def includes(self, other: Right) -> bool:
+        """Whether Kafka allows everything with this right that it allows with ``other``."""
+        implied = self.operation is other.operation or self.operation in _IMPLIED_BY.get(other.operation, ())
+        return implied and self.resource.covers(other.resource)
+
+
+def rights(settings: Settings, roles: Iterable[AclRole]) -> tuple[Right, ...]:
+    """Return the rights that a user needs for all these roles; none of them includes another."""
+    needed = {right for role in roles for right in _NEEDED[role](settings)}
+    least = (right for right in needed if not any(other != right and other.includes(right) for other in needed))
+    types, patterns = list(ResourceType), list(PatternType)
+    return tuple(
+        sorted(
+            least,
+            key=lambda right: (
+                types.index(right.resource.type),
+                patterns.index(right.resource.pattern),
+                right.resource.name,
+                _ORDER.index(right.operation),
+            ),
+        )
+    )
+
+
+def _worker(settings: Settings) -> Iterator[Right]:
+    yield from _handling(settings)
+    yield Right(_control(settings), Operation.WRITE)
+    yield from _transactions(settings, "worker")
+
+
+def _spark(settings: Settings) -> Iterator[Right]:
+    yield from _handling(settings)
+    yield Right(
+        Resource(ResourceType.TRANSACTIONAL_ID, PatternType.LITERAL, f"{settings.group}.spark"), Operation.WRITE
+    )
+    yield from _transactions(settings, "spark")
+
+
+def _handling(settings: Settings) -> Iterator[Right]:
+    """Yield what calling handlers and writing their outcomes needs. At start all topics are described."""
+    naming = settings.naming()
+    blocking = settings.handler is not None and not settings.handler.non_blocking_redelivery
+    retry = Operation.DESCRIBE if blocking else Operation.WRITE
+    for source in _sources(settings):
+        yield from _on(_topic(source), Operation.READ, Operation.DESCRIBE_CONFIGS)
+        ready = _topic(naming.ready_topic(source))
+        yield from _on(ready, Operation.READ, retry, Operation.DESCRIBE_CONFIGS)
+    if _has_tiers(settings):
+        for waiting in _waiting(settings):
+            yield from _on(waiting, retry, Operation.DESCRIBE_CONFIGS)
+        yield Right(_group(scheduler_group(settings.group)), Operation.DESCRIBE)
+    for topic in (*_dead_letters(settings), *_outputs(settings), *_journal(settings)):
+        yield from _on(topic, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
+    yield from _on(_control(settings), Operation.READ, Operation.DESCRIBE_CONFIGS)
+    yield Right(_group(settings.group), Operation.READ)
+
+
+def _scheduler(settings: Settings) -> Iterator[Right]:
+    """Yield what releasing, sweeping, counting and trimming need."""
+    sweeps = sweep_plan(settings)
+    for source in _sources(settings):
+        yield from _on(_topic(source), Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+    for ready in _ready(settings):
+        yield from _on(ready, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
+    for waiting in _waiting(settings):
+        yield from _on(waiting, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
+    for letters in _dead_letters(settings):
+        yield from _on(letters, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
+        if sweeps.expiring or settings.metrics.port is not None:
+            yield Right(letters, Operation.READ)
+        if sweeps.expiring:
+            yield Right(letters, Operation.DELETE)
+    for journal in _journal(settings):
+        yield from _on(journal, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
+    yield from _on(_control(settings), Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
+    yield Right(_group(settings.group), Operation.DESCRIBE)
+    yield Right(_group(scheduler_group(settings.group)), Operation.READ)
+    yield from _transactions(settings, "scheduler")
+    if sweeps.expiring:
+        yield Right(_topic(OFFSETS_TOPIC), Operation.DESCRIBE)
+        yield Right(_group(sweeper_group(settings.group)), Operation.READ)
+        if sweeps.moving:
+            yield from _transactions(settings, "sweeper")
+
+
+def _apply(settings: Settings) -> Iterator[Right]:
+    """Yield what creating, extending and checking the internal topics needs. Reading finds records that still wait."""
+    create = (Operation.CREATE, Operation.ALTER, Operation.ALTER_CONFIGS)
+    for source in _sources(settings):
+        yield from _on(_topic(source), Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+    for output in _outputs(settings):
+        yield from _on(output, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+    for topic in (*_ready(settings), *_waiting(settings)):
+        yield from _on(topic, *create, Operation.READ)
+    for topic in (*_dead_letters(settings), *_journal(settings)):
+        yield from _on(topic, *create)
+    yield from _on(_control(settings), *create, Operation.READ, Operation.WRITE)
+    yield Right(_group(settings.group), Operation.READ)
+    yield Right(_group(scheduler_group(settings.group)), Operation.READ)
+
+
+def _archive(settings: Settings) -> Iterator[Right]:
+    for letters in _dead_letters(settings):
+        yield from _on(letters, Operation.READ, Operation.DESCRIBE_CONFIGS)
+
+
+_NEEDED = {
+    AclRole.WORKER: _worker,
+    AclRole.SCHEDULER: _scheduler,
+    AclRole.APPLY: _apply,
+    AclRole.SPARK: _spark,
+    AclRole.ARCHIVE: _archive,
+}
+
+
+def _on(resource: Resource, *operations: Operation) -> Iterator[Right]:
+    for operation in operations:
+        yield Right(resource, operation)
+
+
+def _topic(name: str) -> Resource:
+    return Resource(ResourceType.TOPIC, PatternType.LITERAL, name)
+
+
+def _group(name: str) -> Resource:
+    return Resource(ResourceType.GROUP, PatternType.LITERAL, name)
+
+
+def _transactions(settings: Settings, role: str) -> Iterator[Right]:
+    """Yield the right to the transactional ids of all instances of a role."""
+    if settings.mode is AcknowledgementMode.TRANSACTED:
+        ids = Resource(ResourceType.TRANSACTIONAL_ID, PatternType.PREFIXED, f"{settings.group}.{role}.")
+        yield Right(ids, Operation.WRITE)
+
+
+def _sources(settings: Settings) -> list[str]:
+    return [source.topic for source in settings.sources]
+
+
+def _outputs(settings: Settings) -> list[Resource]:
+    return [_topic(output.topic) for output in settings.outputs]
+
+
+def _dead_letters(settings: Settings) -> list[Resource]:
+    return [_topic(name) for name in sweep_plan(settings).topics]
+
+
+def _journal(settings: Settings) -> list[Resource]:
+    return [_topic(settings.naming().journal_topic())] if settings.journal else []
+
+
+def _control(settings: Settings) -> Resource:
+    return _topic(settings.naming().control_topic())
+
+
+def _has_tiers(settings: Settings) -> bool:
+    tiers = tier_set(settings.entries().values())
+    return tiers.mixed or bool(tiers.delays_ms)
+
+
+def _waiting(settings: Settings) -> list[Resource]:
+    """Return the retry tiers and the mixed topic; by prefix also the tiers of earlier policies, which must empty."""
+    naming, tiers = settings.naming(), tier_set(settings.entries().values())
+    mixed = [_topic(naming.mixed_topic())] if tiers.mixed else []
+    literal = [_topic(naming.tier_topic(delay)) for delay in tiers.delays_ms]
+    return [*_prefixed(settings.group, naming.retry.partition("{delay}")[0], literal), *mixed]
+
+
+def _ready(settings: Settings) -> list[Resource]:
+    """Return the ready topics; by prefix also those of former sources, whose retries still become due."""
+    naming = settings.naming()
+    literal = [_topic(naming.ready_topic(source)) for source in _sources(settings)]
+    return _prefixed(settings.group, naming.ready.partition("{topic}")[0], literal)
+
+
+def _prefixed(group: str, template: str, literal: list[Resource]) -> list[Resource]:
+    """Return the start of a template as a prefix if it belongs to this group alone, else the literal topics."""
+    prefix = template.replace("{group}", group)
+    if group in prefix and prefix.endswith((".", "-", "_")):
+        return [Resource(ResourceType.TOPIC, PatternType.PREFIXED, prefix)]
+    return literal
