@@ -22,10 +22,9 @@ from tests.unit.topology.clusters import ONE_SOURCE, TWO_SOURCES, settings, sour
 _BOTH = (AclRole.WORKER, AclRole.SPARK)
 _EXPIRING = "policyEntry: {deadLetterStrategy: {expiration: 1000}}\n"
 _MOVING = 'policyEntry: {deadLetterStrategy: {expiration: 1000, expiryAddress: "EXP.{topic}"}}\n'
+_MODES = ("", "journal: true\n", "mode: auto\n")
 _SECTIONS = (
     "outputs: [{topic: receipts}, {topic: audit}]\n",
-    "journal: true\n",
-    "mode: auto\n",
     "metrics: {port: 9404}\n",
     "handler: {callable: 'm:f', nonBlockingRedelivery: false}\n",
 )
@@ -174,8 +173,9 @@ def test_without_a_prefix_of_the_group_each_tier_is_named() -> None:
 
 
 _CONFIGURATIONS = st.builds(
-    lambda base, sections, policy, topics: settings(base + "".join(sections) + policy + topics),
+    lambda base, mode, sections, policy, topics: settings(base + mode + "".join(sections) + policy + topics),
     st.sampled_from([ONE_SOURCE, TWO_SOURCES]),
+    st.sampled_from(_MODES),
     st.lists(st.sampled_from(_SECTIONS), unique=True),
     st.sampled_from(_POLICIES),
     st.sampled_from(_TOPICS),
