@@ -142,6 +142,16 @@ def test_selectors_match_pods() -> None:
     assert f"{LAG.name}{{" in scaled["spec"]["triggers"][0]["metadata"]["query"]
 
 
+def test_the_memory_of_the_query_suffices_for_its_cores() -> None:
+    """The CPU limit bounds the number of tasks; each needs memory besides the JVM and the driver."""
+    (stream,) = [each for each in of_kind("StatefulSet") if each["metadata"]["name"] == "stream"]
+    (container,) = stream["spec"]["template"]["spec"]["containers"]
+    limits = container["resources"]["limits"]
+    memory = re.fullmatch(r"(\d+)Gi", limits["memory"])
+    assert memory is not None
+    assert int(memory[1]) * 1024 >= 1536 + 300 * int(limits["cpu"])
+
+
 def test_the_spark_overlay_removes_all_worker_manifests() -> None:
     """The overlay deletes exactly the manifests named worker."""
     _, overlay = of_kind("Kustomization")
