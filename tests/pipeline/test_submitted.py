@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from kafka_redelivery.pipeline.spark.java import find_spark_java
 from tests.scenarios.running import Group
+from tests.scenarios.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -30,7 +33,40 @@ def handle(record, context):
 """
 
 
-def test_submitted_settings_override_the_configuration(group: Group) -> None:
+@pytest.fixture(params=["local-cluster[2,1,1024]", pytest.param("standalone", marks=pytest.mark.long)])
+def master(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The master that the job is submitted to, with two workers of one core each."""
+    if request.param != "standalone":
+        yield request.param
+        return
+    with ExitStack() as stack:
+        url = _daemon(stack, tmp_path, "master", r"spark://\S+(?=\n)", "--port", "0")
+        for number in range(2):
+            options = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"work{number}"), url)
+            _daemon(stack, tmp_path, "worker", "Successfully registered with master", *options)
+        yield url
+
+
+def _daemon(stack: ExitStack, folder: Path, role: str, started: str, *arguments: str) -> str:
+    """Run a Spark master or worker until the end of the stack; return what ``started`` matches in its log."""
+    home = Path(pyspark.__file__).parent
+    log = folder / f"{role}-{len(list(folder.glob('*.log')))}.log"
+    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}.{role.title()}"]
+    with log.open("wb") as output:
+        daemon = subprocess.Popen(
+            [*command, "--host", "127.0.0.1", "--webui-port", "0", *arguments],
+            stdout=output,
+            stderr=output,
+            env=os.environ | _variables(home),
+        )
+    stack.callback(daemon.wait)
+    stack.callback(daemon.terminate)
+    found = until(lambda: re.search(started, log.read_text(encoding="utf-8")), f"{role} logs {started}")
+    assert found is not None
+    return found[0]
+
+
+def test_submitted_settings_override_the_configuration(group: Group, master: str) -> None:
     """Master and settings of the command line apply, then those of the file, then the defaults; executors do the work.
 
     The commands are those of docs/spark.md. Only the archive is smaller: its Python is the one of this test.
@@ -49,7 +85,7 @@ def test_submitted_settings_override_the_configuration(group: Group) -> None:
     events = {"enabled": "true", "dir": log.as_uri(), "compress": "false", "rolling.enabled": "false"}
     submitted = _SUBMITTED | {f"spark.eventLog.{name}": value for name, value in events.items()}
 
-    job = _submit(group.folder, "local-cluster[2,1,1024]", submitted)
+    job = _submit(group.folder, master, submitted)
 
     assert job.returncode == 0, job.stderr[-5000:]
     assert len(group.cluster.read(group.output)) == 20
@@ -58,7 +94,7 @@ def test_submitted_settings_override_the_configuration(group: Group) -> None:
     (environment,) = _events(happened, "EnvironmentUpdate")
     found = environment["Spark Properties"]
     wanted = submitted | {
-        "spark.master": "local-cluster[2,1,1024]",
+        "spark.master": master,
         "spark.locality.wait": "1s",
         "spark.sql.session.timeZone": "UTC",
         "spark.app.name": group.name,
@@ -98,14 +134,13 @@ def _submit(folder: Path, master: str, settings: dict[str, str]) -> subprocess.C
     return subprocess.run(
         ["/bin/bash", "-euc", script],
         cwd=folder,
-        env=os.environ
-        | {
-            "JAVA_HOME": str(find_spark_java()),
-            "SPARK_HOME": str(folder / "spark"),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        },
+        env=os.environ | _variables(folder / "spark"),
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
+
+
+def _variables(home: Path) -> dict[str, str]:
+    return {"JAVA_HOME": str(find_spark_java()), "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
