@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException, Producer
@@ -16,6 +17,7 @@ from kafka_redelivery.transport.kafka_errors import error_of
 _TIMEOUT_S = 90.0
 """Long enough for the open transaction of a predecessor to end: its time-out plus the broker's scan every 10 s."""
 
+_CONNECT_S = 5.0
 _ATTEMPT_S = 15.0
 """The time-out of one of many attempts. The client continues where the attempt before it stopped."""
 
@@ -43,7 +45,7 @@ def take_over(config: Config, outage: Outage | None = None) -> Producer:
     Raises:
         TransportError: the broker does not answer, or does not allow transactions.
     """
-    producer = Producer(config, logger=client_log)
+    producer = _connected(config)
     while True:
         try:
             producer.init_transactions(_TIMEOUT_S if outage is None else _ATTEMPT_S)
@@ -53,8 +55,16 @@ def take_over(config: Config, outage: Outage | None = None) -> Producer:
             if outage is None or not outage.wait(problem):
                 raise TransportError(problem) from exception
             if not error.retriable():
-                producer = Producer(config, logger=client_log)
+                producer = _connected(config)
         else:
             if outage is not None:
                 outage.over()
             return producer
+
+
+def _connected(config: Config) -> Producer:
+    """Create a producer and connect it: without a connection it looks for its coordinator only half a second later."""
+    producer = Producer(config, logger=client_log)
+    with suppress(KafkaException):  # the next call reports the error
+        producer.list_topics(timeout=_CONNECT_S)
+    return producer

@@ -1,0 +1,38 @@
+"""What a new transactional producer does on a real broker before its first write."""
+
+import logging
+
+import pytest
+
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from kafka_redelivery.transport.client_config import Config, consumer_config, producer_config
+from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.writer import TransactionalWriter
+
+PRODUCERS = 12
+UNABLE = "Unable to query for transaction coordinator"
+
+
+def test_most_look_for_their_coordinator_when_they_are_connected(
+    kafka: EmbeddedKafka, unique: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Others may try again only after half a second, by which the first releases are late.
+
+    A connection can be replaced just at that moment, when the client learns the broker's name, so not all of them do.
+    """
+    # The client's own log: the one that it usually gets leaves messages out.
+    monkeypatch.setattr("kafka_redelivery.transport.clients.takeover.client_log", logging.getLogger(unique))
+    caplog.set_level(logging.DEBUG, unique)
+    servers: Config = {"bootstrap.servers": kafka.bootstrap_servers}
+    reader = GroupReader(consumer_config(servers, group=unique, instance=None))
+    unable = 0
+    try:
+        for n in range(PRODUCERS):
+            caplog.clear()
+            config = producer_config(servers, transactional_id=f"{unique}.{n}") | {"debug": "eos", "log_level": 7}
+            TransactionalWriter(config, reader).close()
+            assert "Querying for transaction coordinator" in caplog.text
+            unable += UNABLE in caplog.text
+    finally:
+        reader.close()
+    assert unable < PRODUCERS / 2
