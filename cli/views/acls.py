@@ -47,8 +47,8 @@ def kafka_commands(users: Sequence[AclUser], servers: str) -> Iterator[str]:
     for user in users:
         yield f"# {', '.join(user.roles)}"
         together: dict[tuple[ResourceType, PatternType, tuple[Operation, ...]], list[str]] = defaultdict(list)
-        for resource, operations in _operations(user.rights).items():
-            together[resource.type, resource.pattern, tuple(operations)].append(resource.name)
+        for resource, allowed in _operations(user.rights).items():
+            together[resource.type, resource.pattern, tuple(allowed)].append(resource.name)
         for (resource_type, pattern, operations), names in together.items():
             words = ["kafka-acls.sh", "--bootstrap-server", servers, "--command-config", "admin.properties"]
             words += ["--add", "--allow-principal", user.principal]

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
+    UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
 from cryptography import x509
@@ -69,7 +70,9 @@ class SecuredKafka:
     def add_users(self, names: Iterable[str]) -> None:
         """Create users with one password."""
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        wanted = [UserScramCredentialUpsertion(name, info, _PASSWORD.encode()) for name in names]
+        wanted: list[UserScramCredentialAlteration] = [
+            UserScramCredentialUpsertion(name, info, _PASSWORD.encode()) for name in names
+        ]
         for answer in self._admin.alter_user_scram_credentials(wanted).values():
             answer.result(_ANSWER_S)
 

@@ -44,7 +44,10 @@ _TOPICS = (
 
 def found(text: str, *roles: AclRole) -> set[tuple[str, str, str, str]]:
     """The rights of some roles as type, pattern, name and operation."""
-    return {(*map(str, right.resource), str(right.operation)) for right in rights(settings(text), roles)}
+    return {
+        (str(resource.type), str(resource.pattern), resource.name, str(operation))
+        for resource, operation in rights(settings(text), roles)
+    }
 
 
 def operations(text: str, role: AclRole, topic: str) -> set[str]:
