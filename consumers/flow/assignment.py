@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
@@ -113,15 +113,15 @@ class Assignment:
             if assigned.progress.reach_end(end) and not assigned.dirty:
                 assigned.dirty, assigned.commit_at_s = True, monotonic_s() + _IDLE_S
 
-    def open(self, partitions: Iterable[Partition]) -> list[AssignedPartition]:
-        """Take partitions over at their committed offsets.
+    def open(self, partitions: Iterable[Partition], owned: Container[Partition] = ()) -> list[AssignedPartition]:
+        """Take partitions over at their committed offsets, or start again those that are ``owned``.
 
         Raises:
             MissingOffsetError: a partition of a ready topic has no committed offset, and records wait in it.
             ProgressError: the metadata of a commit is damaged or was written by another tool.
         """
         partitions = list(partitions)
-        committed = self._reader.committed(partitions)
+        committed = self._first_offsets.positions(partitions, owned)
         opened = [self._open(partition, committed[partition]) for partition in partitions]
         self._owned |= {assigned.partition: assigned for assigned in opened}
         return opened
@@ -132,7 +132,12 @@ class Assignment:
         for assigned in self._owned.values():
             assigned.closed = True
         self._owned = {}
-        return self.open(partitions)
+        return self.open(partitions, partitions)
+
+    def save_positions(self) -> list[Partition]:
+        """Save the committed positions of all partitions, because this process stops; return the partitions."""
+        self._first_offsets.save(self._owned.keys() - self._lost.keys())
+        return list(self._owned)
 
     def close(self, partition: Partition) -> None:
         """Remove a partition."""
@@ -223,7 +228,8 @@ class Assignment:
             self._first_offsets.committed(partition)
             progress = self._first_offsets.restore(partition, committed, self._author)
             progress.max_waiting = self._max_in_place
-            return AssignedPartition(partition, route, redelivered, progress)
+            dirty = partition in self._first_offsets.restored
+            return AssignedPartition(partition, route, redelivered, progress, dirty=dirty)
         expired = self._first_offsets.expired(partition)
         if expired is not None:
             start, self._expired[partition] = expired

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import Protocol
 
 from kafka_redelivery.topology.wire.control import ControlState
@@ -35,6 +35,14 @@ class Control(Protocol):
         """Note that the group has committed an offset in a partition."""
         ...
 
+    def begin(self, partitions: Iterable[Partition]) -> None:
+        """Read it to its end, and drop the saved positions of partitions that have a committed offset."""
+        ...
+
+    def save(self, positions: Mapping[Partition, Checkpoint]) -> None:
+        """Save the last committed positions of partitions that this process gives up because it stops."""
+        ...
+
 
 class NoControl:
     """A control topic that does not exist."""
@@ -46,6 +54,12 @@ class NoControl:
         return self.state
 
     def note_birth(self, partition: Partition, offset: int) -> None:
+        """Do nothing."""
+
+    def begin(self, partitions: Iterable[Partition]) -> None:
+        """Do nothing."""
+
+    def save(self, positions: Mapping[Partition, Checkpoint]) -> None:
         """Do nothing."""
 
 
@@ -69,6 +83,41 @@ class FirstOffsets:
         self._control = NoControl() if control is None else control
         self._ends: dict[Partition, int] = {}
         """The start offset of each partition that starts at its end, for the case that its first commit is aborted."""
+
+        self.restored: set[Partition] = set()
+        """Partitions that go on at a saved position, which is to be committed."""
+
+    def positions(
+        self, partitions: Iterable[Partition], owned: Container[Partition] = ()
+    ) -> dict[Partition, Checkpoint | None]:
+        """Return the committed offsets; where one has expired, the position that its last owner saved when it stopped.
+
+        Args:
+            partitions: the partitions.
+            owned: those that this process owns already, and starts again after an aborted write.
+
+        Raises:
+            TransportError: Kafka does not answer, or refuses.
+        """
+        found = dict(self._reader.committed(partitions))
+        new = [partition for partition in found if partition not in owned]
+        if new:
+            self._control.begin([partition for partition in new if found[partition] is not None])
+        saved = self._control.state.saved
+        for partition, committed in found.items():
+            self.restored.discard(partition)
+            if committed is None and partition in saved:
+                last = found[partition] = saved[partition]
+                self.restored.add(partition)
+                _log.info("%s-%d has no committed offset and goes on at the saved one, %d", *partition, last.offset)
+        return found
+
+    def save(self, partitions: Iterable[Partition]) -> None:
+        """Save the committed positions of partitions that this process gives up because it stops."""
+        if not self._control.state.exists:
+            return
+        found = self._reader.committed_now(partitions)
+        self._control.save({partition: committed for partition, committed in found.items() if committed is not None})
 
     @property
     def bound(self) -> bool:
@@ -140,10 +189,11 @@ class FirstOffsets:
         state = self._control.state
         if not state.exists:
             return
-        new = [partition for partition in owned if state.is_new(*partition)]
+        new = [partition for partition in owned if state.is_new(*partition) or partition in self.restored]
         for partition, committed in self._reader.committed_now(new).items():
             if committed is not None:
                 self._control.note_birth(partition, committed.offset)
+                self.restored.discard(partition)
 
 
 def _logged(partition: Partition, offset: int) -> int:

@@ -84,9 +84,7 @@ class Scheduler:
         self._settings = settings
         self._naming = settings.naming()
         self._counts: Mapping[str, int] = {}
-        self._delays_ms: dict[str, int] = {}
-        """Topic of each tier in the cluster -> its delay."""
-
+        self._delays_ms: dict[str, int] = {}  # of each tier in the cluster
         self._first_tier = ("", 1)  # its name and number of partitions; the name is empty if there is none
         self._first_offsets = FirstOffsets(reader, scheduler_group(settings.group), control=control)
         self._unwritten: set[Partition] = set()  # assigned partitions whose offset is to be committed now
@@ -129,6 +127,8 @@ class Scheduler:
             self._refresh()
             while not self._stopping:
                 self._turn()
+            self._await_write(None)
+            self._first_offsets.save(self._tiers)  # while it is closed, the client answers no requests
         finally:
             self._health.stopping()
             self._failure_log.report_left_out(ending=True)
@@ -378,7 +378,7 @@ class Scheduler:
     def _open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Start each partition at its committed progress, and return the offsets to read from."""
         starts = {}
-        for partition, committed in self._reader.committed(partitions).items():
+        for partition, committed in self._first_offsets.positions(partitions, self._tiers).items():
             if partition.topic not in self._delays_ms:
                 continue  # the tier was deleted meanwhile
             if committed is None:
@@ -395,4 +395,5 @@ class Scheduler:
             topic, starts[partition] = partition.topic, progress.next_offset
             ordered = topic != self._naming.mixed_topic()
             self._tiers[partition] = TierPartition(topic, self._delays_ms[topic], progress, ordered=ordered)
+        self._unwritten |= self._first_offsets.restored & self._tiers.keys()
         return starts

@@ -397,4 +397,4 @@ class Worker:
         owned = self.assignment.all()
         self._drain(owned, timeout_s)
         self._flush_leaving(owned)
-        self._forget([assigned.partition for assigned in owned])
+        self._forget(self.assignment.save_positions())

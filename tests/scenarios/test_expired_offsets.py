@@ -1,9 +1,11 @@
 """A committed offset that has expired halts its partition alone; nothing is repeated unless an operator accepts it."""
 
+import json
 from urllib.request import urlopen
 
 import pytest
 
+from tests.scenarios.cluster import Sent
 from tests.scenarios.commands import redelivery
 from tests.scenarios.running import Group, exactly, script
 from tests.scenarios.scraping import free_port, value_of
@@ -29,8 +31,21 @@ def _expire(group: Group, topic: str) -> None:
                 group.cluster.commit(reader, each, number, offset)
 
 
-def _work(group: Group) -> None:
-    """Let the group handle 20 records in two partitions and note its partitions; then stop it."""
+def _drop_saved(group: Group) -> None:
+    """Make the control topic what it is when the last processes were killed."""
+    records = {record.key: json.loads(record.value or b"") for record in group.cluster.read(f"{group.name}.control")}
+    saved = {key: fields for key, fields in records.items() if fields.pop("metadata", None) is not None}
+    assert len(saved) == 6, "source, ready topic and tier"
+    group.cluster.produce(f"{group.name}.control", [Sent(json.dumps(saved[key]).encode(), key) for key in saved])
+
+
+def _work(group: Group, *, saved: bool = False) -> None:
+    """Let the group handle 20 records in two partitions and note its partitions; then stop it.
+
+    Args:
+        group: the group.
+        saved: whether the positions stay saved.
+    """
     group.worker()
     group.scheduler()
     until(lambda: len(group.cluster.committed(group.name, group.source)) == 2, "the start offsets are committed")
@@ -39,6 +54,8 @@ def _work(group: Group) -> None:
     until(lambda: group.outputs() == exactly(range(20)), "all records are handled")
     until(lambda: _born(group, group.source, group.ready, group.tier("200ms")), "all partitions are noted")
     group.stop()
+    if not saved:
+        _drop_saved(group)
 
 
 @pytest.mark.parametrize("start", ["earliest", "latest"])
@@ -94,3 +111,37 @@ def test_an_expired_offset_of_an_internal_topic(group: Group, kind: str) -> None
     group.settle()
     group.stop()
     assert all(count == 1 for n, count in group.outputs().items() if n % 2 or n >= 100)
+
+
+def test_a_group_that_stops_in_order_may_stay_at_zero_for_a_month(group: Group) -> None:
+    """Each process saves its positions, so it does not matter when Kafka forgets them."""
+    group.prepare(handler={"ordering": "unordered", "slots": 4})
+    _work(group, saved=True)
+    for reader in (group.name, f"{group.name}.scheduler"):
+        until(lambda reader=reader: not group.cluster.members(reader), "no process runs")  # type: ignore[misc]
+        group.cluster.delete_group(reader)
+    assert "expired" not in redelivery("topology", "check", file=group.file).out
+    group.cluster.produce(group.source, [script(n, ["raise", "ok"], partition=n % 2) for n in range(20, 40)])
+    worker, scheduler = group.worker(), group.scheduler()
+    until(lambda: group.outputs() == exactly(range(40)), "the group goes on where it stopped")
+    until(lambda: len(group.cluster.committed(group.name, group.source, group.ready)) == 4, "its offsets are committed")
+    assert "goes on at the saved one" in worker.log
+    assert "goes on at the saved one" in scheduler.log
+    group.settle()
+    group.stop()
+
+
+def test_a_saved_position_is_dropped_when_its_partition_is_read_again(group: Group) -> None:
+    """The process that reads on is killed: its last position is unknown, and the saved one would repeat records."""
+    group.prepare(kafka={"session.timeout.ms": 6000, "heartbeat.interval.ms": 2000})
+    _work(group, saved=True)
+    worker = group.worker()
+    group.cluster.produce(group.source, [script(n, ["ok"], partition=0) for n in range(20, 40)])
+    until(lambda: group.outputs() == exactly(range(40)), "the group goes on")
+    worker.kill()
+    _expire(group, group.source)
+    worker = group.worker()
+    until(lambda: f"{group.source}-0 is halted" in worker.log, "the partition is halted")
+    group.cluster.produce(group.source, [script(n, ["ok"], partition=1) for n in range(40, 50)])
+    until(lambda: group.outputs() == exactly(range(50)), "the other partition goes on")
+    group.stop()

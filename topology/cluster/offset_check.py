@@ -101,7 +101,8 @@ def has_expired(actual: TopicFacts, partition: int, control: ControlState, *, so
         control: what the group knows. Without a control topic, a tier or ready topic is taken to have had an offset.
         source: whether the topic is a source, which has no offset before the group begins.
     """
-    if control.is_new(actual.name, partition) or (source and not control.exists):
+    known = (actual.name, partition)
+    if control.is_new(*known) or known in control.saved or (source and not control.exists):
         return False
     bounds = actual.bounds.get(partition)
     return bounds is None or bounds.start < bounds.end
@@ -129,7 +130,8 @@ def _faulty_partitions(group: str, actual: TopicFacts, cluster: ClusterFacts) ->
         offset = cluster.offset(group, actual.name, partition)
         bounds = actual.bounds.get(partition)
         if offset is None:
-            missing.append(partition)
+            if (actual.name, partition) not in cluster.control.saved:  # else its next owner commits that position
+                missing.append(partition)
         elif bounds is not None and offset < bounds.start:
             below.append(partition)
         elif bounds is not None and offset > bounds.end:

@@ -9,7 +9,9 @@ key                           fields of the value                 written by
 ``source/{topic}``            ``partitions``: how many the source ``redelivery topology apply``, once
                               had when the group began
 ``partition/{topic}/{n}``     ``offset``: a committed offset, so   the member that is assigned the
-                              that one is known to have existed    partition, once
+                              that one is known to have existed;   partition: once, at its shutdown with
+                              ``metadata``: of the last commit,    ``metadata``, and without it before
+                              if the partition is not in use       the partition is read again
 ``tier/{topic}``              ``retiredMs``: since when no policy  ``redelivery topology apply``
                               needs the tier; ``null``: it is used
 ``feature-level``             ``level``: the highest feature that  ``redelivery topology apply``
@@ -27,6 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kafka_redelivery.topology.errors import ControlRecordError
+from kafka_redelivery.topology.wire.progress import Checkpoint
 
 VERSION = 1
 
@@ -50,6 +53,9 @@ class ControlState:
 
     births: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """A committed offset of each partition, by topic and number, that is known to have had one."""
+
+    saved: Mapping[tuple[str, int], Checkpoint] = field(default_factory=dict)
+    """The last commit of each partition that no process has read since its owner stopped."""
 
     retired: Mapping[str, int | None] = field(default_factory=dict)
     """The tiers, each with the time since when no policy needs it (epoch ms); ``None`` for one that is used."""
@@ -76,6 +82,11 @@ def birth_record(topic: str, number: int, offset: int, now_ms: int) -> ControlRe
     return _record(f"partition/{topic}/{number}", now_ms, offset=offset)
 
 
+def saved_record(topic: str, number: int, last: Checkpoint, now_ms: int) -> ControlRecord:
+    """Return the record of a partition whose owner stops after its last commit."""
+    return _record(f"partition/{topic}/{number}", now_ms, offset=last.offset, metadata=last.metadata)
+
+
 def tier_record(topic: str, retired_ms: int | None, now_ms: int) -> ControlRecord:
     """Return the record of a tier that is used, or retired."""
     return _record(f"tier/{topic}", now_ms, retiredMs=retired_ms)
@@ -100,6 +111,7 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> Contr
             newest.pop(key or b"", None)
     sources: dict[str, int] = {}
     births: dict[tuple[str, int], int] = {}
+    saved: dict[tuple[str, int], Checkpoint] = {}
     retired: dict[str, int | None] = {}
     level = 1
     for key, value in newest.items():
@@ -108,7 +120,10 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> Contr
                 case ["source", topic]:
                     sources[topic] = int(_fields(value)["partitions"])
                 case ["partition", topic, number]:
-                    births[topic, int(number)] = int(_fields(value)["offset"])
+                    fields = _fields(value)
+                    offset = births[topic, int(number)] = int(fields["offset"])
+                    if "metadata" in fields:
+                        saved[topic, int(number)] = Checkpoint(offset, str(fields["metadata"]))
                 case ["tier", topic]:
                     since = _fields(value)["retiredMs"]
                     retired[topic] = None if since is None else int(since)
@@ -118,10 +133,10 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> Contr
                     pass
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise ControlRecordError(repr(key)[2:-1], str(error)) from None
-    return ControlState(exists=True, sources=sources, births=births, retired=retired, level=level)
+    return ControlState(exists=True, sources=sources, births=births, saved=saved, retired=retired, level=level)
 
 
-def _record(key: str, now_ms: int, **fields: int | None) -> ControlRecord:
+def _record(key: str, now_ms: int, **fields: int | str | None) -> ControlRecord:
     value = {"version": VERSION, "firstSeenMs": now_ms, **fields}
     return ControlRecord(key.encode(), json.dumps(value, separators=(",", ":")).encode())
 

@@ -11,7 +11,14 @@ from functools import partial
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from kafka_redelivery.topology.wire.control import ControlRecord, ControlState, birth_record, control_state
+from kafka_redelivery.topology.wire.control import (
+    ControlRecord,
+    ControlState,
+    birth_record,
+    control_state,
+    saved_record,
+)
+from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.errors import AdminError
 from kafka_redelivery.transport.client_config import (
     SMALL_PREFETCH,
@@ -31,6 +38,7 @@ _TIMEOUT_S = 60.0
 _METADATA_TIMEOUT_S = 10.0
 _POLL_S = 0.2
 _FLUSH_S = 20.0
+_SAVE_S = 2.0
 _CLOSE_S = 1.0
 _READ_INTERVAL_S = 1.0
 _NOTE_AGAIN_S = 60.0
@@ -87,10 +95,40 @@ class ControlTopic:
             self._producer.produce(self._topic, record.value, record.key, 0, on_delivery=done)
         self._producer.poll(0)
 
+    def begin(self, partitions: Iterable[Partition]) -> None:
+        """Read the topic to its end, and drop the saved positions of partitions that have a committed offset.
+
+        Call it before these partitions are read: a saved position must never be older than the last commit.
+
+        Raises:
+            ReaderError, ControlRecordError: as :meth:`read`; also if Kafka does not take the records.
+        """
+        self._read_again_s = 0.0
+        saved = self.read().saved
+        used = [partition for partition in partitions if partition in saved]
+        if used:
+            records = [birth_record(*partition, saved[partition].offset, self._clock()) for partition in used]
+            try:
+                append_control(self._kafka, self._topic, records)
+            except AdminError as error:
+                raise ReaderError(f"the saved positions cannot be dropped: {error}") from error
+            self.state = replace(self.state, saved={each: saved[each] for each in saved.keys() - set(used)})
+
+    def save(self, positions: Mapping[Partition, Checkpoint]) -> None:
+        """Save the last committed positions of partitions that this process gives up because it stops."""
+        if not positions:
+            return
+        records = [saved_record(*partition, last, self._clock()) for partition, last in positions.items()]
+        try:
+            append_control(self._kafka, self._topic, records, _SAVE_S)
+        except AdminError as error:
+            _log.warning("the last positions are not saved: %s", error)
+
     def _noted(self, partition: Partition, offset: int, error: KafkaError | None, _: Message) -> None:
         self._sent.discard(partition)
         if error is None:
-            self.state = replace(self.state, births={**self.state.births, partition: offset})
+            saved = {each: last for each, last in self.state.saved.items() if each != partition}
+            self.state = replace(self.state, births={**self.state.births, partition: offset}, saved=saved)
         else:
             self._note_again_s = time.monotonic() + _NOTE_AGAIN_S
             _log.warning("%s-%d cannot be noted in %s now: %s", *partition, self._topic, error.str())
@@ -121,7 +159,9 @@ def read_control(kafka: Mapping[str, ConfigValue], group: str, topic: str) -> Co
             return ControlState()
 
 
-def append_control(kafka: Mapping[str, ConfigValue], topic: str, records: Iterable[ControlRecord]) -> None:
+def append_control(
+    kafka: Mapping[str, ConfigValue], topic: str, records: Iterable[ControlRecord], timeout_s: float = _FLUSH_S
+) -> None:
     """Append records and wait until Kafka has confirmed them.
 
     Raises:
@@ -131,8 +171,8 @@ def append_control(kafka: Mapping[str, ConfigValue], topic: str, records: Iterab
     errors: list[KafkaError | None] = []
     for record in records:
         producer.produce(topic, record.value, record.key, 0, on_delivery=lambda error, _: errors.append(error))
-    if producer.flush(_FLUSH_S):
-        raise AdminError(f"write to {topic}", f"no answer in {_FLUSH_S:g} s")
+    if producer.flush(timeout_s):
+        raise AdminError(f"write to {topic}", f"no answer in {timeout_s:g} s")
     refused = next((error for error in errors if error is not None), None)
     if refused is not None:
         raise AdminError(f"write to {topic}", refused.str())

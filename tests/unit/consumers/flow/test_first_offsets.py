@@ -1,5 +1,7 @@
 """Where a partition without a committed offset starts."""
 
+from collections.abc import Iterable, Mapping
+
 import pytest
 
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
@@ -20,6 +22,8 @@ class Known:
         self.state = ControlState()
         self._state = state
         self.births: dict[Partition, int] = {}
+        self.began: list[Partition] = []
+        self.saved: Mapping[Partition, Checkpoint] = {}
 
     def read(self) -> ControlState:
         self.state = self._state
@@ -27,6 +31,13 @@ class Known:
 
     def note_birth(self, partition: Partition, offset: int) -> None:
         self.births[partition] = offset
+
+    def begin(self, partitions: Iterable[Partition]) -> None:
+        self.read()
+        self.began += partitions
+
+    def save(self, positions: Mapping[Partition, Checkpoint]) -> None:
+        self.saved = positions
 
 
 def first_offsets(state: ControlState, start: str = "latest") -> FirstOffsets:
@@ -75,6 +86,34 @@ def test_an_offset_that_was_known_and_is_gone_has_expired() -> None:
     assert first_offsets(ControlState()).expired(OLD) is None
     empty = FirstOffsets(StoredOffsets(ends={OLD: (9, 9)}), "billing", control=Known(state))
     assert empty.expired(OLD) is None
+
+
+def test_a_saved_position_replaces_an_expired_offset() -> None:
+    """It is committed soon, and dropped after that. A saved position beside a committed offset is dropped before."""
+    last = Checkpoint(40, "")
+    control = Known(ControlState(exists=True, births={OLD: 40, READY: 5}, saved={OLD: last, READY: Checkpoint(5, "")}))
+    reader = StoredOffsets({READY: Checkpoint(7, "")}, ends={ADDED: (3, 90)})
+    first = FirstOffsets(reader, "billing", control=control)
+    assert first.positions([OLD, READY, ADDED]) == {OLD: last, READY: Checkpoint(7, ""), ADDED: None}
+    assert (first.restored, control.began) == ({OLD}, [READY])
+    first.note_births([OLD, READY])
+    assert control.births == {}
+    assert first.positions([OLD], [OLD, READY]) == {OLD: last}
+    assert control.began == [READY], "nothing is read again after an aborted write"
+    reader.commits[OLD] = last
+    first.note_births([OLD, READY])
+    assert (first.restored, control.births) == (set(), {OLD: 40})
+
+
+def test_committed_positions_are_saved() -> None:
+    """Those of partitions without one are not known."""
+    control = Known(ControlState(exists=True))
+    first = FirstOffsets(StoredOffsets({OLD: Checkpoint(7, "p")}), "billing", control=control)
+    first.save([OLD, READY])
+    assert control.saved == {}, "there may be no control topic"
+    control.read()
+    first.save([OLD, READY])
+    assert control.saved == {OLD: Checkpoint(7, "p")}
 
 
 def test_births_are_noted_once_their_offset_is_committed() -> None:

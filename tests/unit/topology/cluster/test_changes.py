@@ -11,8 +11,10 @@ from kafka_redelivery.topology.cluster.changes import (
     MoveToLogStart,
     changes,
 )
+from kafka_redelivery.topology.cluster.check import check
 from kafka_redelivery.topology.cluster.facts import Bounds, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.wire.control import ControlState
+from kafka_redelivery.topology.wire.progress import Checkpoint
 from tests.unit.topology.clusters import (
     as_planned,
     planned,
@@ -104,6 +106,19 @@ def test_an_offset_that_may_have_expired_is_replaced_only_if_repeats_are_accepte
         assert list(changes(PLAN, cluster, accept_loss=True)) == []
         moved = MoveToLogStart("billing.scheduler", TIER, 2, None, 5)
         assert list(changes(PLAN, cluster, accept_repeats=True)) == [moved]
+
+
+def test_a_saved_position_is_left_to_the_next_owner() -> None:
+    """It commits that position, so nothing is repeated."""
+    missing = with_offsets(CLUSTER, "billing", {("billing.ready.orders", 1): None})
+    state = ControlState(
+        exists=True,
+        births=dict.fromkeys([("orders", 1), ("billing.ready.orders", 1)], 5),
+        saved=dict.fromkeys([("orders", 1), ("billing.ready.orders", 1)], Checkpoint(5, "")),
+    )
+    saved = replace(missing, control=state)
+    assert list(changes(PLAN, saved, accept_repeats=True)) == []
+    assert check(PLAN, saved) == ()
 
 
 def test_an_expired_offset_of_a_source() -> None:

@@ -10,9 +10,11 @@ from kafka_redelivery.topology.wire.control import (
     birth_record,
     control_state,
     level_record,
+    saved_record,
     source_record,
     tier_record,
 )
+from kafka_redelivery.topology.wire.progress import Checkpoint
 
 NOW = 1_700_000_000_000
 
@@ -34,6 +36,15 @@ def test_each_kind_of_record_is_read_back() -> None:
         level=2,
     )
     assert control_state([]).level == ControlState().level == 1
+
+
+def test_a_saved_position_holds_until_the_next_record_of_its_partition() -> None:
+    """The partition is read again."""
+    last = Checkpoint(17, "p3:x")
+    saved = saved_record("orders", 0, last, NOW)
+    state = control_state([birth_record("orders", 0, 5, NOW), saved])
+    assert (state.births, state.saved) == ({("orders", 0): 17}, {("orders", 0): last})
+    assert control_state([saved, birth_record("orders", 0, 17, NOW)]).saved == {}
 
 
 def test_values_bear_a_version_and_a_time() -> None:
