@@ -11,7 +11,8 @@ key                           fields of the value                 written by
 ``partition/{topic}/{n}``     ``offset``: a committed offset, so   the member that is assigned the
                               that one is known to have existed;   partition: once, at its shutdown with
                               ``metadata``: of the last commit,    ``metadata``, and without it before
-                              if the partition is not in use       the partition is read again
+                              if the partition is not in use;      the partition is read again
+                              ``cluster``: the id of its cluster
 ``tier/{topic}``              ``retiredMs``: since when no policy  ``redelivery topology apply``
                               needs the tier; ``null``: it is used
 ``feature-level``             ``level``: the highest feature that  ``redelivery topology apply``
@@ -57,6 +58,9 @@ class ControlState:
     saved: Mapping[tuple[str, int], Checkpoint] = field(default_factory=dict)
     """The last commit of each partition that no process has read since its owner stopped."""
 
+    cluster: str = ""
+    """The id of the cluster that the topic was read from."""
+
     retired: Mapping[str, int | None] = field(default_factory=dict)
     """The tiers, each with the time since when no policy needs it (epoch ms); ``None`` for one that is used."""
 
@@ -82,9 +86,10 @@ def birth_record(topic: str, number: int, offset: int, now_ms: int) -> ControlRe
     return _record(f"partition/{topic}/{number}", now_ms, offset=offset)
 
 
-def saved_record(topic: str, number: int, last: Checkpoint, now_ms: int) -> ControlRecord:
+def saved_record(topic: str, number: int, last: Checkpoint, cluster: str, now_ms: int) -> ControlRecord:
     """Return the record of a partition whose owner stops after its last commit."""
-    return _record(f"partition/{topic}/{number}", now_ms, offset=last.offset, metadata=last.metadata)
+    fields: dict[str, int | str | None] = {"offset": last.offset, "metadata": last.metadata, "cluster": cluster}
+    return _record(f"partition/{topic}/{number}", now_ms, **fields)
 
 
 def tier_record(topic: str, retired_ms: int | None, now_ms: int) -> ControlRecord:
@@ -97,8 +102,11 @@ def level_record(level: int, now_ms: int) -> ControlRecord:
     return _record("feature-level", now_ms, level=level)
 
 
-def control_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> ControlState:
+def control_state(records: Iterable[tuple[bytes | None, bytes | None]], cluster: str = "") -> ControlState:
     """Return the state that all records of an existing control topic describe, in the order of their offsets.
+
+    Positions that were saved in another cluster than ``cluster`` are ignored: a mirror has copied them, and its offsets
+    are others.
 
     Raises:
         ControlRecordError: a record was not written by this project.
@@ -122,7 +130,7 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> Contr
                 case ["partition", topic, number]:
                     fields = _fields(value)
                     offset = births[topic, int(number)] = int(fields["offset"])
-                    if "metadata" in fields:
+                    if "metadata" in fields and fields.get("cluster") == cluster:
                         saved[topic, int(number)] = Checkpoint(offset, str(fields["metadata"]))
                 case ["tier", topic]:
                     since = _fields(value)["retiredMs"]
@@ -133,7 +141,9 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> Contr
                     pass
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise ControlRecordError(repr(key)[2:-1], str(error)) from None
-    return ControlState(exists=True, sources=sources, births=births, saved=saved, retired=retired, level=level)
+    return ControlState(
+        exists=True, sources=sources, births=births, saved=saved, retired=retired, level=level, cluster=cluster
+    )
 
 
 def _record(key: str, now_ms: int, **fields: int | str | None) -> ControlRecord:

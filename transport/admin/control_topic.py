@@ -118,7 +118,9 @@ class ControlTopic:
         """Save the last committed positions of partitions that this process gives up because it stops."""
         if not positions:
             return
-        records = [saved_record(*partition, last, self._clock()) for partition, last in positions.items()]
+        records = [
+            saved_record(*partition, last, self.state.cluster, self._clock()) for partition, last in positions.items()
+        ]
         try:
             append_control(self._kafka, self._topic, records, _SAVE_S)
         except AdminError as error:
@@ -149,11 +151,12 @@ def read_control(kafka: Mapping[str, ConfigValue], group: str, topic: str) -> Co
     config = consumer_config(kafka, group=group, instance=None) | SMALL_PREFETCH
     deadline = time.monotonic() + _TIMEOUT_S
     with _opened(config) as consumer:
-        if not _exists(consumer, topic, deadline):
+        cluster = _cluster(consumer, topic, deadline)
+        if cluster is None:
             return ControlState()
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         try:
-            return control_state(_records(consumer, topic, group, deadline))
+            return control_state(_records(consumer, topic, group, deadline), cluster)
         except TopicForbiddenError as error:
             _log.warning("it is as if there was no control topic: %s", error)
             return ControlState()
@@ -192,16 +195,17 @@ def _opened(config: Config) -> Iterator[Consumer]:
         consumer.close()
 
 
-def _exists(consumer: Consumer, topic: str, deadline: float) -> bool:
+def _cluster(consumer: Consumer, topic: str, deadline: float) -> str | None:
+    """Return the id of the cluster; ``None`` if the topic does not exist."""
     while True:
         try:
-            found = consumer.list_topics(topic, timeout=_METADATA_TIMEOUT_S).topics[topic]
+            metadata = consumer.list_topics(topic, timeout=_METADATA_TIMEOUT_S)
         except KafkaException as exception:
             error: KafkaError = exception.args[0]
             if not is_transient_for_consumer(error) or time.monotonic() > deadline:
                 raise ReaderError(f"topic {topic} cannot be described: {error.str()}") from exception
             continue
-        return found.error is None
+        return None if metadata.topics[topic].error is not None else str(metadata.cluster_id)
 
 
 def _records(

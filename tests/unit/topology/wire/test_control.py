@@ -41,10 +41,12 @@ def test_each_kind_of_record_is_read_back() -> None:
 def test_a_saved_position_holds_until_the_next_record_of_its_partition() -> None:
     """The partition is read again."""
     last = Checkpoint(17, "p3:x")
-    saved = saved_record("orders", 0, last, NOW)
-    state = control_state([birth_record("orders", 0, 5, NOW), saved])
+    saved = saved_record("orders", 0, last, "here", NOW)
+    state = control_state([birth_record("orders", 0, 5, NOW), saved], "here")
     assert (state.births, state.saved) == ({("orders", 0): 17}, {("orders", 0): last})
-    assert control_state([saved, birth_record("orders", 0, 17, NOW)]).saved == {}
+    assert control_state([saved, birth_record("orders", 0, 17, NOW)], "here").saved == {}
+    elsewhere = control_state([saved], "there")
+    assert (elsewhere.births, elsewhere.saved) == ({("orders", 0): 17}, {}), "a mirror has copied it"
 
 
 def test_values_bear_a_version_and_a_time() -> None:
