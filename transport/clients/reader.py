@@ -68,6 +68,7 @@ class GroupReader:
             leave_on_close: whether a static member leaves its group when it is closed.
         """
         self._leave_on_close = leave_on_close
+        self._closing = False
         self._listener: RebalanceListener
         self._config = config
         self._requests = Outage("requests", report)
@@ -312,12 +313,15 @@ class GroupReader:
 
     def close(self) -> None:
         """See :class:`Reader`."""
+        self._closing = True
         if self._leave_on_close:
             with suppress(KafkaException):
                 self.leave()
         self._consumer.close()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._closing:
+            return  # the client answers no requests any more, and gives these partitions back at once
         assigned = [Partition(entry.topic, entry.partition) for entry in partitions]
         # A static member that restarts within its session gets its former assignment back, whatever it subscribes to.
         foreign = [partition for partition in assigned if partition.topic not in self._topics]
