@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.transport.admin.control_topic import ControlTopic
 from kafka_redelivery.transport.client_config import ConfigValue
 from kafka_redelivery.transport.clients.outage import Outage, Report
 from kafka_redelivery.transport.errors import ReaderError
+from kafka_redelivery.transport.protocols import Partition
 
 
 class EnduringControlTopic(ControlTopic):
@@ -37,3 +38,15 @@ class EnduringControlTopic(ControlTopic):
             else:
                 self._outage.over()
                 return state
+
+    def begin(self, partitions: Iterable[Partition]) -> None:
+        """See :class:`ControlTopic`."""
+        begun = list(partitions)
+        while True:
+            try:
+                super().begin(begun)
+            except ReaderError as error:
+                self._outage.wait(str(error))
+            else:
+                self._outage.over()
+                return
