@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,12 @@ def app(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def billing(cluster: Cluster) -> Cluster:
-    """The cluster with the topics of the configuration."""
-    missing = {"orders", "receipts"} - cluster.topics()
-    if missing:
-        cluster.create(*missing, partitions=2)
-    return cluster
+def billing(cluster: Cluster) -> Iterator[Cluster]:
+    """The cluster with the topics of the configuration, which are deleted afterwards."""
+    cluster.create("orders", "receipts", partitions=2)
+    yield cluster
+    for topic in ("orders", "receipts"):
+        cluster.delete(topic)
 
 
 def test_worker_and_scheduler(billing: Cluster, app: Path, unique: str) -> None:

@@ -95,8 +95,9 @@ def _records() -> list[Sent]:
 
 
 def _copies(group: Group) -> list[tuple[object, ...]]:
-    """Return every produced record without the group's name and times of handling."""
-    own = [topic for topic in group.cluster.topics() if group.name in topic and topic != group.source]
+    """Return every produced record without the group's name and times of handling, and without the control topic."""
+    others = {group.source, f"{group.name}.control"}
+    own = [topic for topic in group.cluster.topics() if group.name in topic and topic not in others]
     return sorted((_neutral(group, record) for record in group.cluster.read(*own)), key=repr)
 
 

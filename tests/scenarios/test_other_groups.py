@@ -52,4 +52,11 @@ def test_other_groups_never_see_a_retry(group: Group) -> None:
     assert group.dead() == exactly(range(0, _NUMBER, 4))
     assert {number(record) for record in group.cluster.read(group.tier("100ms"))} == set(range(_NUMBER))
     ours = {topic for topic in group.cluster.topics() if group.name in topic}
-    assert ours == {group.source, group.output, group.dead_letters, group.ready, group.tier("100ms")}
+    assert ours == {
+        group.source,
+        group.output,
+        group.dead_letters,
+        group.ready,
+        group.tier("100ms"),
+        f"{group.name}.control",
+    }

@@ -51,6 +51,8 @@ def test_the_quick_start_from_its_page(cluster: Cluster, tmp_path: Path) -> None
     finally:
         for process in processes:
             process.end()
+        for topic in ("orders", "receipts"):
+            cluster.delete(topic)
     assert "b'anna' b'{\"charged\":5,\"number\":1}'" in dead_letters
     assert "b'ben' b'{\"amount\": -5}'" in dead_letters
     assert "b'carl' b'\\xff\\xfe broken'" in dead_letters
