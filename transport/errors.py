@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
@@ -73,15 +73,24 @@ class WriteRefusedError(TransportError):
 class WriteAbortedError(TransportError):
     """A write was aborted, or its outcome was unknown and a new producer has completed or aborted it.
 
-    The caller reads the committed offsets again and continues from them. With ``records_written`` all records are
-    written and only the offsets are not committed. With ``fenced`` the writer has given its ``transactional.id`` up and
-    goes on with another one.
+    The caller reads the committed offsets again. They show whether to continue from them or to repeat the write.
     """
 
-    def __init__(self, message: str, *, records_written: bool = False, fenced: bool = False) -> None:
+    def __init__(self, message: str, *, unconfirmed: Collection[int] | None = None, fenced: bool = False) -> None:
         super().__init__(message)
-        self.records_written = records_written
+        self.unconfirmed = unconfirmed
+        """Indexes of the records that the broker has not confirmed, if the writer has no transactions; else ``None``.
+
+        ``None`` from such a writer means that it does not know.
+        """
+
         self.fenced = fenced
+        """Whether the writer has given its ``transactional.id`` up and goes on with another one."""
+
+    @property
+    def records_written(self) -> bool:
+        """Whether all records are written, and only the offsets are not committed."""
+        return self.unconfirmed is not None and not self.unconfirmed
 
 
 class MembershipOutdatedError(WriteAbortedError):

@@ -14,7 +14,7 @@ from kafka_redelivery.topology.wire.headers import (
     read_partial_lineage,
     read_persistent,
 )
-from kafka_redelivery.topology.wire.progress import Progress
+from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.protocols import Message, Partition
 
@@ -29,6 +29,9 @@ class AssignedPartition:
     """Whether it is a partition of a ready topic. Its records carry their lineage in headers."""
 
     progress: Progress
+    committed: Checkpoint | None = None
+    """What this worker knows to be committed; ``None`` = no offset is."""
+
     dirty: bool = False
     """Whether there is progress that no commit contains yet."""
 

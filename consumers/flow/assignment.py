@@ -228,8 +228,9 @@ class Assignment:
             self._first_offsets.committed(partition)
             progress = self._first_offsets.restore(partition, committed, self._author)
             progress.max_waiting = self._max_in_place
-            dirty = partition in self._first_offsets.restored
-            return AssignedPartition(partition, route, redelivered, progress, dirty=dirty)
+            if partition in self._first_offsets.restored:  # nothing is committed yet
+                return AssignedPartition(partition, route, redelivered, progress, dirty=True)
+            return AssignedPartition(partition, route, redelivered, progress, committed)
         expired = self._first_offsets.expired(partition)
         if expired is not None:
             start, self._expired[partition] = expired

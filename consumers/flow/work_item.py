@@ -141,19 +141,22 @@ class WorkItem:
 
     def without_taken(self) -> WorkItem:
         """Return the item without the records that :meth:`split` has taken from it."""
-        first = self.taken
-        if not first:
-            return self
+        return self.part(self.taken) if self.taken else self
+
+    def part(self, first: int, end: int | None = None) -> WorkItem:
+        """Return an item with the records from index ``first`` on, up to ``end``, and their results."""
+        within = range(first, len(self.messages) if end is None else end)
+        part = slice(first, end)
         return WorkItem(
             self.lane,
-            self.messages[first:],
-            self.position - first,
-            [(index - first, failure) for index, failure in self.failures if index >= first],
-            [(index - first, records) for index, records in self.outputs if index >= first],
-            self.lineages[first:],
-            [(index - first, late_ms) for index, late_ms in self.lateness if index >= first],
-            self.seconds[first:],
-            unacknowledged=[(index - first, each) for index, each in self.unacknowledged if index >= first],
+            self.messages[part],
+            min(self.position, within.stop) - first,
+            [(index - first, failure) for index, failure in self.failures if index in within],
+            [(index - first, records) for index, records in self.outputs if index in within],
+            self.lineages[part],
+            [(index - first, late_ms) for index, late_ms in self.lateness if index in within],
+            self.seconds[part],
+            unacknowledged=[(index - first, each) for index, each in self.unacknowledged if index in within],
         )
 
     def fail(self, error: BaseException) -> None:

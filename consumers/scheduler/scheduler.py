@@ -27,6 +27,7 @@ from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import Released, SchedulerObserver
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.consumers.writes.write_limits import WriteLimits
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS, TierSet
@@ -96,6 +97,7 @@ class Scheduler:
         self._in_flight: Release | None = None
         self._lead_time = lead_time or CommitLeadTime()
         self._abort_deadline = AbortDeadline(endures=True)
+        self._limits = WriteLimits(settings.limits.batch_records)
         self._halted = HaltedPartitions()
         self._refusals = Refusals(self._halted, observer)
         self._health = health or Health()
@@ -228,7 +230,7 @@ class Scheduler:
             return
         now_ms = self._clock()
         horizon_ms = now_ms + self._lead_time.ms
-        space = self._settings.limits.batch_records
+        space = self._limits.records
         release = Release()
         released: dict[Partition, TierPartition] = {}
         leaves_ms = 0
@@ -280,6 +282,7 @@ class Scheduler:
         except WriteAbortedError as error:
             if not error.records_written:
                 self._forget_dead_letters(release)
+            self._limits.aborted(len(release.records))
             self._rewind(str(error), fenced=error.fenced)
             self._abort_deadline.pause()
         else:
@@ -294,6 +297,7 @@ class Scheduler:
     def _confirm(self, release: Release, result: WriteResult) -> None:
         """Report a confirmed write, and drop the refusals that it has dealt with."""
         self._abort_deadline.succeeded()
+        self._limits.committed(result.seconds)
         self._halted.confirm(release.checkpoints)
         self._refusals.confirm(release.checkpoints)
         self._unwritten.difference_update(release.checkpoints)
@@ -326,10 +330,7 @@ class Scheduler:
             _log.warning("the offsets of the other partitions cannot be committed: %s", error)
 
     def _rewind(self, cause: str, *, counts: bool = True, fenced: bool = False) -> None:
-        """Rewind all partitions to their committed offsets after an aborted write.
-
-        ``counts``: whether it counts towards the time after which the scheduler is not ready.
-        """
+        """Rewind all partitions to their committed offsets after an aborted write. ``counts``: as a failed one."""
         if fenced:
             self._observer.fenced()
         if counts:

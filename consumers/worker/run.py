@@ -35,9 +35,9 @@ from kafka_redelivery.consumers.process.scheduler_watch import scheduler_watch
 from kafka_redelivery.consumers.routes import RetryTopics, Route, codecs
 from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
 from kafka_redelivery.consumers.worker.worker import Worker
-from kafka_redelivery.consumers.writes.batch import BatchDependencies
 from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.serdes.codec import Codec
 from kafka_redelivery.topology.config.settings import HandlerSection, Isolation, Ordering, Settings
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from threading import Event
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError
@@ -21,6 +22,7 @@ from kafka_redelivery.consumers.handlers.slots import Slots
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
 from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
+from kafka_redelivery.consumers.worker.write_cycle import WriteCycle
 from kafka_redelivery.consumers.writes.committer import LINGER_S, Committer
 from kafka_redelivery.topology.config.settings import LimitsSection
 from kafka_redelivery.transport.protocols import Message, Partition, Reader
@@ -63,9 +65,16 @@ class Worker:
         self._abandoned: set[WorkItem] = set()
         """Work items whose handler missed its deadline and has not returned yet. Each occupies a slot."""
 
-        self._leaving: frozenset[Partition] = frozenset()
-        """Partitions that are being revoked or were lost."""
-
+        self._writes = WriteCycle(
+            reader=self.reader,
+            committer=self.committer,
+            assignment=self.assignment,
+            lanes=self.lanes,
+            fetcher=self.fetcher,
+            delivery_notes=self.delivery_notes,
+            unacknowledged=self.unacknowledged,
+            idle=lambda: self._idle,
+        )
         self._stopping = False
         self._reported_s = 0.0
 
@@ -97,14 +106,14 @@ class Worker:
         self._hand_out()
         busy = self._in_flight or self.committer.writing or self.committer.batch.size
         self._collect(_MAX_COLLECT_WAIT_S if busy else 0.0)
-        self._await_write()
-        self._collect_dispositions()
+        self._writes.await_end()
+        self._writes.collect_dispositions()
         self.committer.try_halted()
         if self._should_write():
-            self._begin_write()
+            self._writes.begin()
         self._abandon_overdue()
         self._split_slow()
-        self.fetcher.restart_moved(self._forget)
+        self.fetcher.restart_moved(self._writes.forget)
         self._report_state()
 
     def _fetch(self) -> list[Message]:
@@ -124,7 +133,7 @@ class Worker:
         for assigned, record in self.delivery_notes.take_fatal_records():
             lineage = lineage_of(assigned, record)
             before = lineage.delivered(max(0, lineage.deliveries - 1))
-            with self._discard_on_error():
+            with self._writes.discard_on_error():
                 self.committer.batch.add_failure(assigned, record, before, KILLED_WORKER)
                 self._requeue_in_place()
 
@@ -159,7 +168,9 @@ class Worker:
     def _collect(self, timeout_s: float) -> None:
         """Take finished work items until the batch is full. Wait up to ``timeout_s`` for the first one."""
         if self.committer.full:
-            self._await_write(timeout_s)  # no outcome can be added before the write in progress ends
+            self._writes.await_end(timeout_s)  # no outcome can be added before the write in progress ends
+            if self.committer.pausing:
+                Event().wait(timeout_s)
             return
         for item in self.finished.take(timeout_s):
             self._take_finished(item)
@@ -181,15 +192,10 @@ class Worker:
             self._add_outcomes(item)
 
     def _add_outcomes(self, item: WorkItem) -> None:
-        with self._discard_on_error():
+        with self._writes.discard_on_error():
             self.committer.batch.add(item)
             self.unacknowledged.retain(item)
             self._requeue_in_place()
-
-    def _collect_dispositions(self) -> None:
-        """Add the outcomes of records that were acknowledged, recovered or timed out after their handler returned."""
-        with self._discard_on_error():
-            self.unacknowledged.add_dispositions(self.committer.batch)
 
     def _abandon_overdue(self) -> None:
         """Abandon handler calls that exceed the deadline. Asynchronous calls are cancelled before that."""
@@ -215,7 +221,7 @@ class Worker:
         if not assigned.closed:
             self._add_outcomes(result)
         if self._usable_slots <= 0:
-            self._flush()
+            self._writes.flush(self.limits.rebalance_timeout.total_seconds())
             raise HaltedError(
                 f"no slot is free: the handlers in all {self.slots.capacity} did not return within {deadline_s:g} s; "
                 "set timeouts for the calls that the handler makes, or raise handler.deadline or handler.slots"
@@ -243,53 +249,6 @@ class Worker:
         free = self._usable_slots - len(self._in_flight)
         return self.delivery_notes.need_commit(idle=self._idle, free_slots=free)
 
-    def _begin_write(self) -> None:
-        with self._discard_on_error():
-            if self.committer.batch.halts:  # nothing more is handed out
-                self.delivery_notes.withdraw(self.assignment.all())
-                noted = []
-            else:
-                noted = self.delivery_notes.prepare(idle=self._idle)
-            self.committer.begin([*self.assignment.dirty(), *noted])
-
-    def _await_write(self, timeout_s: float | None = 0.0) -> None:
-        """Wait up to ``timeout_s`` for the write in progress and act on its result; ``None`` waits until it ends."""
-        writing = self.committer.writing
-        with self._discard_on_error():
-            refused = self.committer.await_write(timeout_s)
-        if refused is not None:
-            self._rewind()
-        elif writing and not self.committer.writing:
-            self.delivery_notes.confirm()
-
-    def _flush(self) -> None:
-        """Write all outcomes and wait for it."""
-        self._await_write(None)
-        self._collect_dispositions()
-        self._begin_write()
-        self._await_write(None)
-
-    @contextmanager
-    def _discard_on_error(self) -> Iterator[None]:
-        """Drop the batch and all partitions if the block raises: progress and batch may no longer agree."""
-        try:
-            yield
-        except BaseException:
-            self.committer.discard()
-            self._forget([assigned.partition for assigned in self.assignment.all()])
-            raise
-
-    def _rewind(self) -> None:
-        """Start again from the committed offsets. No write may be in progress."""
-        self.committer.discard()
-        self.delivery_notes.reset()
-        for assigned in self.assignment.all():
-            self.lanes.close(assigned)
-            self.unacknowledged.forget(assigned)
-        for assigned in self.assignment.reopen(leaving=self._leaving):
-            self.lanes.open(assigned)
-            self.reader.seek(assigned.partition, assigned.progress.next_offset)
-
     def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         """See :class:`RebalanceListener`; the reader calls these three methods within ``fetch`` and ``close``."""
         starts = {}
@@ -303,30 +262,24 @@ class Worker:
 
     def revoked(self, partitions: Iterable[Partition]) -> None:
         """Finish or abandon the work in flight of these partitions, commit, and forget them."""
-        self._leaving = frozenset(partitions)
+        self._writes.leaving = frozenset(partitions)
+        timeout_s = self.limits.rebalance_timeout.total_seconds()
         try:
-            leaving = self.assignment.find(self._leaving)
-            self._await_write(None)
-            self._drain(self.assignment.find(self._leaving), self.limits.rebalance_timeout.total_seconds())
-            self._flush_leaving(leaving)
+            leaving = self.assignment.find(self._writes.leaving)
+            self._writes.await_end(None)
+            self._drain(self.assignment.find(self._writes.leaving), timeout_s)
+            self._writes.flush_leaving(leaving, timeout_s)
         finally:
-            self._forget(self._leaving)
-            self._leaving = frozenset()
+            self._writes.forget(self._writes.leaving)
+            self._writes.leaving = frozenset()
         self.observer.rebalanced("revoked")
 
     def lost(self, partitions: Iterable[Partition]) -> None:
         """Forget these partitions. Results of their work in flight, and outcomes not yet written, are ignored."""
         self.health.left()
-        self._leaving = frozenset(partitions)
-        try:
-            self._await_write(None)
-        finally:
-            self._forget(self._leaving)
-            self._leaving = frozenset()
-        if self.committer.batch.size:
-            # The batch may contain records produced for these partitions. Their offsets are not in the transaction, so
-            # the broker would accept a write for partitions that this worker has lost.
-            self._rewind()
+        # Their outcomes must not be written: without their offsets, the broker would accept the transaction.
+        self._writes.forget(partitions)
+        self._writes.await_end(None)
         self.observer.rebalanced("lost")
 
     def _drain(self, leaving: list[AssignedPartition], timeout_s: float) -> None:
@@ -342,29 +295,9 @@ class Worker:
             if not remaining or left_s <= 0:
                 return
             self._collect(min(left_s, _MAX_COLLECT_WAIT_S))
-            if self.committer.full:
-                self._flush()
+            if self.committer.full and not self.committer.pausing:
+                self._writes.flush(left_s)
             self._abandon_overdue()
-
-    def _flush_leaving(self, leaving: list[AssignedPartition]) -> None:
-        """Write all outcomes, and withdraw the delivery notes of these partitions even if that write aborts."""
-        self.delivery_notes.withdraw(leaving)
-        self._flush()
-        aborted = [assigned.partition for assigned in leaving if assigned.closed]
-        if aborted and self.lanes.persist_deliveries:
-            self.delivery_notes.withdraw(self.assignment.open(aborted))
-            self._flush()
-
-    def _forget(self, leaving: Iterable[Partition]) -> None:
-        leaving = list(leaving)
-        for assigned in self.assignment.find(leaving):
-            self.lanes.close(assigned)
-            self.unacknowledged.forget(assigned)
-            self.delivery_notes.forget(assigned)
-            self.committer.forget(assigned)
-        for partition in leaving:
-            self.assignment.close(partition)
-            self.fetcher.forget(partition)
 
     def _report_state(self) -> None:
         """Report state and lag once a second, unless the writing thread hangs."""
@@ -393,8 +326,8 @@ class Worker:
 
     def _drain_all(self, timeout_s: float) -> None:
         """Finish or abandon all work in flight, commit, and forget all partitions."""
-        self._await_write(None)
+        self._writes.await_end(None)
         owned = self.assignment.all()
         self._drain(owned, timeout_s)
-        self._flush_leaving(owned)
-        self._forget(self.assignment.save_positions())
+        self._writes.flush_leaving(owned, timeout_s)
+        self._writes.forget(self.assignment.save_positions())

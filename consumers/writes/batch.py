@@ -1,40 +1,25 @@
-"""One write: the outcomes of work items, decided into produced records and committed offsets."""
+"""One write: decided outcomes as produced records, committed offsets and a report."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Container, Sequence
 from typing import NamedTuple, assert_never
 
 from kafka_redelivery.consumers.errors import HaltedError
-from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, initial_lineage
+from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import size_of
 from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.routes import RetryTopics
-from kafka_redelivery.consumers.telemetry.failure_log import DiscardReport, FailureLog
 from kafka_redelivery.consumers.telemetry.observers import Committed, OutcomeLabel
-from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.consumers.writes.decisions import BatchDependencies, Decisions
 from kafka_redelivery.consumers.writes.journal import Journal
-from kafka_redelivery.topology.policy.decision import (
-    NOT_DELIVERED,
-    Ack,
-    AckType,
-    DeadLetter,
-    Decision,
-    Discard,
-    Failure,
-    FailureKind,
-    Halt,
-    Reason,
-    Retry,
-    decide,
-    suppressed,
-)
+from kafka_redelivery.consumers.writes.outcomes import Decided, Outcomes, Unwritten
+from kafka_redelivery.consumers.writes.write_limits import WriteLimits
+from kafka_redelivery.topology.policy.decision import Ack, DeadLetter, Discard, Failure, Halt, Reason, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.wire.headers import HeaderList, Headers, dead_letter_headers, read_due, retry_headers
+from kafka_redelivery.topology.wire.headers import HeaderList, dead_letter_headers, retry_headers
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.clients.message_headers import headers_of
+from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 
 
@@ -47,39 +32,33 @@ class ProducedFor(NamedTuple):
     """What was produced: an ``output``, a ``retry`` or a ``dead letter``."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchDependencies:
-    """Configuration and collaborators that all batches of a worker share."""
+class Batch:
+    """Collects one write. Owned by the polling thread.
 
-    group: str
-    retry_topics: RetryTopics
-    clock: Callable[[], int]
-    jitter: Callable[[], Iterator[float]]
-    write_failures: dict[tuple[Partition, int], Failure]
-    """Failures by partition and offset of consumed records, after the broker refused a record produced for them.
-
-    After the rewind these consumed records are not handled again. Each is decided with its failure when it is fetched.
+    An outcome becomes part of the write when there is room for it and all outcomes before it are part of a write.
+    Until then it is in ``kept``.
     """
 
-    journal: str | None = None
-    """Topic of the journal; ``None`` = the journal is off."""
+    def __init__(
+        self,
+        dependencies: BatchDependencies,
+        kept: deque[Outcomes] | None = None,
+        limits: WriteLimits | None = None,
+    ) -> None:
+        """Begin with the oldest outcomes of ``kept``.
 
-    blocking: bool = False
-    """Whether a failed record waits in place, so that later records wait for it."""
-
-    success_ack: AckType = AckType.STANDARD
-    """Acknowledgement type of a success."""
-
-    audits: DeadLetterAudit = field(default_factory=DeadLetterAudit)
-    report: DiscardReport = field(default_factory=DiscardReport)
-    log: FailureLog = field(default_factory=FailureLog)
-
-
-class Batch:
-    """Collects one write. Owned by the polling thread; discarded if the write is aborted."""
-
-    def __init__(self, dependencies: BatchDependencies) -> None:
+        Args:
+            dependencies: shared by all batches.
+            kept: outcomes that are not part of a write; ``None`` = none.
+            limits: size of a write; ``None`` = unlimited.
+        """
         self._dependencies = dependencies
+        self._decisions = Decisions(dependencies)
+        self._kept = deque[Outcomes]() if kept is None else kept
+        self._limits = limits
+        self.outcomes: list[Outcomes] = []
+        """The outcomes in the write."""
+
         self.produced: list[ProducerRecord] = []
         self._sources: list[tuple[AssignedPartition, Sequence[int], str] | None] = []
         """The consumed records of the produced ones, in runs; see :attr:`produced_for`."""
@@ -96,23 +75,13 @@ class Batch:
         self.urgent = False
         """Whether the batch holds a failure or an output. Lazy acknowledgement may not delay these."""
 
-        self.decided_outside_items: list[tuple[Partition, int]] = []
-        """Partition and offset of each record decided outside a work item.
-
-        When the write is committed, the committer drops the write failures of these records.
-        """
-
-        self.in_place: list[tuple[AssignedPartition, Message]] = []
-        """Unfinished records that wait in place. The caller empties the list and queues them again."""
-
         self.dropped: Counter[int] = Counter()
         """Number of records that the discarding strategy dropped, by report interval."""
 
-        self._audited_lineages: list[Lineage] = []
-        """Dead letters that this batch has added to the audit."""
+        self.touched: dict[Partition, AssignedPartition] = {}
+        """The partitions whose offsets the write commits."""
 
-        self._touched: dict[Partition, AssignedPartition] = {}
-        self._outcomes: Counter[OutcomeLabel] = Counter()
+        self._counts: Counter[OutcomeLabel] = Counter()
         self._redeliveries: Counter[tuple[str, int]] = Counter()
         self._dead_letters: Counter[tuple[str, str]] = Counter()
         self._discarded: Counter[tuple[str, str]] = Counter()
@@ -122,6 +91,20 @@ class Batch:
         self._journal: Journal | None = None
         if dependencies.journal is not None:
             self._journal = Journal(dependencies.group, dependencies.journal, dependencies.retry_topics)
+        self.refill()
+
+    @property
+    def in_place(self) -> list[tuple[AssignedPartition, Message]]:
+        """Unfinished records that wait in place. The caller empties the list and queues them again."""
+        return self._decisions.in_place
+
+    @property
+    def decided_outside_items(self) -> list[tuple[Partition, int]]:
+        """Partition and offset of each record decided outside a work item.
+
+        When the write is committed, the committer drops the write failures of these records.
+        """
+        return [(each.assigned.partition, each.item.messages[0].offset()) for each in self.outcomes if each.refetched]
 
     @property
     def produced_for(self) -> list[ProducedFor | None]:
@@ -137,37 +120,7 @@ class Batch:
 
     def add(self, item: WorkItem) -> None:
         """Add the outcomes of a work item."""
-        assigned = item.lane.assigned
-        unsuccessful = self._decide_failures(item)
-        self.urgent = self.urgent or bool(item.failures or item.outputs)
-        unacknowledged = {index: each for index, each in item.unacknowledged if index not in unsuccessful}
-        for index, records in item.outputs if unacknowledged else ():
-            if index in unacknowledged:
-                unacknowledged[index].outputs = records
-        outputs, offsets_of_outputs = item.emitted(unacknowledged)
-        self.produced += outputs
-        self._sources.append((assigned, offsets_of_outputs, "output"))
-        self.bytes += sum(len(output.value or b"") for output in outputs)
-        unfinished = {i for i, decision in unsuccessful.items() if self._stays(decision)} | unacknowledged.keys()
-        offsets = item.offsets()
-        finished = [offset for i, offset in enumerate(offsets) if i not in unfinished] if unfinished else offsets
-        if len(unacknowledged) < item.position:
-            assigned.progress.complete(finished)
-            self._touch(assigned)
-        self.size += item.position - len(unacknowledged)
-        self.bytes += item.bytes - size_of([each.message for each in unacknowledged.values()])
-        self._seconds += item.seconds
-        not_successful = unsuccessful.keys() | unacknowledged.keys()
-        successes = item.position - len(not_successful)
-        if successes:
-            label = OutcomeLabel(assigned.route.source, _success(item), self._dependencies.success_ack)
-            self._outcomes[label] += successes
-        if item.redelivered:
-            self._count_redeliveries(item, not_successful)
-        elif self._journal is not None:
-            acked = [offset for index, offset in enumerate(offsets) if index not in not_successful]
-            if acked:
-                self._journal.note(assigned.partition.topic, assigned.partition.number, "acked", acked)
+        self._add(self._decisions.of_item(item))
 
     def acknowledge(
         self, assigned: AssignedPartition, message: Message, lineage: Lineage, outputs: list[ProducerRecord]
@@ -176,37 +129,88 @@ class Batch:
 
         Only the modes client and individual do this. They have no journal.
         """
-        self.produced += outputs
-        self._sources.append((assigned, [message.offset()] * len(outputs), "output"))
-        self.bytes += sum(len(output.value or b"") for output in outputs) + size_of((message,))
-        assigned.progress.complete((message.offset(),))
-        self._touch(assigned)
-        self.size += 1
-        outcome = "recovered" if lineage.deliveries > 0 else "acked"
-        self._outcomes[OutcomeLabel(assigned.route.source, outcome, self._dependencies.success_ack)] += 1
-        if lineage.deliveries > 0:
-            self._recoveries[assigned.route.source, lineage.deliveries + 1] += 1
+        self._add(self._decisions.of_acknowledgement(assigned, message, lineage, outputs))
 
     def add_failure(self, assigned: AssignedPartition, message: Message, lineage: Lineage, failure: Failure) -> None:
         """Decide about a failed record that is in no work item."""
-        self.urgent = True
-        decision = self._decide(assigned, message, headers_of(message), lineage, failure, self._dependencies.clock())
-        if not self._stays(decision, failure):
-            assigned.progress.complete((message.offset(),))
-        self.decided_outside_items.append((assigned.partition, message.offset()))
-        self._touch(assigned)
-        self.size += 1
-        self.bytes += size_of((message,))
+        self._add(self._decisions.of_failure(assigned, message, lineage, failure))
 
-    def _stays(self, decision: Decision, failure: Failure | None = None) -> bool:
-        """Whether the record is not finished.
+    def _add(self, outcomes: Outcomes) -> None:
+        if self._limits is None or not (self._kept or self._limits.reduced):
+            self._fold(outcomes)
+        else:
+            self._kept.append(outcomes)
+            self.refill()
 
-        So it is after a halt, and while the record waits in place: because failures block the records behind them, or
-        because a worker died during its delivery.
+    def refill(self) -> None:
+        """Take as many of the kept outcomes as there is room for."""
+        limits = self._limits
+        while self._kept and limits is not None and not limits.full(self.size, self.bytes):
+            outcomes, rest = self._kept.popleft().split(limits.records - self.size, limits.bytes - self.bytes)
+            if rest is not None:
+                self._kept.appendleft(rest)
+            self._fold(outcomes)
+
+    def take_back(self, unconfirmed: Collection[int] | None = None, *, write_under_way: bool = False) -> list[Outcomes]:
+        """Return all outcomes, so that they can be part of another write. Their records count as unfinished again.
+
+        Args:
+            unconfirmed: indexes of the produced records that the broker has not confirmed; ``None`` = all.
+            write_under_way: whether other outcomes are being written.
         """
-        if isinstance(decision, Retry):
-            return self._dependencies.blocking or (failure is not None and failure.kind is FailureKind.CLOSED)
-        return isinstance(decision, Halt)
+        if unconfirmed is not None:
+            self._note_unwritten(unconfirmed)
+        finished: defaultdict[AssignedPartition, list[int]] = defaultdict(list)
+        waited: defaultdict[AssignedPartition, dict[int, WaitingRecord]] = defaultdict(dict)
+        for outcomes in self.outcomes:
+            finished[outcomes.assigned] += outcomes.finished()
+            waited[outcomes.assigned] |= outcomes.waited
+        for assigned, offsets in finished.items():
+            committed = assigned.committed
+            among_finished = write_under_way or (committed is not None and committed.metadata != "")
+            assigned.progress.reopen(offsets, waited[assigned], among_finished=among_finished)
+        for assigned in self.touched.values():
+            assigned.dirty = True
+        return self.outcomes
+
+    def _note_unwritten(self, unconfirmed: Collection[int]) -> None:
+        produced_for = self.produced_for
+        for outcomes in self.outcomes:
+            sources = [(index, produced_for[index]) for index in outcomes.produced if index in unconfirmed]
+            outcomes.unwritten = [
+                Unwritten(source.offset, source.role, self.produced[index])
+                for index, source in sources
+                if source is not None
+            ]
+
+    def _fold(self, outcomes: Outcomes) -> None:
+        item, decided, unacknowledged = outcomes.item, outcomes.decided, outcomes.unacknowledged
+        assigned = item.lane.assigned
+        self.outcomes.append(outcomes)
+        self.urgent = self.urgent or bool(decided or item.outputs)
+        for each in decided.values():
+            self._count(assigned, each)
+        self._produce_all(outcomes)
+        if len(unacknowledged) < item.position:
+            finished, waiting = outcomes.finished(), assigned.progress.waiting
+            if waiting:
+                outcomes.waited = {offset: waiting[offset] for offset in finished if offset in waiting}
+            assigned.progress.complete(finished)
+            self._touch(assigned)
+        self.size += item.position - len(unacknowledged)
+        self.bytes += item.bytes - size_of([each.message for each in unacknowledged.values()])
+        self._seconds += item.seconds
+        not_successful = decided.keys() | unacknowledged.keys()
+        successes = item.position - len(not_successful)
+        if successes:
+            label = OutcomeLabel(assigned.route.source, _success(item), self._dependencies.success_ack)
+            self._counts[label] += successes
+        if item.redelivered:
+            self._count_redeliveries(item, not_successful)
+        elif self._journal is not None:
+            acked = [offset for index, offset in enumerate(item.offsets()) if index not in not_successful]
+            if acked:
+                self._journal.note(assigned.partition.topic, assigned.partition.number, "acked", acked)
 
     def commit_position(self, assigned: AssignedPartition) -> None:
         """Commit the position of a partition even if the batch holds no outcome of it."""
@@ -215,7 +219,7 @@ class Batch:
     def checkpoints(self) -> dict[Partition, Checkpoint]:
         """Return the offsets to commit. Called once, when the write begins."""
         points = {}
-        for partition, assigned in self._touched.items():
+        for partition, assigned in self.touched.items():
             if not assigned.closed:
                 points[partition] = assigned.progress.checkpoint()
                 assigned.dirty = False  # if the write is aborted, the partition is opened again
@@ -236,7 +240,7 @@ class Batch:
         """
         return Committed(
             seconds,
-            self._outcomes,
+            self._counts,
             self._redeliveries,
             self._dead_letters,
             self._lateness,
@@ -247,8 +251,8 @@ class Batch:
 
     def forget_dead_letters(self) -> None:
         """Remove the batch's dead letters from the audit, because they will never be written."""
-        self._dependencies.audits.forget(self._audited_lineages)
-        self._audited_lineages = []
+        for outcomes in self.outcomes:
+            self._dependencies.audits.forget(outcomes.dead_letters())
 
     def raise_if_halted(self) -> None:
         """Raise the first decision that halts the worker.
@@ -265,87 +269,18 @@ class Batch:
 
     def _touch(self, assigned: AssignedPartition) -> None:
         assigned.dirty = True
-        self._touched[assigned.partition] = assigned
+        self.touched[assigned.partition] = assigned
 
-    def _decide_failures(self, item: WorkItem) -> dict[int, Decision]:
-        decisions: dict[int, Decision] = {}
-        if not item.failures:
-            return decisions
-        assigned = item.lane.assigned
-        now_ms = self._dependencies.clock()  # read after the last failure, so that no record is redelivered too early
-        for index, failure in item.failures:
-            message = item.messages[index]
-            headers = headers_of(message)
-            lineage = item.lineages[index] if item.redelivered else initial_lineage(message, headers, assigned.route)
-            decisions[index] = self._decide(assigned, message, headers, lineage, failure, now_ms)
-        return decisions
-
-    def _decide(
-        self,
-        assigned: AssignedPartition,
-        message: Message,
-        headers: Headers,
-        lineage: Lineage,
-        failure: Failure,
-        now_ms: int,
-    ) -> Decision:
-        dependencies, entry = self._dependencies, assigned.route.entry
-        if failure.kind not in NOT_DELIVERED:
-            lineage = lineage.delivered(lineage.deliveries + 1)
-        decision = decide(
-            failure, lineage, entry, now_ms, dependencies.jitter() if entry.redelivery_policy.randomised else ()
-        )
-        if assigned.redelivered and read_due(headers) is None:
-            # No due time: an operator sent it back, so it may be dead-lettered again.
-            dependencies.audits.forget((lineage,))
-        if isinstance(decision, DeadLetter) and decision.reason is not Reason.BAD_HEADERS:
-            decision = self._suppress_duplicate(decision, lineage)
-        dependencies.log.log(lineage, failure, decision, message.key())
-        if isinstance(decision, Retry) and self._stays(decision, failure):
-            self._wait_in_place(assigned, message, lineage, decision)
-        else:
-            self._dispatch(assigned, message, headers, lineage, decision, now_ms)
-        return decision
-
-    def _suppress_duplicate(self, decision: DeadLetter, lineage: Lineage) -> DeadLetter | Discard:
-        if self._dependencies.audits.is_duplicate(lineage):
-            return suppressed(decision)
-        self._audited_lineages.append(lineage)
-        return decision
-
-    def _wait_in_place(self, assigned: AssignedPartition, message: Message, lineage: Lineage, decision: Retry) -> None:
-        source = assigned.route.source
-        assigned.progress.wait_in_place(message.offset(), lineage.deliveries, decision.due_ms)
-        self.in_place.append((assigned, message))
-        self._redeliveries[source, lineage.deliveries] += 1
-        self._outcomes[OutcomeLabel(source, "retried", decision.ack_type)] += 1
-        if self._journal is not None:
-            self._journal.note(lineage.address, lineage.partition, "retried", (lineage.offset,))
-
-    def _dispatch(
-        self,
-        assigned: AssignedPartition,
-        message: Message,
-        headers: Headers,
-        lineage: Lineage,
-        decision: Decision,
-        now_ms: int,
-    ) -> None:
-        dependencies, route = self._dependencies, assigned.route
+    def _count(self, assigned: AssignedPartition, decided: Decided) -> None:
+        """Count a decision, and add it to the journal."""
+        route, lineage, decision = assigned.route, decided.lineage, decided.decision
         match decision:
             case Retry():
                 outcome = "retried"
-                delay_ms = decision.delay_ms
-                topic = dependencies.retry_topics.topic_for(delay_ms) if delay_ms > 0 else route.ready
                 self._redeliveries[route.source, lineage.deliveries] += 1
-                record_headers = retry_headers(lineage, dependencies.group, headers, decision)
-                self._produce(assigned, message, "retry", topic, lineage, record_headers)
             case DeadLetter():
                 outcome = "dead_lettered"
                 self._dead_letters[route.source, str(decision.reason)] += 1
-                topic = route.dead_letter_of(decision)
-                record_headers = dead_letter_headers(lineage, dependencies.group, headers, decision, now_ms)
-                self._produce(assigned, message, "dead letter", topic, lineage, record_headers)
             case Ack():  # not reached: `failure` is never None here, and only None is acknowledged
                 outcome = "acked"
             case Discard(reason=reason):
@@ -355,25 +290,49 @@ class Batch:
                 if interval > 0 and reason is not Reason.DUPLICATE:
                     self.dropped[interval] += 1
             case Halt(failure=failure):
-                self.halts.append((assigned, message.offset(), failure))
+                self.halts.append((assigned, decided.message.offset(), failure))
                 return
             case _:
                 assert_never(decision)
-        self._outcomes[OutcomeLabel(route.source, outcome, decision.ack_type)] += 1
+        self._counts[OutcomeLabel(route.source, outcome, decision.ack_type)] += 1
         if self._journal is not None:
             self._journal.note(lineage.address, lineage.partition, outcome, (lineage.offset,))
 
+    def _produce_all(self, outcomes: Outcomes) -> None:
+        """Produce the outputs, the retry records and the dead letters, or what an aborted write has left of them."""
+        assigned, first = outcomes.assigned, len(self.produced)
+        if outcomes.unwritten is None:
+            for each in outcomes.decided.values():
+                self._produce_decided(assigned, each)
+            outputs, offsets_of_outputs = outcomes.item.emitted(outcomes.unacknowledged)
+            self.produced += outputs
+            self._sources.append((assigned, offsets_of_outputs, "output"))
+            self.bytes += sum(len(output.value or b"") for output in outputs)
+        else:
+            for left in outcomes.unwritten:
+                self.produced.append(left.record)
+                self._sources.append((assigned, (left.offset,), left.role))
+                self.bytes += len(left.record.value or b"")
+        outcomes.produced = range(first, len(self.produced))
+
+    def _produce_decided(self, assigned: AssignedPartition, decided: Decided) -> None:
+        """Produce the retry record or the dead letter of a decision."""
+        dependencies, route = self._dependencies, assigned.route
+        _, headers, lineage, decision, now_ms, stays, _ = decided
+        if isinstance(decision, Retry) and not stays:
+            topic = dependencies.retry_topics.topic_for(decision.delay_ms) if decision.delay_ms > 0 else route.ready
+            new_headers = retry_headers(lineage, dependencies.group, headers, decision)
+            self._produce(assigned, decided, "retry", topic, new_headers)
+        elif isinstance(decision, DeadLetter):
+            new_headers = dead_letter_headers(lineage, dependencies.group, headers, decision, now_ms)
+            self._produce(assigned, decided, "dead letter", route.dead_letter_of(decision), new_headers)
+
     def _produce(
-        self,
-        assigned: AssignedPartition,
-        message: Message,
-        role: str,
-        topic: str,
-        lineage: Lineage,
-        headers: HeaderList,
+        self, assigned: AssignedPartition, decided: Decided, role: str, topic: str, headers: HeaderList
     ) -> None:
         """Produce the record with new headers. Its partition follows from the partition of its origin."""
-        partition = self._dependencies.retry_topics.partition_for(topic, lineage.partition)
+        message = decided.message
+        partition = self._dependencies.retry_topics.partition_for(topic, decided.lineage.partition)
         self.produced.append(ProducerRecord(topic, partition, message.key(), message.value(), headers))
         self._sources.append((assigned, (message.offset(),), role))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import monotonic_s
@@ -11,16 +12,25 @@ from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
-from kafka_redelivery.consumers.writes.batch import Batch, BatchDependencies, ProducedFor
+from kafka_redelivery.consumers.writes.aborted_write import AbortedWrite, Settlement
+from kafka_redelivery.consumers.writes.batch import Batch, ProducedFor
+from kafka_redelivery.consumers.writes.decisions import BatchDependencies
+from kafka_redelivery.consumers.writes.outcomes import Outcomes
 from kafka_redelivery.consumers.writes.refused_records import (
     DeadLetterRefusedError,
     failure_of_refused_record,
     judged,
     partitions_needing,
 )
+from kafka_redelivery.consumers.writes.write_limits import WriteLimits
 from kafka_redelivery.topology.policy.acknowledgement import LazyAcknowledgement
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.errors import (
+    MembershipOutdatedError,
+    RefusedRecord,
+    WriteAbortedError,
+    WriteRefusedError,
+)
 from kafka_redelivery.transport.protocols import BackgroundWriter, Message, Partition, ProducerRecord
 
 _log = logging.getLogger(__name__)
@@ -65,8 +75,10 @@ class Committer:
         self._dependencies = dependencies
         self._writer = writer
         self._observer = observer
-        self._max_records = max_records
-        self._max_bytes = max_bytes
+        self._limits = WriteLimits(max_records, max_bytes)
+        self._kept: deque[Outcomes] = deque()
+        """Outcomes that an aborted write has left, and those behind them; the batch takes the oldest first."""
+
         self._abort_deadline = AbortDeadline(endures=True)
         self._collecting_since_s = 0.0
         self._resting_until_s = 0.0
@@ -77,7 +89,13 @@ class Committer:
         self._starting: list[AssignedPartition] = []
         """The partitions whose first offset is in the write."""
 
-        self.batch = Batch(dependencies)
+        self.repeating = False
+        """Whether outcomes of an aborted write are written again."""
+
+        self._aborted: AbortedWrite | None = None
+        """The write that was aborted last, until it is settled."""
+
+        self.batch = Batch(dependencies, self._kept, self._limits)
 
     @property
     def writing(self) -> bool:
@@ -97,12 +115,13 @@ class Committer:
     @property
     def full(self) -> bool:
         """Whether the batch must be written before anything is added to it."""
-        return self.batch.size >= self._max_records or self.batch.bytes >= self._max_bytes
+        return bool(self._kept) or self._limits.full(self.batch.size, self.batch.bytes)
 
     @property
     def bytes(self) -> int:
-        """Size of the batches that are not committed yet."""
-        return self.batch.bytes + (0 if self._writing is None else self._writing.bytes)
+        """Size of the outcomes that are not committed yet."""
+        kept = sum(each.bytes for each in self._kept)
+        return kept + self.batch.bytes + (0 if self._writing is None else self._writing.bytes)
 
     def should_write(self, *, more_to_come: bool) -> bool:
         """Whether to begin a write now.
@@ -142,7 +161,8 @@ class Committer:
     @property
     def halting(self) -> bool:
         """Whether the worker halts once the outcomes so far are written, so that no further record may be started."""
-        return bool(self.batch.halts or (self._writing is not None and self._writing.halts))
+        writing = self._writing is not None and self._writing.halts
+        return bool(self.batch.halts or writing or any(each.halts for each in self._kept))
 
     def decide_refused(self, assigned: AssignedPartition, records: list[Message]) -> list[Message]:
         """Decide about fetched records whose earlier write the broker refused.
@@ -177,7 +197,7 @@ class Committer:
             Exception: the write has not begun. The caller must discard the progress of the partitions, because a later
                 write would commit it.
         """
-        batch, self.batch = self.batch, Batch(self._dependencies)
+        batch = self.batch
         self._collecting_since_s = 0.0
         self._starting = []
         for assigned in dirty:
@@ -185,6 +205,7 @@ class Committer:
             if assigned.starting:
                 self._starting.append(assigned)
         checkpoints = batch.checkpoints()
+        self.batch = Batch(self._dependencies, self._kept, self._limits)  # the checkpoints exclude what it takes
         if not checkpoints and not batch.produced:
             return
         batch.add_journal_records()
@@ -199,7 +220,7 @@ class Committer:
 
         Returns:
             ``None`` if no write is under way, if it has not ended, or if it was committed. If it was aborted, the
-            partitions that halt; the caller rewinds all partitions to their committed offsets.
+            partitions that halt; the caller calls :meth:`settle`, or rewinds all partitions to their committed offsets.
 
         Raises:
             HaltedError: the write contained a decision that halts the worker.
@@ -220,37 +241,97 @@ class Committer:
                 for each in error.refused
                 if not each.cause.outside and produced_for[each.index] is not None
             ]
-            self._report_abort(str(error), counts=not error.outside)
+            self._report_abort(batch, str(error), counts=not error.outside)
             return [assigned for assigned in halted if assigned is not None]
         except WriteAbortedError as error:
-            if not error.records_written:
-                batch.forget_dead_letters()
+            self._aborted = AbortedWrite(batch, self._checkpoints, error)
             if error.fenced:
                 self._observer.fenced()
-            self._report_abort(str(error))
+            self._report_abort(batch, str(error))
             self._abort_deadline.pause()
             return []
         finally:
             if not self._writer.busy:
                 self._writing = None
-        if written is None:
-            return None
-        self._abort_deadline.succeeded()
-        self._committed_at_s = monotonic_s()
-        self._resting_until_s = monotonic_s() + min(written.seconds, MAX_REST_S)
-        for assigned in self._starting:
-            assigned.starting = False
-        self._drop_write_failures(batch.decided_outside_items, self._checkpoints)
-        self._halted.confirm(self._checkpoints)
-        self._dependencies.report.add(batch.dropped)
-        self._observer.committed(batch.report(written.seconds))
-        batch.raise_if_halted()
+        if written is not None:
+            self._confirm(batch, self._checkpoints, written.seconds)
         return None
 
+    def _confirm(self, batch: Batch, checkpoints: Mapping[Partition, Checkpoint], seconds: float) -> None:
+        """Report a write that was committed."""
+        self._abort_deadline.succeeded()
+        self._limits.committed(seconds)
+        self.repeating = bool(self._kept)
+        self._committed_at_s = monotonic_s()
+        self._resting_until_s = monotonic_s() + min(seconds, MAX_REST_S)
+        for assigned in self._starting:
+            assigned.starting = False
+        for partition, checkpoint in checkpoints.items():
+            batch.touched[partition].committed = checkpoint
+        self._drop_write_failures(batch.decided_outside_items, checkpoints)
+        self._halted.confirm(checkpoints)
+        self._dependencies.report.add(batch.dropped)
+        self._observer.committed(batch.report(seconds))
+        batch.raise_if_halted()
+
+    @property
+    def unsettled(self) -> list[Partition] | None:
+        """The partitions whose committed offsets :meth:`settle` needs; ``None`` if no write can be repeated."""
+        return None if self._aborted is None else self._aborted.owned
+
+    def settle(self, committed: Mapping[Partition, Checkpoint | None]) -> Settlement:
+        """Decide what becomes of an aborted write. If its offsets are unchanged, it will be repeated.
+
+        Its outcomes, and those collected since, are kept. The next writes are smaller.
+
+        Args:
+            committed: the committed offsets of the :attr:`unsettled` partitions.
+
+        Raises:
+            HaltedError: the write was committed, and contained a decision that halts the worker.
+        """
+        aborted, self._aborted = self._aborted, None
+        if aborted is None:
+            return Settlement.UNKNOWN
+        settlement = aborted.settle(committed)
+        if settlement is Settlement.COMMITTED:
+            self._confirm(aborted.batch, aborted.checkpoints, 0.0)
+        elif settlement is Settlement.UNCHANGED:
+            batch, error = aborted.batch, aborted.error
+            if not (error.records_written or error.fenced or isinstance(error, MembershipOutdatedError)):
+                self._limits.aborted(batch.size, batch.bytes)
+            self._keep([*batch.take_back(error.unconfirmed), *self.batch.take_back()])
+        else:
+            self._aborted = aborted  # discarded next
+        return settlement
+
+    def _keep(self, outcomes: Iterable[Outcomes]) -> None:
+        """Write these outcomes before all others, except for those of partitions that have left this worker."""
+        kept = [*outcomes, *self._kept]
+        self._kept.clear()
+        for each in kept:
+            if each.assigned.closed:
+                self._dependencies.audits.forget(each.dead_letters())
+            else:
+                self._kept.append(each)
+        self.repeating = bool(self._kept)
+        self.batch = Batch(self._dependencies, self._kept, self._limits)
+
+    def drop_closed(self) -> None:
+        """Drop the outcomes of partitions that have left this worker. Their next owner handles the records again."""
+        if any(each.assigned.closed for each in (*self.batch.outcomes, *self._kept)):
+            self._keep(self.batch.take_back(write_under_way=self._writing is not None))
+
     def discard(self) -> None:
-        """Discard the batch. Its records will be handled again."""
+        """Discard all outcomes. Their records will be handled again."""
+        if self._aborted is not None and not self._aborted.error.records_written:
+            self._aborted.batch.forget_dead_letters()
+        self._aborted = None
         self.batch.forget_dead_letters()
-        self.batch = Batch(self._dependencies)
+        for each in self._kept:
+            self._dependencies.audits.forget(each.dead_letters())
+        self._kept.clear()
+        self.batch = Batch(self._dependencies, self._kept, self._limits)
 
     def forget(self, assigned: AssignedPartition) -> None:
         """Drop the audit of a partition that is assigned or revoked. It would miss what other workers do."""
@@ -310,8 +391,8 @@ class Committer:
             if partition in checkpoints and offset < checkpoints[partition].offset:
                 del write_failures[partition, offset]
 
-    def _report_abort(self, cause: str, *, counts: bool = True) -> None:
+    def _report_abort(self, batch: Batch, cause: str, *, counts: bool = True) -> None:
         if counts:
             self._abort_deadline.aborted(cause)
-        _log.warning("write aborted, rewinding to the committed offsets: %s", cause)
+        _log.warning("a write of %d outcomes (%d bytes) was aborted: %s", batch.size, batch.bytes, cause)
         self._observer.write_aborted(cause)

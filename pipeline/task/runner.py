@@ -12,7 +12,7 @@ from kafka_redelivery.consumers.clock import failure_clock_ms
 from kafka_redelivery.consumers.jitter import draws
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import RetryTopics, Route
-from kafka_redelivery.consumers.writes.batch import BatchDependencies
+from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.pipeline.handler.process import HandlerProcess
 from kafka_redelivery.pipeline.task.contract import TaskPlan
 from kafka_redelivery.topology.topics.tiers import tier_set

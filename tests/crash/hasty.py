@@ -4,6 +4,7 @@ from typing import Final
 
 import kafka_redelivery.consumers.scheduler.scheduler
 import kafka_redelivery.consumers.writes.abort_deadline
+import kafka_redelivery.consumers.writes.write_limits
 import kafka_redelivery.transport.clients.auto_writer
 import kafka_redelivery.transport.clients.outage
 import kafka_redelivery.transport.clients.reader
@@ -19,6 +20,7 @@ def shorten() -> None:
     kafka_redelivery.consumers.scheduler.scheduler._REFRESH_INTERVAL_S = 2.0
     kafka_redelivery.consumers.writes.abort_deadline.GIVE_UP_AFTER_S = 6.0
     kafka_redelivery.transport.clients.auto_writer._CALL_TIMEOUT_S = 3.0
+    kafka_redelivery.consumers.writes.write_limits._FAST_S = 0.5
     kafka_redelivery.transport.clients.outage.RETRY_TIMEOUT_S = 4.0
     kafka_redelivery.transport.clients.reader._CALL_TIMEOUT_S = 3.0
     kafka_redelivery.transport.clients.writer._CALL_TIMEOUT_S = 3.0

@@ -7,13 +7,14 @@ from tests.scenarios.running import Role
 
 When = Literal["before", "after"]
 Mode = Literal["transacted", "auto", "client", "individual"]
-Flow = Literal["plain", "full", "refused", "halted", "joined", "left", "stalled", "stopped"]
+Flow = Literal["plain", "full", "refused", "halted", "aborted", "joined", "left", "stalled", "stopped"]
 """What else happens in the group.
 
 * ``plain``: one worker and one scheduler have work.
 * ``full``: more records than the buffer holds, so partitions are paused and resumed.
 * ``refused``: the broker refuses records for their size, so transactions are aborted and producers replaced.
 * ``halted``: the broker refuses a dead letter for its size, so a partition halts; then the broker accepts it.
+* ``aborted``: the third write with records times out, is found not to be committed, and is repeated.
 * ``joined``: a second process of the same role joins.
 * ``left``: a second process of the same role joined first, and leaves.
 * ``stalled``: the process is suspended for longer than its session, so its partitions are reassigned.
@@ -34,6 +35,7 @@ STEPS: Final = {
     "acknowledge": "the handler acknowledges, in modes client and individual",
     "recover": "the handler recovers its session, in the same modes",
     "committed": "read the committed offsets",
+    "settle": "find out from the committed offsets whether to repeat an aborted write",
     "seek": "rewind to an offset after an aborted write",
     "pause": "pause partitions while the buffer is full",
     "resume": "resume them",
@@ -75,7 +77,7 @@ class KillPoint:
     @property
     def trap(self) -> str:
         """The argument ``TRAP`` of :mod:`tests.crash.program`."""
-        return f"{self.step}:{self.when}:{self.number}:die"
+        return f"{self.step}:{self.when}:{self.number}:die" + (":3" if self.flow == "aborted" else "")
 
     def __str__(self) -> str:
         words = [self.role, self.when, self.step, str(self.number)]
@@ -108,6 +110,9 @@ _EACH: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("begin", 5, "refused"),
     ("commit", 4, "refused"),
     ("trial", 1, "halted"),
+    ("init", 2, "aborted"),
+    ("offsets", 4, "aborted"),
+    ("commit", 4, "aborted"),
     ("revoked", 1, "joined"),
     ("assigned", 2, "left"),
     ("assign", 2, "left"),
@@ -118,6 +123,7 @@ _EACH: Final[tuple[tuple[str, int, Flow], ...]] = (
 )
 _OF_A_WORKER: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("handle", 4, "plain"),
+    ("settle", 1, "aborted"),
     ("slots", 1, "stopped"),
 )
 _EAGER: Final[tuple[tuple[str, int, Flow], ...]] = (
@@ -131,6 +137,7 @@ _AUTO: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("flush", 3, "plain"),
     ("commit", 3, "plain"),
     ("trial", 1, "halted"),
+    ("commit", 4, "aborted"),
     ("fetch", 4, "plain"),
     ("revoked", 1, "joined"),
     ("lost", 1, "stalled"),
@@ -153,6 +160,8 @@ _NOTING: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("handle", 12, "plain"),
     ("committed", 2, "refused"),
     ("seek", 1, "refused"),
+    ("settle", 1, "aborted"),
+    ("commit", 4, "aborted"),
     ("revoked", 1, "joined"),
     ("lost", 1, "stalled"),
     ("close", 1, "stopped"),
@@ -169,6 +178,7 @@ POINTS: Final[tuple[KillPoint, ...]] = (
     ),
     *(KillPoint(role, step, when, n, flow, mode="auto") for role in ROLES for step, n, flow in _AUTO for when in BOTH),
     *(KillPoint("worker", "handle", when, 4, mode="auto") for when in BOTH),
+    *(KillPoint("worker", "settle", when, 1, "aborted", mode="auto") for when in BOTH),
     *(
         KillPoint("worker", step, when, n, flow, mode=mode)
         for mode in _SESSIONS
@@ -184,6 +194,7 @@ SAMPLE: Final[tuple[KillPoint, ...]] = (
     KillPoint("worker", "commit", "after", 3),
     KillPoint("worker", "handle", "after", 12, noting=True),
     KillPoint("worker", "init", "before", 2, "refused"),
+    KillPoint("worker", "commit", "before", 4, "aborted"),
     KillPoint("scheduler", "offsets", "after", 3),
     KillPoint("scheduler", "commit", "after", 3),
     KillPoint("scheduler", "seek", "before", 1, "refused"),

@@ -9,6 +9,9 @@ which can be a trap. ``TRAP`` is ``STEP:WHEN:NUMBER:ACTION``: ``before`` or ``af
 * ``unheard``: the next commit of a transaction reaches the broker, but times out for the program. At ``revoked`` it
   is a commit inside that step, or inside the first later one that has a commit.
 
+A fifth part ``:NUMBER`` makes the ``NUMBER``-th commit of a write with records time out before it reaches the broker,
+and ``:NUMBER+`` every later one, too, until the file ``MARK.go`` exists.
+
 With ``stop``, calls to the broker time out sooner than in the real program, as these tests also stop the broker.
 
 Steps may run on any thread.
@@ -25,11 +28,12 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 import kafka_redelivery.consumers.flow.session
 import kafka_redelivery.consumers.handlers.processor
 import kafka_redelivery.consumers.handlers.slots
+import kafka_redelivery.consumers.writes.committer
 import kafka_redelivery.transport.admin.record_deletion
 import kafka_redelivery.transport.clients.auto_writer
 import kafka_redelivery.transport.clients.reader
@@ -44,8 +48,11 @@ class Trap:
     """Counts the steps, and acts at the chosen one."""
 
     def __init__(self, spec: str, mark: Path) -> None:
-        self.step, self._when, number, self.action = spec.split(":")
+        self.step, self._when, number, self.action, aborted, *_ = f"{spec}:".split(":")
         self.number = int(number)
+        self._aborted = int(aborted.rstrip("+") or "0")
+        self._go = mark.with_name(f"{mark.name}.go") if "+" in aborted else None
+        self._commits = 0
         self._mark = mark
         self._counts: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
@@ -66,6 +73,14 @@ class Trap:
                 return
             self._mark.write_text(f"{step}:{when}", encoding="utf-8")
             os.kill(os.getpid(), signal.SIGSTOP if self.action == "stop" else signal.SIGKILL)
+
+    def time_out(self) -> None:
+        """Count a commit; let it time out if it is one of those that are to be aborted."""
+        with self._lock:
+            self._commits += 1
+            later = self._go is not None and self._commits > self._aborted and not self._go.exists()
+            if later or self._commits == self._aborted:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "made up by a test"))
 
     def deaf(self) -> bool:
         """Return whether the commit that begins must lose its answer; true only once."""
@@ -130,6 +145,7 @@ def trapped(trap: Trap) -> None:
     )
     for owner, method, step in (
         (kafka_redelivery.consumers.handlers.processor.Processor, "run", "handle"),
+        (kafka_redelivery.consumers.writes.committer.Committer, "settle", "settle"),
         (kafka_redelivery.consumers.flow.session.Session, "acknowledge", "acknowledge"),
         (kafka_redelivery.consumers.flow.session.Session, "recover", "recover"),
         (kafka_redelivery.consumers.handlers.slots.ThreadSlots, "close", "slots"),
@@ -190,6 +206,8 @@ class _Producer(Producer):
             super().flush(10)
             self.trap.hit("flush", "after")
         self._hit("commit", "before")
+        if self.has_records:
+            self.trap.time_out()
         if self.trap.deaf():
             self._commit_unheard()
         super().commit_transaction(*args, **kwargs)
@@ -210,6 +228,10 @@ class _Producer(Producer):
 
 class _Consumer(Consumer):
     trap: Trap
+
+    def commit(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - handed on as they are
+        self.trap.time_out()
+        return super().commit(*args, **kwargs)
 
     def subscribe(self, topics: list[str], **callbacks: Callable[..., None]) -> None:  # type: ignore[override]
         steps = {"on_assign": "assigned", "on_revoke": "revoked", "on_lost": "lost"}

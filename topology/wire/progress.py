@@ -9,7 +9,7 @@ next offset is the last one plus one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -230,6 +230,20 @@ class Progress:
             finished.clear()
         if self._holes or self.waiting:
             self._discard_finished()
+
+    def reopen(self, offsets: Iterable[int], waiting: Mapping[int, WaitingRecord], *, among_finished: bool) -> None:
+        """Mark finished offsets as unfinished again, because the write that would have committed them was aborted.
+
+        Args:
+            offsets: offsets that :meth:`complete` has finished and that no commit contains.
+            waiting: those of them that waited in place before.
+            among_finished: whether a commit contains finished offsets between them. These stay finished.
+        """
+        if among_finished:
+            self._restored_end = max(self._restored_end, self.watermark)
+        self._finished.difference_update(offsets)
+        self._unfinished = deque(sorted({*self._unfinished, *offsets}))
+        self.waiting |= waiting
 
     def wait_in_place(self, offset: int, deliveries: int, due_ms: int) -> None:
         """Note that a tracked record waits in place, after ``deliveries``, and is due again at ``due_ms``."""

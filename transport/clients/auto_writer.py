@@ -31,6 +31,9 @@ _CALL_TIMEOUT_S = 30.0
 _TRIAL_TIMEOUT_S = 2.0
 """Short, because the writes of all other partitions wait for a trial."""
 
+_PURGE_TIMEOUT_S = 2.0
+"""Long enough for the reports of records that the client has dropped."""
+
 
 class AutoWriter:
     """At least once: produces the records, waits until they are confirmed, then commits the offsets."""
@@ -63,14 +66,14 @@ class AutoWriter:
                 raise_if_refused(failures)
             except BatchTooLargeError as error:
                 failures = [failure for failure in failures if failure[0] not in error.candidates]
-                failures += [
-                    (index, why)
-                    for index in error.candidates
-                    for _, why in self._deliver([records[index]], _CALL_TIMEOUT_S)
-                ]
+                try:
+                    for index in error.candidates:
+                        failures += [(index, why) for _, why in self._deliver([records[index]], _CALL_TIMEOUT_S)]
+                except WriteAbortedError as abort:  # its index is that of a single record
+                    raise WriteAbortedError(str(abort)) from abort
                 raise_if_refused(failures, one_per_batch=True)
             if failures:
-                raise WriteAbortedError(failures[0][1].str())
+                raise WriteAbortedError(failures[0][1].str(), unconfirmed={index for index, _ in failures})
         return WriteResult(time.monotonic() - started_s)
 
     def trial(self, record: ProducerRecord) -> WriteResult:
@@ -87,7 +90,7 @@ class AutoWriter:
         try:
             self._group.commit(checkpoints)
         except KafkaException as error:
-            raise WriteAbortedError(str(error), records_written=True) from error
+            raise WriteAbortedError(str(error), unconfirmed=()) from error
 
     def close(self) -> None:
         """Release the client."""
@@ -96,16 +99,20 @@ class AutoWriter:
     def _deliver(self, records: Sequence[ProducerRecord], timeout_s: float) -> Failures:
         reports, self._reports = self._reports, DeliveryReports()
         failures = reports.failures
+        in_queue = False
         try:
             produce(self._producer, records, reports)
+            in_queue = True
             unwritable = await_answers(self._producer, records, failures, timeout_s, self._rights.unwritable)
         except (KafkaException, SystemError) as exception:
-            error = error_of(exception)
+            error, unconfirmed = error_of(exception), None
             if is_fatal(error):
                 self._producer = Producer(self._config, logger=client_log)
             else:
                 self._producer.purge()
-            raise WriteAbortedError(error.str()) from exception
+                if self._producer.flush(_PURGE_TIMEOUT_S) == 0 and in_queue:
+                    unconfirmed = {index for index, _ in failures}
+            raise WriteAbortedError(error.str(), unconfirmed=unconfirmed) from exception
         if not (failures or unwritable):
             self._reports = reports
             return failures

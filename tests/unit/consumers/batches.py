@@ -8,7 +8,8 @@ from itertools import repeat
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.routes import RetryTopics
-from kafka_redelivery.consumers.writes.batch import Batch, BatchDependencies
+from kafka_redelivery.consumers.writes.batch import Batch
+from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.topics.naming import Naming
 from kafka_redelivery.topology.topics.tiers import TierSet

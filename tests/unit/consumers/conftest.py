@@ -8,7 +8,8 @@ from kafka_redelivery.consumers.writes import abort_deadline, committer
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that hardly waits for its slots, and neither waits for more outcomes nor after an aborted write."""
+    """A worker that hardly waits for its slots, and not for more outcomes before a write nor after an aborted one."""
     monkeypatch.setattr(worker, "_MAX_COLLECT_WAIT_S", 0.00001)
     monkeypatch.setattr(committer, "LINGER_S", 0.0)
     monkeypatch.setattr(abort_deadline, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(abort_deadline, "_LONGEST_PAUSE_S", 0.0)

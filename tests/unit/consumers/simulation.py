@@ -23,8 +23,8 @@ from kafka_redelivery.consumers.handlers.session_processor import SessionProcess
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
 from kafka_redelivery.consumers.worker.worker import Worker
-from kafka_redelivery.consumers.writes.batch import BatchDependencies
 from kafka_redelivery.consumers.writes.committer import Committer
+from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.config.settings import LimitsSection, Ordering
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
@@ -74,6 +74,9 @@ class SimulatedKafka:
     abort_rate: float = 0.0
     """Probability that a write is aborted."""
 
+    unheard_rate: float = 0.0
+    """Probability that a write is committed, but reported as aborted."""
+
     policy: RedeliveryPolicy = field(default_factory=lambda: RedeliveryPolicy(maximum_redeliveries=2))
     now_ms: int = NOW
     commits: dict[Partition, Checkpoint] = field(default_factory=dict)
@@ -118,6 +121,7 @@ class _Reader(StoredOffsets):
 
     def start(self, positions: dict[Partition, int]) -> None:
         self._positions |= positions
+        self.paused -= positions.keys()  # as the real reader resumes what is assigned
 
     def stop(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
@@ -153,6 +157,7 @@ class _Writer(ScriptedWriter):
             self.script.append(WriteRefusedError([RefusedRecord(n, "too large") for n in large]))
         elif kafka.random.random() < kafka.abort_rate:
             self.script.append(WriteAbortedError("the transaction was aborted"))
+        unheard = not self.script and kafka.random.random() < kafka.unheard_rate
         written = super().result(within_s)
         copies, checkpoints = self.confirmed[-1]
         kafka.written += copies
@@ -160,6 +165,8 @@ class _Writer(ScriptedWriter):
         kafka.longest_metadata = max(
             kafka.longest_metadata, *(len(point.metadata) for point in checkpoints.values()), 0
         )
+        if unheard:
+            raise WriteAbortedError("the commit timed out")
         return written
 
 

@@ -18,7 +18,7 @@ def test_every_step_has_its_kill_points() -> None:
 
     for step in STEPS:
         assert {("worker", step, "before"), ("worker", step, "after")} <= tried
-        if step not in {"handle", "acknowledge", "recover", "slots"}:
+        if step not in {"handle", "acknowledge", "recover", "settle", "slots"}:
             assert {("scheduler", step, "before"), ("scheduler", step, "after")} <= tried
     assert len(set(POINTS)) == len(POINTS) == len({str(point) for point in POINTS})
     assert set(SAMPLE) <= set(POINTS)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from kafka_redelivery.consumers.routes import RetryTopics
 from kafka_redelivery.consumers.scheduler.release import Release, ReleaseBuilder
 from kafka_redelivery.consumers.telemetry.failure_log import DiscardReport
-from kafka_redelivery.consumers.writes.batch import Batch, BatchDependencies
+from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy, PolicyEntry
 from kafka_redelivery.topology.topics.naming import Naming
@@ -81,16 +82,17 @@ def test_a_redriven_record_may_be_dead_lettered_again() -> None:
     assert [dead_letters(rejected(shared, 10 + n, redriven=n in {1, 2})) for n in range(4)] == [1, 1, 1, 0]
 
 
-def test_an_aborted_write_removes_its_dead_letters_from_the_audit() -> None:
+def test_an_aborted_write_that_is_not_repeated_removes_its_dead_letters_from_the_audit() -> None:
     """Unless its records were written, and only the offsets were not committed."""
-    for written, number in ((False, 1), (True, 0)):
+    for unconfirmed, number in ((None, 1), ((), 0)):
         shared = common()
         committer = Committer(
-            shared, ScriptedWriter([WriteAbortedError("gone", records_written=written)]), RecordingObserver(), 100
+            shared, ScriptedWriter([WriteAbortedError("gone", unconfirmed=unconfirmed)]), RecordingObserver(), 100
         )
         committer.batch = rejected(shared, 10)
         committer.begin(())
         assert committer.await_write(None) == []
+        committer.discard()
         assert dead_letters(rejected(shared, 10)) == number
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.routes import RetryTopics
-from kafka_redelivery.consumers.writes.batch import BatchDependencies
+from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.pipeline.handler.batch_context import HEADERS
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.handler.outcomes import Emitted, Outcomes
