@@ -19,7 +19,16 @@ from kafka_redelivery.transport.protocols import Message
 
 def size_of(messages: Sequence[Message]) -> int:
     """Return the bytes of keys, values and headers."""
-    return _payload_of(messages) + sum(sizes_of_headers(messages).values()) if messages else 0
+    return _payload_of(messages) + sum(sizes_of_headers(messages)) if messages else 0
+
+
+def sizes_of(messages: Sequence[Message]) -> list[int]:
+    """Return the bytes of the key, value and headers of each record."""
+    if not messages:
+        return []
+    keys = map(type(messages[0]).key, messages)
+    sizes = zip(map(len, messages), keys, sizes_of_headers(messages), strict=True)
+    return [value + len(key or b"") + headers for value, key, headers in sizes]
 
 
 def _payload_of(messages: Sequence[Message]) -> int:
@@ -89,9 +98,12 @@ class Lane:
         """Count records as buffered, and return their bytes."""
         if not messages:
             return 0
-        header_bytes = sizes_of_headers(messages)
-        self._header_bytes |= header_bytes
-        size = _payload_of(messages) + sum(header_bytes.values())
+        header_sizes = sizes_of_headers(messages)
+        size, header_bytes = _payload_of(messages), sum(header_sizes)
+        if header_bytes:
+            measured = zip(messages, header_sizes, strict=True)
+            self._header_bytes |= {message.offset(): each for message, each in measured if each}
+            size += header_bytes
         self.buffered.count(len(messages), size)
         return size
 

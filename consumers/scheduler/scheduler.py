@@ -9,6 +9,7 @@ from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
 from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, Control, FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
+from kafka_redelivery.consumers.flow.lane import sizes_of
 from kafka_redelivery.consumers.routes import counts_to_produce_with
 from kafka_redelivery.consumers.scheduler.backlog import backlog
 from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions
@@ -201,16 +202,14 @@ class Scheduler:
 
     def _buffer(self, messages: list[Message]) -> None:
         """Add fetched records to their tiers; fetch again later what does not fit into the commit metadata."""
-        if not messages:
-            return
         now_ms = self._clock()
         rejected: dict[Partition, int] = {}
-        for message in messages:
+        for message, size in zip(messages, sizes_of(messages), strict=True):
             partition = Partition(message.topic(), message.partition())
             tier = self._tiers.get(partition)
             if tier is None or partition in rejected or partition in self._halted.paused:
                 continue
-            if not tier.add(message, now_ms):
+            if not tier.add(message, now_ms, size):
                 rejected[partition] = message.offset()
         for partition, offset in rejected.items():
             self._reader.seek(partition, offset)

@@ -6,7 +6,6 @@ from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from kafka_redelivery.consumers.flow.lane import size_of
 from kafka_redelivery.topology.wire.headers import read_due
 from kafka_redelivery.topology.wire.progress import Progress
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
@@ -28,7 +27,7 @@ class TierRecord(NamedTuple):
     """Whether it is due when it leaves, so that it goes to its ready topic and not to a shorter tier."""
 
     message: Message
-    size: int = 0
+    size: int
     """Bytes of key, value and headers."""
 
 
@@ -54,7 +53,7 @@ class TierPartition:
         """Records with impossible times since this was last set to 0."""
 
         self.bytes = 0
-        """Bytes of the keys and values in the buffer."""
+        """Bytes of the records in the buffer."""
 
         self._delay_ms = delay_ms
         self._ordered = ordered
@@ -79,8 +78,13 @@ class TierPartition:
             return self._queue[0].message.timestamp()[1] if self._queue else None
         return min((record.message.timestamp()[1] for record in self._heap), default=None)
 
-    def add(self, message: Message, now_ms: int) -> bool:
+    def add(self, message: Message, now_ms: int, size: int) -> bool:
         """Buffer a fetched record, unless it is finished already.
+
+        Args:
+            message: the record.
+            now_ms: epoch ms.
+            size: bytes of its key, value and headers.
 
         Returns:
             false if the record must be fetched again later, because the commit metadata has no space for it.
@@ -103,8 +107,8 @@ class TierPartition:
             # The clock of the writer or of this process is wrong. No record waits longer than the tier's delay.
             self.clock_faults += 1
             leaves_ms = now_ms + self._delay_ms
-        record = TierRecord(leaves_ms, offset, due_ms, final, message, size_of((message,)))
-        self.bytes += record.size
+        record = TierRecord(leaves_ms, offset, due_ms, final, message, size)
+        self.bytes += size
         if self._ordered:
             self._queue.append(record)
         else:

@@ -182,7 +182,10 @@ def append_control(
 
 
 def _producer(kafka: Mapping[str, ConfigValue]) -> Producer:
-    config = producer_config(kafka, transactional_id=None) | {"delivery.report.only.error": False}
+    # A client that needs a producer id asks for it half a second after it has failed to do so without a connection.
+    # A record written twice changes nothing here, and one request at a time keeps the order.
+    own = {"delivery.report.only.error": False, "enable.idempotence": False, "max.in.flight": 1}
+    config = producer_config(kafka, transactional_id=None) | own
     return Producer(config, logger=admin_log)
 
 

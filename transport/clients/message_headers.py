@@ -46,14 +46,14 @@ def headers_of(message: Message) -> HeaderList:
     return headers or []
 
 
-def sizes_of_headers(messages: Sequence[Message]) -> dict[int, int]:
-    """Return the memory that the headers of records take, in bytes, by offset. Records without headers are left out.
+def sizes_of_headers(messages: Sequence[Message]) -> list[int]:
+    """Return the memory that the headers of each record take, in bytes.
 
     Headers that cannot be read count as none. The result stays the same after :func:`headers_of`, which still raises
     its error once for those.
 
     Args:
-        messages: a list or tuple of records of one class and one partition; not empty.
+        messages: a list or tuple of records of one class; not empty.
     """
     read = type(messages[0]).headers  # looked up once: this runs for every record
     found: list[HeaderList | None] = []
@@ -66,9 +66,8 @@ def sizes_of_headers(messages: Sequence[Message]) -> dict[int, int]:
             messages[len(messages) - length_hint(rest) - 1].set_headers(_UNREADABLE)
             found.append(None)
     if not any(found):
-        return {}
-    return {
-        message.offset(): HEADER_OVERHEAD_BYTES * len(headers) + sum([len(name) + len(v or b"") for name, v in headers])
-        for message, headers in zip(messages, found, strict=True)
-        if headers
-    }
+        return [0] * len(found)
+    return [
+        HEADER_OVERHEAD_BYTES * len(headers) + sum([len(name) + len(v or b"") for name, v in headers]) if headers else 0
+        for headers in found
+    ]

@@ -64,7 +64,7 @@ def waiting(
     """A record that leaves now."""
     headers = waiting_headers(origin, delay_ms=2000, due_ms=due_ms, own=own or [])
     message = Fetched(TIER.topic, TIER.number, offset, b"\x00key", b"\x00value", headers, NOW - 2000)
-    return TierRecord(NOW, offset, due_ms, final, message)
+    return TierRecord(NOW, offset, due_ms, final, message, 0)
 
 
 def released(record: TierRecord, *, by: ReleaseBuilder | None = None, refusal: str | None = None) -> Release:
@@ -98,7 +98,7 @@ class TestReady:
     def test_null_stays_null(self) -> None:
         """A tombstone waits like any record."""
         message = Fetched(*TIER, 7, None, None, waiting_headers(lineage()), NOW)
-        [produced] = released(TierRecord(NOW, 7, NOW, True, message)).records  # noqa: FBT003 - a named tuple
+        [produced] = released(TierRecord(NOW, 7, NOW, True, message, 0)).records  # noqa: FBT003 - a named tuple
         assert (produced.key, produced.value) == (None, None)
 
     def test_each_source_has_its_own_ready_topic(self) -> None:
@@ -191,7 +191,7 @@ class TestDeadLetter:
         """The cause names the header. The dead letter keeps what can be read; the rest is that of the record here."""
         headers = [pair for pair in waiting_headers(lineage()) if pair[0] != missing]
         message = Fetched(*TIER, 7, None, b"value", headers, NOW - 2000)
-        [produced] = released(TierRecord(NOW, 7, NOW, True, message)).records  # noqa: FBT003 - a named tuple
+        [produced] = released(TierRecord(NOW, 7, NOW, True, message, 0)).records  # noqa: FBT003 - a named tuple
         assert (produced.topic, produced.partition) == ("DLQ.orders", expected.partition % 2)
         assert (cause(produced)["reason"], cause(produced)["exception"]) == ("bad_headers", "HeaderError")
         assert missing in cause(produced)["message"]
@@ -202,7 +202,7 @@ class TestDeadLetter:
         """The address alone selects the policy and the dead-letter topic."""
         headers: list[tuple[str, bytes | None]] = [("_AMQ_ORIG_ADDRESS", b"invoices")]
         message = Fetched(*TIER, 7, None, b"value", headers, NOW - 2000)
-        release = released(TierRecord(NOW, 7, NOW, True, message))  # noqa: FBT003 - a named tuple
+        release = released(TierRecord(NOW, 7, NOW, True, message, 0))  # noqa: FBT003 - a named tuple
         [produced] = release.records
         assert produced.topic == "DLQ.invoices"
         assert dict(produced.headers or [])["_AMQ_ORIG_ADDRESS"] == b"invoices"
@@ -214,7 +214,7 @@ class TestDeadLetter:
         by, release = builder(), Release()
         for offset in (7, 8):
             message = Fetched(*TIER, offset, None, b"value", headers, NOW - 2000)
-            by.add(release, TIER, TierRecord(NOW, offset, NOW, True, message), NOW, None)  # noqa: FBT003
+            by.add(release, TIER, TierRecord(NOW, offset, NOW, True, message, 0), NOW, None)  # noqa: FBT003
         assert len(release.records) == 2
 
     def test_a_missing_ready_topic(self) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_redelivery.consumers.flow.lane import sizes_of
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition, TierRecord
 from kafka_redelivery.topology.wire.headers import SCHEDULED_DELIVERY
 from kafka_redelivery.topology.wire.progress import Progress
@@ -24,6 +25,12 @@ def waiting(offset: int, appended_ms: int, due_ms: int) -> Fetched:
     """A record that waits."""
     headers = waiting_headers(lineage(), due_ms=due_ms)
     return Fetched("billing.retry", 0, offset, None, b"value", headers, appended_ms)
+
+
+def add(one: TierPartition, message: Fetched, now_ms: int) -> bool:
+    """Add a record with its size."""
+    [size] = sizes_of([message])
+    return one.add(message, now_ms, size)
 
 
 def only(one: TierPartition) -> TierRecord:
@@ -61,7 +68,7 @@ class TestLeaveRule:
     def test_from_append_and_due(self, ordered: bool, due_in_ms: int, leaves_in_ms: int, final: bool) -> None:  # noqa: FBT001 - columns of the table
         """A record is final if it is due when it leaves."""
         one = tier(ordered=ordered)
-        one.add(waiting(0, NOW, NOW + due_in_ms), NOW)
+        add(one, waiting(0, NOW, NOW + due_in_ms), NOW)
         record = only(one)
         assert (record.leaves_ms, record.due_ms, record.final) == (NOW + leaves_in_ms, NOW + due_in_ms, final)
         assert one.clock_faults == 0
@@ -71,14 +78,14 @@ class TestLeaveRule:
         """Then the record is released, not moved."""
         one = tier()
         pairs = [pair for pair in waiting_headers(lineage()) if pair[0] != SCHEDULED_DELIVERY]
-        one.add(Fetched("billing.retry", 0, 0, None, b"", [*pairs, (SCHEDULED_DELIVERY, due)], NOW), NOW)
+        add(one, Fetched("billing.retry", 0, 0, None, b"", [*pairs, (SCHEDULED_DELIVERY, due)], NOW), NOW)
         record = only(one)
         assert (record.leaves_ms, record.due_ms, record.final) == (NOW + DELAY, NOW + DELAY, True)
 
     def test_a_record_without_headers_does_not_block_the_tier(self) -> None:
         """Another program may have written it."""
         one = tier()
-        one.add(Fetched("billing.retry", 0, 0, stamp_ms=NOW), NOW)
+        add(one, Fetched("billing.retry", 0, 0, stamp_ms=NOW), NOW)
         assert only(one).leaves_ms == NOW + DELAY
 
 
@@ -87,28 +94,28 @@ class TestClockFault:
     def test_no_record_waits_longer_than_the_tiers_delay(self, ordered: bool) -> None:  # noqa: FBT001 - a column of the table
         """A record from the future is counted, and leaves one delay after it was read."""
         one = tier(ordered=ordered)
-        one.add(waiting(0, NOW + 3_600_000, NOW + 3_601_000), NOW)
+        add(one, waiting(0, NOW + 3_600_000, NOW + 3_601_000), NOW)
         assert one.clock_faults == 1
         assert only(one).leaves_ms == NOW + DELAY
 
     def test_a_record_from_the_past_is_no_fault(self) -> None:
         """The scheduler was down; the record leaves immediately."""
         one = tier()
-        one.add(waiting(0, NOW - 3_600_000, NOW - 3_599_000), NOW)
+        add(one, waiting(0, NOW - 3_600_000, NOW - 3_599_000), NOW)
         assert one.clock_faults == 0
         assert offsets(one.take(NOW, 9)) == [0]
 
     def test_a_distant_due_time_is_no_fault(self) -> None:
         """A record may be due much later than the delay of its tier."""
         one = tier()
-        one.add(waiting(0, NOW, NOW + 86_400_000), NOW)
+        add(one, waiting(0, NOW, NOW + 86_400_000), NOW)
         assert one.clock_faults == 0
 
     def test_the_records_behind_it_wait_for_one_delay_at_max_records(self) -> None:
         """The first record of an ordered tier blocks the others."""
         one = tier()
-        one.add(waiting(0, NOW + 3_600_000, NOW + 3_601_000), NOW)
-        one.add(waiting(1, NOW, NOW + DELAY), NOW)
+        add(one, waiting(0, NOW + 3_600_000, NOW + 3_601_000), NOW)
+        add(one, waiting(1, NOW, NOW + DELAY), NOW)
         assert offsets(one.take(NOW + DELAY, 9)) == [0, 1]
 
 
@@ -120,7 +127,7 @@ class TestClockSetBack:
         """Each record leaves within the tier's delay, in order, and is counted as a clock fault."""
         one = tier(ordered=ordered)
         for offset, due_in in enumerate([200, 600, 900]):
-            one.add(waiting(offset, NOW + due_in - DELAY, NOW + due_in), NOW)
+            add(one, waiting(offset, NOW + due_in - DELAY, NOW + due_in), NOW)
         one.clock_set_back(NOW - 500)
         assert one.clock_faults == 2
         assert offsets(one.take(NOW + 200, 9)) == [0]
@@ -129,7 +136,7 @@ class TestClockSetBack:
     def test_a_record_that_leaves_soon_is_unchanged(self) -> None:
         """A small step delays no such record."""
         one = tier()
-        one.add(waiting(0, NOW - DELAY + 50, NOW + 50), NOW)
+        add(one, waiting(0, NOW - DELAY + 50, NOW + 50), NOW)
         one.clock_set_back(NOW - 900)
         assert (one.next_ms, one.clock_faults) == (NOW + 50, 0)
 
@@ -140,7 +147,7 @@ class TestBuffer:
         one = tier()
         headers = waiting_headers(lineage(), due_ms=NOW)
         for offset, (key, value) in enumerate([(b"ab", b"12345"), (None, None), (b"c", b"123")]):
-            one.add(Fetched("billing.retry", 0, offset, key, value, headers, NOW), NOW)
+            add(one, Fetched("billing.retry", 0, offset, key, value, headers, NOW), NOW)
         header_bytes = sum(len(name) + len(text or b"") + HEADER_OVERHEAD_BYTES for name, text in headers)
         assert one.bytes == 11 + 3 * header_bytes
         one.take(NOW, 2)
@@ -163,7 +170,7 @@ class TestOrder:
         """All records stay for the same time, so they leave in order."""
         one = tier()
         for offset, appended in enumerate([NOW, NOW + 5, NOW + 3]):
-            one.add(waiting(offset, appended, appended + DELAY), NOW + 5)
+            add(one, waiting(offset, appended, appended + DELAY), NOW + 5)
         assert offsets(one.take(NOW + DELAY + 3, 9)) == [0]
         assert one.next_ms == NOW + DELAY + 5
         assert offsets(one.take(NOW + DELAY + 5, 9)) == [1, 2]
@@ -173,7 +180,7 @@ class TestOrder:
         """Records with one due time leave in the order of their offsets."""
         one = tier(ordered=False)
         for offset, due_in in enumerate([900, 100, 500, 100, 999]):
-            one.add(waiting(offset, NOW, NOW + due_in), NOW)
+            add(one, waiting(offset, NOW, NOW + due_in), NOW)
         assert one.next_ms == NOW + 100
         assert offsets(one.take(NOW + 500, 9)) == [1, 3, 2]
         assert offsets(one.take(NOW + DELAY, 9)) == [0, 4]
@@ -183,7 +190,7 @@ class TestOrder:
         """The remaining records come next."""
         one = tier(ordered=ordered)
         for offset in range(5):
-            one.add(waiting(offset, NOW, NOW + DELAY), NOW)
+            add(one, waiting(offset, NOW, NOW + DELAY), NOW)
         assert offsets(one.take(NOW + DELAY, 2)) == [0, 1]
         assert one.take(NOW + DELAY, 0) == []
         assert len(one) == 3
@@ -194,8 +201,8 @@ class TestOrder:
         """By append time. In an ordered tier it is the first record."""
         one = tier(ordered=ordered)
         assert one.oldest_ms is None
-        one.add(waiting(0, NOW - 7, NOW + 500), NOW)
-        one.add(waiting(1, NOW - 9, NOW + 100), NOW)
+        add(one, waiting(0, NOW - 7, NOW + 500), NOW)
+        add(one, waiting(1, NOW - 9, NOW + 100), NOW)
         assert one.oldest_ms == oldest_ms
 
 
@@ -209,21 +216,21 @@ class TestProgress:
         point = before.checkpoint()
         one = tier(ordered=False, progress=Progress.restore(point.offset, point.metadata))
         for offset in range(point.offset, 5):
-            one.add(waiting(offset, NOW, NOW), NOW)
+            add(one, waiting(offset, NOW, NOW), NOW)
         assert offsets(one.take(NOW, 9)) == [0, 2, 4]
 
     def test_a_record_that_is_fetched_twice_is_buffered_once(self) -> None:
         """After a pause the client fetches records again."""
         one = tier()
         for offset in (0, 1, 0, 1, 2):
-            one.add(waiting(offset, NOW, NOW), NOW)
+            add(one, waiting(offset, NOW, NOW), NOW)
         assert len(one) == 3
 
     def test_gaps_between_offsets_are_skipped(self) -> None:
         """Offsets that do not exist are not waited for."""
         one = tier()
         for offset in (3, 17):
-            one.add(waiting(offset, NOW, NOW), NOW)
+            add(one, waiting(offset, NOW, NOW), NOW)
         one.progress.complete(offsets(one.take(NOW, 9)))
         assert one.progress.checkpoint().offset == 18
 
@@ -263,7 +270,7 @@ def test_never_early_and_never_stuck(
         if arrival is None:
             gone += [(now, record) for record in one.take(now, max_records)]
         else:
-            one.add(waiting(len(by_offset), arrival.appended_ms, arrival.due_ms), now)
+            add(one, waiting(len(by_offset), arrival.appended_ms, arrival.due_ms), now)
             by_offset.append(arrival)
     while (leaves_ms := one.next_ms) is not None:
         now = max(now, leaves_ms)
