@@ -162,7 +162,9 @@ class Assignment:
 
     def report(self, observer: ProcessObserver, health: Health) -> None:
         """Report the halted partitions to the metrics and to the readiness probe, and new ones to the control topic."""
-        self._first_offsets.note_births(self._owned)
+        self._first_offsets.note_births(
+            {each.partition: each.committed.offset for each in self._owned.values() if each.committed is not None}
+        )
         if monotonic_s() >= self._keep_at_s:
             self._keep_at_s = monotonic_s() + KEEP_EVERY_S
             for assigned in self._owned.values():

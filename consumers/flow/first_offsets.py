@@ -184,15 +184,18 @@ class FirstOffsets:
         """Drop what is known of a partition that has a committed offset."""
         self._ends.pop(partition, None)
 
-    def note_births(self, owned: Iterable[Partition]) -> None:
-        """Note in the control topic which partitions have their first committed offset, so that its loss is noticed."""
+    def note_births(self, committed: Mapping[Partition, int]) -> None:
+        """Note in the control topic which partitions have their first committed offset, so that its loss is noticed.
+
+        Args:
+            committed: the partitions that have a committed offset, each with it or a little more.
+        """
         state = self._control.state
         if not state.exists:
             return
-        new = [partition for partition in owned if state.is_new(*partition) or partition in self.restored]
-        for partition, committed in self._reader.committed_now(new).items():
-            if committed is not None:
-                self._control.note_birth(partition, committed.offset)
+        for partition, offset in committed.items():
+            if state.is_new(*partition) or partition in self.restored:
+                self._control.note_birth(partition, offset)
                 self.restored.discard(partition)
 
 

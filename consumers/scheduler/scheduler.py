@@ -157,7 +157,8 @@ class Scheduler:
             self._halted.report(self._observer, self._health, self._expired.labels())
             self._failure_log.report_left_out()
             self._health.waiting("writes", self._abort_deadline.problem)
-            self._first_offsets.note_births(self._tiers)
+            committed = {each: tier for each, tier in self._tiers.items() if each not in self._unwritten}
+            self._first_offsets.note_births({each: tier.progress.watermark for each, tier in committed.items()})
         if now_s - self._kept_s >= KEEP_EVERY_S:
             self._kept_s = now_s
             self._unwritten.update(self._tiers)

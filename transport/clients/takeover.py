@@ -66,5 +66,6 @@ def _connected(config: Config) -> Producer:
     """Create a producer and connect it: without a connection it looks for its coordinator only half a second later."""
     producer = Producer(config, logger=client_log)
     with suppress(KafkaException):  # the next call reports the error
-        producer.list_topics(timeout=_CONNECT_S)
+        for _ in range(2):  # the first answer names the broker, which can replace the connection
+            producer.list_topics(timeout=_CONNECT_S)
     return producer

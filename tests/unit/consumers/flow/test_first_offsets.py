@@ -96,12 +96,11 @@ def test_a_saved_position_replaces_an_expired_offset() -> None:
     first = FirstOffsets(reader, "billing", control=control)
     assert first.positions([OLD, READY, ADDED]) == {OLD: last, READY: Checkpoint(7, ""), ADDED: None}
     assert (first.restored, control.began) == ({OLD}, [READY])
-    first.note_births([OLD, READY])
-    assert control.births == {}
+    first.note_births({})
+    assert (first.restored, control.births) == ({OLD}, {})
     assert first.positions([OLD], [OLD, READY]) == {OLD: last}
     assert control.began == [READY], "nothing is read again after an aborted write"
-    reader.commits[OLD] = last
-    first.note_births([OLD, READY])
+    first.note_births({OLD: 40, READY: 7})
     assert (first.restored, control.births) == (set(), {OLD: 40})
 
 
@@ -117,12 +116,11 @@ def test_committed_positions_are_saved() -> None:
 
 
 def test_births_are_noted_once_their_offset_is_committed() -> None:
-    """Partitions that are known need no request."""
+    """Those that are known are not noted again."""
     control = Known(ControlState(exists=True, births={OLD: 3}))
-    reader = StoredOffsets({OLD: Checkpoint(7, ""), ADDED: Checkpoint(9, "")})
-    first = FirstOffsets(reader, "billing", control=control)
-    first.note_births([OLD, ADDED, READY])
+    first = FirstOffsets(StoredOffsets(), "billing", control=control)
+    first.note_births({OLD: 7, ADDED: 9})
     assert control.births == {}, "there may be no control topic"
     control.read()
-    first.note_births([OLD, ADDED, READY])
+    first.note_births({OLD: 7, ADDED: 9})
     assert control.births == {ADDED: 9}

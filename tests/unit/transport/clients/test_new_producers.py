@@ -18,7 +18,7 @@ def test_most_look_for_their_coordinator_when_they_are_connected(
 ) -> None:
     """Others may try again only after half a second, by which the first releases are late.
 
-    A connection can be replaced just at that moment, when the client learns the broker's name, so not all of them do.
+    A connection can be replaced just at that moment, so not all of them do.
     """
     # The client's own log: the one that it usually gets leaves messages out.
     monkeypatch.setattr("kafka_redelivery.transport.clients.takeover.client_log", logging.getLogger(unique))
