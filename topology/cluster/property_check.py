@@ -56,26 +56,19 @@ def _cleanup(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]
             "of several records with the same key, all but the last are deleted, and records without a key are refused",
             _mend(topic, CLEANUP),
         )
-    elif not suffices(CLEANUP, policy, topic.configs[CLEANUP]):
-        yield TopologyFault(
-            Severity.WARN,
-            topic.name,
-            f"has {CLEANUP}={policy}",
-            "no record is lost, but finished records cannot be deleted and fill the disks",
-            _mend(topic, CLEANUP),
-        )
+    else:
+        yield from _other_cleanup(topic, policy, "finished records cannot be deleted and fill the disks")
 
 
 def _control(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:
-    policy = actual.config(CLEANUP)
+    loss = "the group forgets what it knows about its partitions, or its disks fill"
+    yield from _other_cleanup(topic, actual.config(CLEANUP), loss)
+
+
+def _other_cleanup(topic: PlannedTopic, policy: str | None, loss: str) -> Iterator[TopologyFault]:
     if not suffices(CLEANUP, policy, topic.configs[CLEANUP]):
-        yield TopologyFault(
-            Severity.WARN,
-            topic.name,
-            f"has {CLEANUP}={policy}",
-            "no record is lost, but the group forgets what it knows about its partitions, or its disks fill",
-            _mend(topic, CLEANUP),
-        )
+        found = f"has {CLEANUP}={policy}"
+        yield TopologyFault(Severity.WARN, topic.name, found, f"no record is lost, but {loss}", _mend(topic, CLEANUP))
 
 
 def _retention(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:

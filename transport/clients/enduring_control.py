@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeVar
 
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.transport.admin.control_topic import ControlTopic
@@ -10,6 +12,8 @@ from kafka_redelivery.transport.client_config import ConfigValue
 from kafka_redelivery.transport.clients.outage import Outage, Report
 from kafka_redelivery.transport.errors import ReaderError
 from kafka_redelivery.transport.protocols import Partition
+
+_Answer = TypeVar("_Answer")
 
 
 class EnduringControlTopic(ControlTopic):
@@ -30,23 +34,18 @@ class EnduringControlTopic(ControlTopic):
 
     def read(self) -> ControlState:
         """See :class:`ControlTopic`."""
-        while True:
-            try:
-                state = super().read()
-            except ReaderError as error:
-                self._outage.wait(str(error))
-            else:
-                self._outage.over()
-                return state
+        return self._repeat(super().read)
 
     def begin(self, partitions: Iterable[Partition]) -> None:
         """See :class:`ControlTopic`."""
-        begun = list(partitions)
+        self._repeat(partial(super().begin, list(partitions)))
+
+    def _repeat(self, ask: Callable[[], _Answer]) -> _Answer:
         while True:
             try:
-                super().begin(begun)
+                answer = ask()
             except ReaderError as error:
                 self._outage.wait(str(error))
             else:
                 self._outage.over()
-                return
+                return answer
