@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_redelivery.transport.broker import launch
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 
 pytest_plugins = ["pytester", "tests.crash.table", "tests.scenarios.fixtures"]
@@ -13,6 +14,9 @@ pytest_plugins = ["pytester", "tests.crash.table", "tests.scenarios.fixtures"]
 _SKIPPED: list[str] = []
 _IMAGES_S = 600
 """Time-out of a test with containers, in seconds; the first one builds the images."""
+
+_JVM_FLAG = "-XX:TieredStopAtLevel=1"
+"""A JVM of a test ends so soon that optimising its code takes more time than it saves."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,7 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse ``--no-containers`` in CI."""
+    """Refuse ``--no-containers`` in CI, and make the JVMs of Kafka and Spark do without their optimising compiler."""
+    launch._JVM_FLAGS = (*launch._JVM_FLAGS, _JVM_FLAG)  # type: ignore[assignment, misc]
+    os.environ["SPARK_SUBMIT_OPTS"] = _JVM_FLAG
     if config.getoption("no_containers") and os.environ.get("CI"):
         raise pytest.UsageError("--no-containers is not allowed while CI is set, since CI must run every test")
 

@@ -1,32 +1,17 @@
 """A streaming query reports the metrics of a worker, and those of micro-batches."""
 
-import urllib.error
-import urllib.request
-
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.streaming import prepare, running
 from tests.scenarios.running import Group
-from tests.scenarios.scraping import families, free_port, value_of
+from tests.scenarios.scraping import families, free_port, get, value_of
 from tests.scenarios.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 _LONG_S = 90.0
 """The first micro-batch of a session starts Python workers and handler processes."""
-
-
-def status(port: int, path: str) -> int | None:
-    """Return the HTTP status of a probe, ``None`` without an answer."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code
-    except OSError:
-        return None
 
 
 def lag(port: int, *topics: str) -> list[float] | None:
@@ -46,7 +31,7 @@ def test_the_endpoint_reports_the_query(spark: SparkSession, group: Group) -> No
     group.start("scheduler", "s1", "metrics.port=0")
     group.send([["ok"]] * 60 + [["raise", "ok"]] * 5 + [["reject"]] * 3)
     with running(group, spark):
-        until(lambda: status(port, "/readyz") == 200, "the query is ready", within_s=_LONG_S)
+        until(lambda: get(port, "/readyz")[0] == 200, "the query is ready", within_s=_LONG_S)
         ended = "redelivery_deliveries_total"
         until(lambda: value_of(port, ended, outcome="recovered") == 5, "all has come to an end", within_s=_LONG_S)
         # Spark reports a micro-batch a little after its end.
@@ -61,5 +46,5 @@ def test_the_endpoint_reports_the_query(spark: SparkSession, group: Group) -> No
         assert value_of(port, "redelivery_micro_batch_seconds_count") >= 3
         assert value_of(port, "redelivery_behind_latest_offsets") == 0
         assert value_of(port, "redelivery_assigned_partitions") == 4
-        assert status(port, "/healthz") == 200
-    assert status(port, "/healthz") is None
+        assert get(port, "/healthz")[0] == 200
+    assert get(port, "/healthz")[0] == 0

@@ -1,4 +1,4 @@
-"""The command line as a user runs it: a separate process with its output and exit code."""
+"""The command line as a user runs it, with its output and exit code."""
 
 import os
 import subprocess
@@ -6,9 +6,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from kafka_redelivery.cli.main import app
 from tests.scenarios.running import COMMAND
 
 _WITHIN_S = 60
+_OURS = "REDELIVERY_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +25,8 @@ class Done:
 
 
 def redelivery(*arguments: str, file: Path) -> Done:
-    """Run ``redelivery`` on a configuration file and wait for its end."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REDELIVERY_")}
+    """Run ``redelivery`` on a configuration file in a separate process and wait for its end."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     done = subprocess.run(
         [sys.executable, *COMMAND, *arguments, "--config", str(file)],
         capture_output=True,
@@ -32,3 +36,10 @@ def redelivery(*arguments: str, file: Path) -> Done:
         check=False,
     )
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def topology(*arguments: str, file: Path) -> Done:
+    """Run ``redelivery topology`` in this process, which saves a second, where a test is not about the command."""
+    unset = dict.fromkeys(name for name in os.environ if name.startswith(_OURS))
+    done = CliRunner(env=unset).invoke(app, ["topology", *arguments, "--config", str(file)])
+    return Done(done.exit_code, done.stdout, done.stderr)

@@ -1,4 +1,4 @@
-"""Fixtures of the scenarios and of the tests of the pipeline: the cluster and a group of processes."""
+"""Fixtures of the scenarios and of the tests of the pipeline: the cluster, a group of processes, a writer."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from kafka_redelivery.transport.client_config import Config, consumer_config, producer_config
+from kafka_redelivery.transport.clients.auto_writer import AutoWriter
+from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.writer import TransactionalWriter
+from kafka_redelivery.transport.protocols import Writer
 from tests.scenarios.cluster import Cluster
+from tests.scenarios.gatekeeper import Gatekeeper, guarded_kafka
 from tests.scenarios.running import Group
 
 
@@ -14,6 +20,13 @@ from tests.scenarios.running import Group
 def cluster(kafka: EmbeddedKafka) -> Cluster:
     """The shared broker."""
     return Cluster(kafka.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def gatekeeper() -> Iterator[Gatekeeper]:
+    """A broker with authorization, which is shared, too."""
+    with guarded_kafka() as found:
+        yield found
 
 
 @pytest.fixture
@@ -24,3 +37,19 @@ def group(cluster: Cluster, unique: str, tmp_path: Path) -> Iterator[Group]:
         yield found
     finally:
         found.close()
+
+
+@pytest.fixture(params=["transacted", "auto"])
+def writer(request: pytest.FixtureRequest, cluster: Cluster, unique: str) -> Iterator[Writer]:
+    """A writer of either mode, and a topic with the name ``unique``."""
+    cluster.create(unique)
+    kafka: Config = {"bootstrap.servers": cluster.servers, "log_level": 0}
+    reader = GroupReader(consumer_config(kafka, group=unique, instance=None))
+    opened: Writer
+    if request.param == "auto":
+        opened = AutoWriter(producer_config(kafka, transactional_id=None), reader)
+    else:
+        opened = TransactionalWriter(producer_config(kafka, transactional_id=unique), reader)
+    yield opened
+    opened.close()
+    reader.close()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from kafka_redelivery.topology.cluster.changes import changes
 from kafka_redelivery.topology.cluster.control_records import control_records
@@ -27,6 +27,9 @@ from tests.scenarios.waiting import LONG_S, until
 COMMAND = ("-c", "from kafka_redelivery.cli.main import app; app()")
 
 Role = Literal["worker", "scheduler", "pipeline stream"]
+
+SHORT_SESSION: Final = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+"""The shortest session that a broker allows, for tests in which a group has to notice that a process is gone."""
 
 
 class Process:
@@ -75,10 +78,18 @@ class Process:
 
     def stop(self, within_s: float = 40) -> None:
         """Send SIGTERM and wait; the process must end with exit code 0."""
+        self.begin_to_stop()
+        self.finish_stopping(within_s)
+
+    def begin_to_stop(self) -> None:
+        """Send SIGTERM once the process handles it."""
         assert self.running, f"{self.name} had ended:\n{self.log[-3000:]}"
         # A SIGTERM before the program has installed its signal handler ends it at once and proves nothing.
         until(lambda: b" reads " in self._log.read_bytes()[self._begins :] or not self.running, f"{self.name} starts")
         self.terminate()
+
+    def finish_stopping(self, within_s: float = 40) -> None:
+        """Wait until the process has ended; its exit code must be 0."""
         code = self.wait(within_s)
         assert code == 0, f"{self.name} ended with {code}:\n{self.log[-3000:]}"
 
@@ -238,10 +249,12 @@ class Group:
         return Counter(number(record) for record in self.cluster.read(self.dead_letters))
 
     def stop(self) -> None:
-        """Stop all running processes with SIGTERM."""
-        for process in self.processes:
-            if process.running:
-                process.stop()
+        """Stop all running processes with SIGTERM, at the same time."""
+        running = [process for process in self.processes if process.running]
+        for process in running:
+            process.begin_to_stop()
+        for process in running:
+            process.finish_stopping()
 
     def close(self) -> None:
         """Kill all processes and print the ends of their logs."""
@@ -249,6 +262,16 @@ class Group:
             process.end()
         for log in sorted(self.folder.glob("*.log")):
             print(f"--- {log.name}\n{log.read_text(encoding='utf-8', errors='replace')[-4000:]}")  # noqa: T201
+
+
+def leave_the_first_unfinished(group: Group) -> None:
+    """Let a worker finish and commit all of 20 records but the first, in which it is killed. Its session is short."""
+    group.prepare(partitions=1, handler={"ordering": "unordered", "slots": 4}, kafka=SHORT_SESSION)
+    group.send([["stall 60"], *[["ok"]] * 19])
+    worker = group.worker()
+    until(lambda: len(group.outputs()) == 19, "all others are finished")
+    until(lambda: group.cluster.committed(group.name, group.source)[group.source, 0][1], "and committed")
+    worker.kill()
 
 
 def script(

@@ -1,6 +1,7 @@
-"""The metrics endpoint of a process, read as Prometheus reads it."""
+"""The metrics and probes of a process, read as Prometheus and Kubernetes read them."""
 
 import socket
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from prometheus_client import Metric
@@ -17,16 +18,31 @@ def free_port() -> int:
         return port
 
 
+def get(port: int, path: str, *, host: str = "127.0.0.1", within_s: float = 10) -> tuple[int, str]:
+    """Return status and text of a page; 0 and the error if there is no answer within ``within_s`` seconds."""
+    try:
+        with urlopen(f"http://{host}:{port}{path}", timeout=within_s) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError as error:
+        return 0, str(error)
+
+
+def readiness(port: int) -> str:
+    """Return the text of the readiness probe, whose status must be 200."""
+    status, text = get(port, "/readyz")
+    assert status == 200, text
+    return text
+
+
 def families(port: int) -> dict[str, Metric]:
     """Return the exposed metric families by name; wait for an endpoint that is still starting."""
 
     def scrape() -> dict[str, Metric]:
-        try:
-            with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as page:
-                text = page.read().decode()
-        except OSError:
-            return {}
-        return {family.name: family for family in text_string_to_metric_families(text)}
+        status, text = get(port, "/metrics")
+        return {family.name: family for family in text_string_to_metric_families(text)} if status == 200 else {}
 
     return until(scrape, f"the metrics endpoint at port {port} answers")
 

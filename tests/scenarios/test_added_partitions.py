@@ -2,7 +2,7 @@
 
 import json
 
-from tests.scenarios.commands import redelivery
+from tests.scenarios.commands import topology
 from tests.scenarios.running import Group, exactly, script
 from tests.scenarios.waiting import until
 
@@ -55,9 +55,9 @@ def test_a_group_without_a_control_topic_gets_one(group: Group) -> None:
     group.cluster.delete(f"{group.name}.control")
     worker = group.worker()
     until(lambda: len(group.cluster.committed(group.name, group.source)) == 2, "the start offsets are committed")
-    checked = redelivery("topology", "check", file=group.file)
+    checked = topology("check", file=group.file)
     assert (checked.code, f"warn: {group.name}.control: does not exist" in checked.out) == (0, True)
-    applied = redelivery("topology", "apply", file=group.file)
+    applied = topology("apply", file=group.file)
     assert (applied.code, f"+ {group.name}.control: created, 1 partition" in applied.out) == (0, True), applied.err
     group.cluster.grow(group.source, 3)
     _send(group, range(10, 60), 2)

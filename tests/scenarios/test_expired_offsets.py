@@ -1,14 +1,13 @@
 """A committed offset that has expired halts its partition alone; nothing is repeated unless an operator accepts it."""
 
 import json
-from urllib.request import urlopen
 
 import pytest
 
 from tests.scenarios.cluster import Sent
-from tests.scenarios.commands import redelivery
-from tests.scenarios.running import Group, exactly, script
-from tests.scenarios.scraping import free_port, value_of
+from tests.scenarios.commands import topology
+from tests.scenarios.running import SHORT_SESSION, Group, exactly, script
+from tests.scenarios.scraping import free_port, readiness, value_of
 from tests.scenarios.waiting import until
 
 
@@ -46,8 +45,9 @@ def _work(group: Group, *, saved: bool = False) -> None:
         group: the group.
         saved: whether the positions stay saved.
     """
-    group.worker()
-    group.scheduler()
+    # Without a name a process leaves its group when it stops.
+    group.worker("w1" if saved else None)
+    group.scheduler("s1" if saved else None)
     until(lambda: len(group.cluster.committed(group.name, group.source)) == 2, "the start offsets are committed")
     group.cluster.produce(group.source, [script(n, ["raise", "ok"], partition=n % 2) for n in range(20)])
     group.settle()
@@ -70,18 +70,16 @@ def test_an_expired_offset_of_a_source(group: Group, start: str) -> None:
     until(lambda: value_of(port, "redelivery_halted_partitions") == 1, "the partition is halted")
     group.cluster.produce(group.source, [script(n, ["ok"], partition=1) for n in range(100, 110)])
     until(lambda: group.outputs() == exactly([*range(20), *range(100, 110)]), "the other partition goes on")
-    with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-        body = answer.read().decode()
-    for text in (body, worker.log):
+    for text in (readiness(port), worker.log):
         assert f"{group.source}-0 is halted" in text
         assert "its committed offset has expired; up to 10 records would be handled again" in text
         assert "redelivery topology apply --accept-repeats" in text
-    check = redelivery("topology", "check", file=group.file)
+    check = topology("check", file=group.file)
     assert (check.code, "one at the log start repeats up to 10" in check.out) == (0, True)
-    assert redelivery("topology", "apply", file=group.file).code == 0
+    assert topology("apply", file=group.file).code == 0
     assert (group.source, 0) not in group.cluster.committed(group.name, group.source)
 
-    accepted = redelivery("topology", "apply", "--accept-repeats", file=group.file)
+    accepted = topology("apply", "--accept-repeats", file=group.file)
     assert accepted.code == 0, accepted.err
     assert f"~ {group.source}: offset of {group.name} in partition 0: expired -> 0, the log start" in accepted.out
     group.configure(metrics={})
@@ -103,7 +101,7 @@ def test_an_expired_offset_of_an_internal_topic(group: Group, kind: str) -> None
     until(lambda: any(f"{topic}-0 is halted" in process.log for process in running), "the partition is halted")
     group.cluster.produce(group.source, [script(n, ["raise", "ok"], partition=1) for n in range(100, 110)])
     until(lambda: group.outputs() == exactly([*range(20), *range(100, 110)]), "the other partition goes on")
-    accepted = redelivery("topology", "apply", "--accept-repeats", file=group.file)
+    accepted = topology("apply", "--accept-repeats", file=group.file)
     assert accepted.code == 0, accepted.err
     group.cluster.produce(group.source, [script(n, ["raise", "ok"], partition=0) for n in range(200, 210)])
     until(lambda: set(range(200, 210)) <= group.outputs().keys(), "the halted partition goes on")
@@ -115,12 +113,12 @@ def test_an_expired_offset_of_an_internal_topic(group: Group, kind: str) -> None
 
 def test_a_group_that_stops_in_order_may_stay_at_zero_for_a_month(group: Group) -> None:
     """Each process saves its positions, so it does not matter when Kafka forgets them."""
-    group.prepare(handler={"ordering": "unordered", "slots": 4})
+    group.prepare(handler={"ordering": "unordered", "slots": 4}, kafka=SHORT_SESSION)
     _work(group, saved=True)
     for reader in (group.name, f"{group.name}.scheduler"):
         until(lambda reader=reader: not group.cluster.members(reader), "no process runs")  # type: ignore[misc]
         group.cluster.delete_group(reader)
-    assert "expired" not in redelivery("topology", "check", file=group.file).out
+    assert "expired" not in topology("check", file=group.file).out
     group.cluster.produce(group.source, [script(n, ["raise", "ok"], partition=n % 2) for n in range(20, 40)])
     worker, scheduler = group.worker(), group.scheduler()
     until(lambda: group.outputs() == exactly(range(40)), "the group goes on where it stopped")
@@ -133,7 +131,7 @@ def test_a_group_that_stops_in_order_may_stay_at_zero_for_a_month(group: Group) 
 
 def test_a_saved_position_is_dropped_when_its_partition_is_read_again(group: Group) -> None:
     """The process that reads on is killed: its last position is unknown, and the saved one would repeat records."""
-    group.prepare(kafka={"session.timeout.ms": 6000, "heartbeat.interval.ms": 2000})
+    group.prepare(kafka=SHORT_SESSION)
     _work(group, saved=True)
     worker = group.worker()
     group.cluster.produce(group.source, [script(n, ["ok"], partition=0) for n in range(20, 40)])

@@ -2,15 +2,10 @@
 
 import pytest
 
-from tests.scenarios.commands import redelivery
-from tests.scenarios.running import Group, exactly, script
+from tests.scenarios.commands import topology
+from tests.scenarios.protocols import PROTOCOLS
+from tests.scenarios.running import SHORT_SESSION, Group, exactly, script
 from tests.scenarios.waiting import until
-
-PROTOCOLS = (
-    {"partition.assignment.strategy": "cooperative-sticky"},
-    {"partition.assignment.strategy": "range"},
-    {"group.protocol": "consumer"},
-)
 
 
 def _in_new_partitions(group: Group, numbers: range, *do: str) -> None:
@@ -18,7 +13,7 @@ def _in_new_partitions(group: Group, numbers: range, *do: str) -> None:
     group.cluster.produce(group.source, [script(n, do, partition=2 + n % 2) for n in numbers])
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: next(iter(protocol.values())))
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_source_grows(group: Group, protocol: dict[str, str]) -> None:
     """Its new partitions are read within seconds, also before ``topology apply``, which works with running members."""
     group.prepare(kafka=protocol)
@@ -32,7 +27,7 @@ def test_a_source_grows(group: Group, protocol: dict[str, str]) -> None:
     running.append(group.worker("w2"))
     until(lambda: "w2 of group" in running[-1].log, "a worker starts although the other topics have fewer partitions")
 
-    applied = redelivery("topology", "apply", file=group.file)
+    applied = topology("apply", file=group.file)
     assert applied.code == 0, applied.err
     for topic in (group.ready, group.tier("200ms"), group.dead_letters):
         assert group.cluster.partitions(topic) == 4
@@ -50,19 +45,20 @@ def test_a_source_grows(group: Group, protocol: dict[str, str]) -> None:
     group.settle()
     assert all(process.running for process in running)
     group.stop()
-    checked = redelivery("topology", "check", file=group.file)
+    checked = topology("check", file=group.file)
     assert "partition" not in checked.out
 
 
 def test_a_delay_changes(group: Group) -> None:
     """Records that wait in the former tier are released in time; the scheduler keeps running."""
-    group.prepare(policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 8000, "redeliveryDelay": 8000}})
+    policy = {"initialRedeliveryDelay": 8000, "redeliveryDelay": 8000}
+    group.prepare(kafka=SHORT_SESSION, policyEntry={"redeliveryPolicy": policy})
     scheduler, old = group.scheduler(), group.worker("old")
     group.send([["raise", "ok"]] * 5)
     until(lambda: len(group.cluster.read(group.tier("8s"))) == 5, "all records wait")
 
     group.configure(policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 300, "redeliveryDelay": 300}})
-    applied = redelivery("topology", "apply", file=group.file)
+    applied = topology("apply", file=group.file)
     assert applied.code == 0, applied.err
     new = group.worker("new")
     until(lambda: group.cluster.members(group.name).keys() == {f"{group.name}.{n}" for n in ("old", "new")}, "it joins")
@@ -84,7 +80,7 @@ def test_a_source_is_added(group: Group) -> None:
     added = f"{group.name}.in2"
     group.cluster.create(added, partitions=2)
     group.configure(sources=[{"topic": topic, "value": {"format": "json"}} for topic in (group.source, added)])
-    applied = redelivery("topology", "apply", file=group.file)
+    applied = topology("apply", file=group.file)
     assert applied.code == 0, applied.err
     new = group.worker("new")
     group.cluster.produce(added, [script(n, ["raise", "ok"]) for n in range(10)])

@@ -1,27 +1,19 @@
 """A partition whose dead letter Kafka refuses halts alone, and goes on by itself when the cause is gone."""
 
 from collections.abc import Callable
-from urllib.request import urlopen
 
 import pytest
 
 from tests.scenarios.running import Group, exactly, number, script
-from tests.scenarios.scraping import free_port, value_of
+from tests.scenarios.scraping import free_port, readiness, value_of
 from tests.scenarios.waiting import until
 
 _HALTED = "redelivery_halted_partitions"
 _POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 1, "initialRedeliveryDelay": 200, "redeliveryDelay": 200}}
 
 
-def _readiness(port: int) -> str:
-    """Return the body of the readiness probe, whose status is 200."""
-    with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=30) as answer:
-        assert answer.status == 200
-        return str(answer.read().decode())
-
-
 def _names(port: int, topic: str) -> Callable[[], bool]:
-    return lambda: f"raise max.message.bytes of {topic}" in _readiness(port)
+    return lambda: f"raise max.message.bytes of {topic}" in readiness(port)
 
 
 @pytest.mark.parametrize("mode", ["transacted", "auto"])
@@ -54,7 +46,7 @@ def test_a_worker_goes_on_without_a_restart(group: Group, mode: str) -> None:
     until(lambda: 1 in group.outputs(), "the record behind it is handled")
     group.settle()
     until(lambda: value_of(port, _HALTED) == 0, "no partition is halted")
-    until(lambda: "halted" not in _readiness(port), "the probe names no halted partition")
+    until(lambda: "halted" not in readiness(port), "the probe names no halted partition")
     group.stop()
     if mode == "transacted":
         assert group.outputs() == others + exactly([1])

@@ -2,14 +2,9 @@
 
 import os
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from kafka_redelivery.transport.client_config import Config, consumer_config, producer_config
-from kafka_redelivery.transport.clients.auto_writer import AutoWriter
-from kafka_redelivery.transport.clients.reader import GroupReader
-from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import WriteRefusedError
 from kafka_redelivery.transport.protocols import ProducerRecord, ReleaseTime, Writer
 from tests.scenarios.cluster import Cluster
@@ -46,22 +41,6 @@ def test_a_large_record_is_retried_and_dead_lettered(group: Group, mode: str) ->
     assert number(letter) == 1
     assert letter.header("JMSXDeliveryCount") == "2"
     assert len(letter.value or b"") > _LARGE
-
-
-@pytest.fixture(params=["transacted", "auto"])
-def writer(request: pytest.FixtureRequest, cluster: Cluster, unique: str) -> Iterator[Writer]:
-    """Yield a writer and create a topic."""
-    cluster.create(unique)
-    kafka: Config = {"bootstrap.servers": cluster.servers, "log_level": 0}
-    reader = GroupReader(consumer_config(kafka, group=unique, instance=None))
-    opened: Writer
-    if request.param == "auto":
-        opened = AutoWriter(producer_config(kafka, transactional_id=None), reader)
-    else:
-        opened = TransactionalWriter(producer_config(kafka, transactional_id=unique), reader)
-    yield opened
-    opened.close()
-    reader.close()
 
 
 @pytest.mark.parametrize("ahead_s", [None, 0.5])

@@ -10,11 +10,12 @@ from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.trimming import trim
+from tests.scenarios.authenticated import Acl, AuthenticatedKafka
 from tests.scenarios.commands import Done, redelivery
 from tests.scenarios.letters import expiring, kept, letter, now_ms
 from tests.scenarios.running import Group, Process, Role, exactly
 from tests.scenarios.scraping import free_port, value_of
-from tests.scenarios.secured import Acl, SecuredKafka, acls_of, secured_kafka
+from tests.scenarios.secured import acls_of, secured_kafka
 from tests.scenarios.waiting import until
 
 _PARTITIONS = 2
@@ -23,7 +24,7 @@ _DENIED = ("authoriz", "authoris", "denied", "forbidden", "grant the right")
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuthenticatedKafka]:
     """A broker that denies what no ACL allows."""
     with secured_kafka(tmp_path_factory.mktemp("tls")) as found:
         yield found
@@ -32,7 +33,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 class Users:
     """A group of which every role has a user of its own, without rights at first."""
 
-    def __init__(self, secured: SecuredKafka, group: Group) -> None:
+    def __init__(self, secured: AuthenticatedKafka, group: Group) -> None:
         self.secured = secured
         self.group = group
         secured.add_users(self.name(role) for role in AclRole)
@@ -82,7 +83,7 @@ class Users:
 
 
 @pytest.fixture
-def users(secured: SecuredKafka, unique: str, tmp_path: Path) -> Iterator[Users]:
+def users(secured: AuthenticatedKafka, unique: str, tmp_path: Path) -> Iterator[Users]:
     """A group and its users."""
     found = Group(secured.cluster, unique, tmp_path)
     try:

@@ -1,7 +1,7 @@
 """A missing committed offset in an internal topic is refused with a fix, never reset silently."""
 
 from kafka_redelivery.topology import exit_codes
-from tests.scenarios.commands import redelivery
+from tests.scenarios.commands import topology
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
 
@@ -26,9 +26,9 @@ def test_a_deleted_group_without_a_control_topic_is_refused_at_start(group: Grou
     assert group.cluster.committed(group.name, group.ready) == {}
 
     for _ in range(2):  # the first one creates the control topic, from which the second one knows of the loss
-        redelivery("topology", "apply", file=group.file)
+        topology("apply", file=group.file)
         assert group.cluster.committed(group.name, group.ready) == {}
-    assert redelivery("topology", "apply", "--accept-repeats", file=group.file).code == exit_codes.OK
+    assert topology("apply", "--accept-repeats", file=group.file).code == exit_codes.OK
     group.cluster.commit(group.name, group.source, 0, group.cluster.ends(group.source)[group.source, 0])
     group.cluster.commit(group.name, group.source, 1, group.cluster.ends(group.source)[group.source, 1])
     group.worker(None)

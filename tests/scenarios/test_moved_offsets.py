@@ -1,17 +1,12 @@
 """A mirror that translates committed offsets and copies their metadata makes no record be skipped."""
 
-from tests.scenarios.running import Group, exactly
+from tests.scenarios.running import Group, exactly, leave_the_first_unfinished
 from tests.scenarios.waiting import until
 
 
 def test_metadata_beside_another_offset_is_ignored(group: Group) -> None:
     """It says which records behind its own offset are finished. All records behind the other one are delivered."""
-    group.prepare(partitions=1, handler={"ordering": "unordered", "slots": 4})
-    group.send([["stall 60"], *[["ok"]] * 19])
-    worker = group.worker()
-    until(lambda: len(group.outputs()) == 19, "all others are finished")
-    until(lambda: group.cluster.committed(group.name, group.source)[group.source, 0][1], "and committed")
-    worker.kill()
+    leave_the_first_unfinished(group)
     offset, metadata = group.cluster.committed(group.name, group.source)[group.source, 0]
     assert offset == 0
 

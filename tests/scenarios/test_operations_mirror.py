@@ -9,7 +9,7 @@ from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.cluster import Cluster, Sent
-from tests.scenarios.commands import redelivery
+from tests.scenarios.commands import topology
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
 
@@ -43,8 +43,8 @@ def test_a_group_goes_on_elsewhere(group: Group, copy: Cluster, tmp_path: Path, 
     restored = Group(copy, group.name, folder, group.configuration)
     try:
         restored.configure()
-        assert redelivery("topology", "apply", file=restored.file).code == exit_codes.OK
-        assert redelivery("topology", "check", file=restored.file).code == exit_codes.OK
+        assert topology("apply", file=restored.file).code == exit_codes.OK
+        assert topology("check", file=restored.file).code == exit_codes.OK
         restored.worker()
         restored.scheduler()
         restored.settle()

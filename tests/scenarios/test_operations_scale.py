@@ -1,14 +1,14 @@
 """Scaling to zero and back: all processes stop with work under way, and later fewer or other ones continue it."""
 
 from kafka_redelivery.topology import exit_codes
-from tests.scenarios.commands import redelivery
-from tests.scenarios.running import Group, exactly
+from tests.scenarios.commands import topology
+from tests.scenarios.running import SHORT_SESSION, Group, exactly
 from tests.scenarios.waiting import until
 
 
 def test_to_zero_and_back(group: Group) -> None:
     """What was in a handler, in a tier or ready is handled once, and so is what was sent meanwhile."""
-    group.prepare(partitions=4)
+    group.prepare(partitions=4, kafka=SHORT_SESSION)
     for name in ("w1", "w2"):
         group.worker(name)
     group.scheduler()
@@ -20,7 +20,7 @@ def test_to_zero_and_back(group: Group) -> None:
     assert group.pending()
 
     group.send([["raise", "ok"]] * 40, first=120)
-    assert redelivery("topology", "check", file=group.file).code == exit_codes.OK
+    assert topology("check", file=group.file).code == exit_codes.OK
     assert group.outputs() == done
     group.scheduler("s2")
     group.worker("w3")

@@ -3,7 +3,7 @@
 import json
 
 from kafka_redelivery.topology import exit_codes
-from tests.scenarios.commands import redelivery
+from tests.scenarios.commands import topology
 from tests.scenarios.running import Group, Role, exactly, script
 from tests.scenarios.waiting import until
 
@@ -43,6 +43,6 @@ def test_a_source_is_removed(group: Group) -> None:
 
 def _faults(group: Group) -> list[str]:
     """Return the topics that ``topology check`` reports, none of which prevents a start."""
-    done = redelivery("topology", "check", "--json", file=group.file)
+    done = topology("check", "--json", file=group.file)
     assert done.code == exit_codes.OK, done.out
     return [fault["topic"] for fault in json.loads(done.out)["faults"]]

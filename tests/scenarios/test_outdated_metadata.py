@@ -1,34 +1,19 @@
 """What a producer does not know yet refuses no record: the brokers decide which topics and partitions exist."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from kafka_redelivery.transport.client_config import Config, consumer_config, producer_config
-from kafka_redelivery.transport.clients.auto_writer import AutoWriter
-from kafka_redelivery.transport.clients.reader import GroupReader
-from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import RefusalCause, WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import ProducerRecord, Writer
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.waiting import until
 
 
-@pytest.fixture(params=["transacted", "auto"])
-def writer(request: pytest.FixtureRequest, cluster: Cluster, unique: str) -> Iterator[Writer]:
-    """Yield a writer that has written to both topics of a test."""
-    cluster.create(unique, f"{unique}.other")
-    kafka: Config = {"bootstrap.servers": cluster.servers, "log_level": 0}
-    reader = GroupReader(consumer_config(kafka, group=unique, instance=None))
-    opened: Writer
-    if request.param == "auto":
-        opened = AutoWriter(producer_config(kafka, transactional_id=None), reader)
-    else:
-        opened = TransactionalWriter(producer_config(kafka, transactional_id=unique), reader)
-    opened.write([_record(unique), _record(f"{unique}.other")], {})
-    yield opened
-    opened.close()
-    reader.close()
+@pytest.fixture
+def writer(writer: Writer, cluster: Cluster, unique: str) -> Writer:
+    """A writer that has written to both topics of a test."""
+    cluster.create(f"{unique}.other")
+    writer.write([_record(unique), _record(f"{unique}.other")], {})
+    return writer
 
 
 def _record(topic: str, partition: int = 0) -> ProducerRecord:

@@ -1,22 +1,12 @@
 """A listed output that disappears halts the partitions whose records need it; they go on when it is back."""
 
-from urllib.request import urlopen
-
 import pytest
 
 from tests.scenarios.running import Group, Process, exactly, script
-from tests.scenarios.scraping import free_port
+from tests.scenarios.scraping import free_port, get
 from tests.scenarios.waiting import until
 
 _POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 100, "redeliveryDelay": 100}}
-
-
-def _ready(port: int) -> str:
-    try:
-        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-            return str(answer.read().decode())
-    except OSError:
-        return ""
 
 
 def _without_output(group: Group, port: int) -> Process:
@@ -32,8 +22,8 @@ def _without_output(group: Group, port: int) -> Process:
     until(lambda: group.outputs() == exactly(range(10)), "the first records are handled")
     group.cluster.delete(group.output)
     group.cluster.produce(group.source, [script(n, ["ok"], partition=0) for n in range(10, 30)])
-    until(lambda: f"{group.output}" in _ready(port), "the probe names the topic", within_s=90)
-    assert _ready(port).startswith("ready\n")
+    until(lambda: f"{group.output}" in get(port, "/readyz")[1], "the probe names the topic", within_s=90)
+    assert get(port, "/readyz")[1].startswith("ready\n")
     return worker
 
 
@@ -55,7 +45,7 @@ def test_no_record_is_blamed_and_the_other_partition_goes_on(group: Group, mode:
     until(lambda: set(group.outputs()) == set(range(10, 30)), "all outputs are written", within_s=120)
     until(lambda: not group.pending(), "nothing is pending")
     assert mode == "auto" or group.outputs() == exactly(range(10, 30))
-    until(lambda: group.output not in _ready(port), "nothing is halted")
+    until(lambda: group.output not in get(port, "/readyz")[1], "nothing is halted")
     assert not group.cluster.read(group.dead_letters, group.tier("100ms"), group.ready)
     group.stop()
 

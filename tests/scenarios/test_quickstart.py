@@ -1,7 +1,6 @@
 """The quick start works as its page says: a late charge succeeds, an impossible one becomes a dead letter."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from examples import quickstart
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import COMMAND, Process
+from tests.scenarios.scraping import free_port
 from tests.scenarios.waiting import until
 
 _FOLDER = Path(quickstart.__file__).parent
@@ -17,8 +17,7 @@ _PORT = "8099"
 
 def test_the_quick_start_from_its_page(cluster: Cluster, tmp_path: Path) -> None:
     """Follow the steps of the page in a copy of its folder; the bank starts after an order has failed."""
-    with socket.create_server(("localhost", 0)) as probe:
-        free = str(probe.getsockname()[1])
+    free = str(free_port())
     for file in ("bank.py", "handlers.py", "look.py", "orders.py", "redelivery.yaml"):
         (tmp_path / file).write_text((_FOLDER / file).read_text().replace(_PORT, free))
     config = ("--config", str(tmp_path / "redelivery.yaml"))

@@ -3,7 +3,7 @@
 import json
 
 from kafka_redelivery.topology import exit_codes
-from tests.scenarios.commands import redelivery
+from tests.scenarios.commands import topology
 from tests.scenarios.running import Group, exactly, script
 from tests.scenarios.waiting import until
 
@@ -43,6 +43,6 @@ def test_retries_of_a_removed_source_wait_until_it_is_back(group: Group) -> None
 
 def _warnings(group: Group) -> dict[str, str]:
     """Return topic and problem of each warning of ``topology check``, which finds nothing worse."""
-    done = redelivery("topology", "check", "--json", file=group.file)
+    done = topology("check", "--json", file=group.file)
     assert done.code == exit_codes.OK, done.out
     return {fault["topic"]: fault["problem"] for fault in json.loads(done.out)["faults"]}

@@ -4,7 +4,6 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.request import urlopen
 
 import pytest
 
@@ -13,10 +12,11 @@ from kafka_redelivery.consumers.process.scheduler_watch import SchedulerWatch
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.transport.admin import group_members
 from kafka_redelivery.transport.admin.group_members import GroupMembers
-from tests.scenarios.commands import redelivery
+from tests.scenarios.commands import topology
 from tests.scenarios.running import Group
-from tests.scenarios.scraping import free_port
+from tests.scenarios.scraping import free_port, get, readiness
 from tests.scenarios.waiting import until
 
 MISSING = "no scheduler runs: group "
@@ -28,28 +28,21 @@ def test_a_worker_and_the_check_say_it(group: Group) -> None:
     port = free_port()
     group.prepare(metrics={"port": port, "host": "127.0.0.1"})
 
-    def ready() -> str:
-        try:
-            with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            return ""
-
     worker = group.worker()
-    until(lambda: ready() == "ready\n", "the worker is ready")
-    until(lambda: MISSING in ready(), "the probe says that no scheduler runs")
-    assert ready().startswith("ready\n")
+    until(lambda: get(port, "/readyz")[1] == "ready\n", "the worker is ready")
+    until(lambda: MISSING in readiness(port), "the probe says that no scheduler runs")
+    assert readiness(port).startswith("ready\n")
     group.send([["ok"], ["ok"]])
     group.settle()
     assert worker.log.count(MISSING + f"{group.name}.scheduler has no members") == 1
 
     warning = f"warn: {group.name}.scheduler: the group has no members, so no scheduler runs"
-    checked = redelivery("topology", "check", file=group.file)
+    checked = topology("check", file=group.file)
     assert (checked.code, warning in checked.out) == (exit_codes.OK, True)
     group.configure(metrics={})
     group.scheduler()
     until(lambda: group.cluster.members(f"{group.name}.scheduler"), "the scheduler has joined")
-    checked = redelivery("topology", "check", file=group.file)
+    checked = topology("check", file=group.file)
     assert (checked.code, warning in checked.out) == (exit_codes.OK, False)
     group.stop()
 
@@ -92,14 +85,16 @@ def test_the_state_of_a_consumer_group_of_the_new_protocol_is_unknown(group: Gro
     until(lambda: group.cluster.members(name), "the scheduler has joined")
     members = GroupMembers({"bootstrap.servers": group.cluster.servers})
     assert members.any(name) is None
-    checked = redelivery("topology", "check", file=group.file)
+    checked = topology("check", file=group.file)
     assert (checked.code, "no scheduler runs" in checked.out) == (exit_codes.OK, False)
     group.stop()
 
 
-@pytest.mark.slow
-def test_a_cluster_that_does_not_answer_is_no_missing_scheduler(group: Group, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cluster_that_does_not_answer_is_no_missing_scheduler(
+    group: Group, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The thread goes on and adds nothing to the probe."""
+    monkeypatch.setattr(group_members, "_TIMEOUT_S", 2.0)
     group.configure(kafka={"bootstrap.servers": "127.0.0.1:1"})
     health = Health()
     health.joined()

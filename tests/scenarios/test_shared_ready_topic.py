@@ -7,7 +7,7 @@ import pytest
 
 from kafka_redelivery.topology import exit_codes
 from tests.scenarios.cluster import Cluster
-from tests.scenarios.commands import redelivery
+from tests.scenarios.commands import redelivery, topology
 from tests.scenarios.running import Group
 
 
@@ -24,23 +24,23 @@ def test_a_ready_topic_of_two_groups_is_refused(cluster: Cluster, unique: str, t
         groups.append(group)
     ready = f"{unique}.ready.h.ready.{unique}"
     owner, other = groups[first], groups[1 - first]
-    assert redelivery("topology", "apply", file=owner.file).code == exit_codes.OK
+    assert topology("apply", file=owner.file).code == exit_codes.OK
 
     problem = f"{ready}: is the ready topic of group {owner.name}, too"
     before = cluster.topics()
-    applied = redelivery("topology", "apply", file=other.file)
+    applied = topology("apply", file=other.file)
     assert applied.code == exit_codes.TOPOLOGY_REFUSED
     assert problem in applied.err
     assert cluster.topics() == before
     assert cluster.committed(other.name, ready) == {}
-    checked = json.loads(redelivery("topology", "check", "--json", file=other.file).out)
+    checked = json.loads(topology("check", "--json", file=other.file).out)
     assert [ready] == [fault["topic"] for fault in checked["faults"] if "too" in fault["problem"]]
     started = redelivery("worker", file=other.file)
     assert started.code == exit_codes.TOPOLOGY_REFUSED
     assert problem in started.err
-    assert redelivery("topology", "check", file=owner.file).code == exit_codes.OK
+    assert topology("check", file=owner.file).code == exit_codes.OK
 
     other.configure(topics={"ready": "{group}.due.{topic}"})
-    assert redelivery("topology", "apply", file=other.file).code == exit_codes.OK
-    assert redelivery("topology", "check", file=other.file).code == exit_codes.OK
-    assert redelivery("topology", "check", file=owner.file).code == exit_codes.OK
+    assert topology("apply", file=other.file).code == exit_codes.OK
+    assert topology("check", file=other.file).code == exit_codes.OK
+    assert topology("check", file=owner.file).code == exit_codes.OK

@@ -25,9 +25,10 @@ def test_kafka_is_gone(tmp_path: Path) -> None:
             kafka.kill()
             time.sleep(3)
 
+            began = time.monotonic()
             for process in (scheduler, worker):
-                began = time.monotonic()
                 process.terminate()
+            for process in (scheduler, worker):
                 process.wait(30)
                 assert time.monotonic() - began < 15
         finally:

@@ -1,26 +1,12 @@
 """Retention that empties a source stops no worker: idle positions are safe, a deleted one halts one partition alone."""
 
-from urllib.request import urlopen
-
 import pytest
 
-from tests.scenarios.commands import redelivery
-from tests.scenarios.running import Group, exactly, script
-from tests.scenarios.scraping import free_port, value_of
+from tests.scenarios.commands import topology
+from tests.scenarios.protocols import PROTOCOLS
+from tests.scenarios.running import Group, exactly, leave_the_first_unfinished, script
+from tests.scenarios.scraping import free_port, readiness, value_of
 from tests.scenarios.waiting import until
-
-PROTOCOLS = (
-    {"partition.assignment.strategy": "cooperative-sticky"},
-    {"partition.assignment.strategy": "range"},
-    {"group.protocol": "consumer"},
-)
-
-
-def _body(port: int) -> str:
-    """Return the body of ``/readyz``, which must be 200."""
-    with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-        text: str = answer.read().decode()
-    return text
 
 
 def _transaction(group: Group, numbers: range, partition: int = 0) -> None:
@@ -54,7 +40,7 @@ def test_an_idle_position_lies_behind_the_marker(group: Group) -> None:
     until(lambda: _committed(group) == 8, "the worker goes on")
     worker.stop()
     _empty(group)
-    check = redelivery("topology", "check", file=group.file)
+    check = topology("check", file=group.file)
     assert (check.code, "below the log start" in check.out) == (0, False)
     group.worker()
     _transaction(group, range(6, 9))
@@ -79,7 +65,7 @@ def test_an_aborted_transaction_is_passed(group: Group) -> None:
     assert group.outputs() == exactly(range(3))
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: next(iter(protocol.values())))
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_deleted_position_halts_its_partition_alone(group: Group, protocol: dict[str, str]) -> None:
     """It shows everywhere, claims no loss, and goes on without a restart once an operator accepts the loss."""
     port = free_port()
@@ -99,27 +85,27 @@ def test_a_deleted_position_halts_its_partition_alone(group: Group, protocol: di
     until(lambda: group.outputs() == exactly(range(100, 111)), "the other partition still goes on")
 
     name = f"{group.source}-0"
-    for text in (_body(port), worker.log):
+    for text in (readiness(port), worker.log):
         assert f"{name} is halted" in text
         assert "its next offset 3 does not exist any more; whether records were lost is unknown" in text
         assert "redelivery topology apply --accept-loss" in text
-    check = redelivery("topology", "check", file=group.file)
+    check = topology("check", file=group.file)
     assert check.code == 0
     assert "whether records were deleted with them before the group read them is unknown" in check.out
     assert "redelivery topology apply --accept-loss" in check.out
-    unchanged = redelivery("topology", "apply", file=group.file)
+    unchanged = topology("apply", file=group.file)
     assert (unchanged.code, unchanged.out) == (0, "nothing to do\n")
-    dry = redelivery("topology", "apply", "--accept-loss", "--dry-run", file=group.file)
+    dry = topology("apply", "--accept-loss", "--dry-run", file=group.file)
     assert "would change offset" in dry.out
     assert _committed(group) == 3
 
-    moved = redelivery("topology", "apply", "--accept-loss", file=group.file)
+    moved = topology("apply", "--accept-loss", file=group.file)
     assert moved.code == 0, moved.err
     assert f"~ {group.source}: offset of {group.name} in partition 0: 3 -> 4, the log start" in moved.out
     _transaction(group, range(3, 6))
     until(lambda: group.outputs() == exactly([*range(3, 6), *range(100, 111)]), "the halted partition goes on")
     until(lambda: value_of(port, "redelivery_halted_partitions") == 0, "no partition is halted")
-    until(lambda: _body(port) == "ready\n", "the probe names no partition")
+    until(lambda: readiness(port) == "ready\n", "the probe names no partition")
     assert worker.running
     group.stop()
 
@@ -129,14 +115,16 @@ def test_what_was_fetched_before_the_deletion_is_finished(group: Group) -> None:
     port = free_port()
     group.prepare(partitions=1, limits={"batch": 10, "bufferRecords": 40}, handler={"slots": 1})
     group.configure(metrics={"port": port, "host": "127.0.0.1"})
-    group.send([["sleep 8"], *[["ok"]] * 999])
+    deleted = group.folder / "deleted"
+    group.send([[f"wait {deleted}"], *[["ok"]] * 999])
     worker = group.worker()
     until(lambda: group.deliveries.counts()[0] == 1, "the first call begins")
     group.cluster.delete_before(group.source, 0, 900)
+    deleted.touch()
     until(lambda: value_of(port, "redelivery_halted_partitions") == 1, "the partition is halted")
     until(lambda: 1 < len(group.outputs()) == _committed(group), "what was fetched is handled and committed")
 
-    moved = redelivery("topology", "apply", "--accept-loss", file=group.file)
+    moved = topology("apply", "--accept-loss", file=group.file)
     assert moved.code == 0, moved.err
     until(lambda: 999 in group.outputs(), "the partition goes on at the log start")
     assert worker.running
@@ -149,14 +137,9 @@ def test_what_was_fetched_before_the_deletion_is_finished(group: Group) -> None:
 
 def test_what_is_finished_beyond_the_log_start_stays_finished(group: Group) -> None:
     """The new commit keeps what the metadata of the deleted position says about the records that are left."""
-    group.prepare(partitions=1, handler={"ordering": "unordered", "slots": 4})
-    group.send([["stall 60"], *[["ok"]] * 19])
-    worker = group.worker()
-    until(lambda: len(group.outputs()) == 19, "all others are finished")
-    until(lambda: group.cluster.committed(group.name, group.source)[group.source, 0][1], "and committed")
-    worker.kill()
+    leave_the_first_unfinished(group)
     group.cluster.delete_before(group.source, 0, 10)
-    assert redelivery("topology", "apply", "--accept-loss", file=group.file).code == 0
+    assert topology("apply", "--accept-loss", file=group.file).code == 0
     group.worker()
     group.send([["ok"]], first=20)
     until(lambda: 20 in group.outputs(), "the partition goes on")

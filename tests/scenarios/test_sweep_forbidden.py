@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios.commands import redelivery
-from tests.scenarios.gatekeeper import Gatekeeper, guarded_kafka
+from tests.scenarios.gatekeeper import Gatekeeper
 from tests.scenarios.letters import emptied, expiring, kept, letter
 from tests.scenarios.running import Group
 from tests.scenarios.scraping import free_port, value_of
@@ -15,13 +15,6 @@ from tests.scenarios.waiting import until
 
 _REFUSED = "redelivery_sweep_refused_total"
 _ALL_BUT_DELETE = ("DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
-
-
-@pytest.fixture(scope="module")
-def gatekeeper() -> Iterator[Gatekeeper]:
-    """A broker with authorization."""
-    with guarded_kafka() as found:
-        yield found
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import json
 from confluent_kafka import Producer
 
 from kafka_redelivery.topology import exit_codes
-from tests.scenarios.commands import redelivery
+from tests.scenarios.commands import topology
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
 
@@ -14,7 +14,7 @@ OTHER_DELAY = {"redeliveryPolicy": {"initialRedeliveryDelay": 300, "redeliveryDe
 
 def reported(group: Group) -> list[tuple[str, str]]:
     """Return severity and topic of each problem with a topic that the check reports; none of them prevents a start."""
-    done = redelivery("topology", "check", "--json", file=group.file)
+    done = topology("check", "--json", file=group.file)
     assert done.code == exit_codes.OK
     scheduler = f"{group.name}.scheduler"  # a group: no scheduler runs
     faults = json.loads(done.out)["faults"]

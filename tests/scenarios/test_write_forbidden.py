@@ -2,26 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
-from tests.scenarios.gatekeeper import Gatekeeper, guarded_kafka
+from tests.scenarios.gatekeeper import Gatekeeper
 from tests.scenarios.running import Group, Process, Role, exactly, script
-from tests.scenarios.scraping import free_port, value_of
+from tests.scenarios.scraping import free_port, readiness, value_of
 from tests.scenarios.waiting import until
 
 _ALL_BUT_WRITE = ("DESCRIBE", "DESCRIBE_CONFIGS", "READ", "DELETE")
 _NOT_EVEN_DESCRIBE = ("DESCRIBE_CONFIGS",)
 _POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 1, "initialRedeliveryDelay": 100, "redeliveryDelay": 100}}
 _PARTITIONS = 4
-
-
-@pytest.fixture(scope="module")
-def gatekeeper() -> Iterator[Gatekeeper]:
-    """A broker with authorization."""
-    with guarded_kafka() as found:
-        yield found
 
 
 @pytest.fixture
@@ -48,18 +40,12 @@ def _with_port(group: Group, role: Role) -> tuple[Process, int]:
     return group.start(role, "one", f"metrics.port={port}", "metrics.host=127.0.0.1"), port
 
 
-def _ready(port: int) -> tuple[int, str]:
-    with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-        return answer.status, answer.read().decode()
-
-
 def _names_the_halt(process: Process, port: int, topic: str, others: set[str]) -> None:
     """Log, readiness and metrics name the topic and the right, and no other topic."""
     halted = "redelivery_halted_partitions"
     until(lambda: value_of(port, halted, refused_by=topic, cause="forbidden") >= 1, "the metric names the topic")
     assert value_of(port, halted) == value_of(port, halted, refused_by=topic, cause="forbidden")
-    status, body = _ready(port)
-    assert status == 200
+    body = readiness(port)
     lines = [line for line in process.log.splitlines() if "grant the right Write" in line]
     for text in (body, *lines):
         assert f"grant the right Write on {topic}" in text
@@ -68,8 +54,15 @@ def _names_the_halt(process: Process, port: int, topic: str, others: set[str]) -
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("rights", [_ALL_BUT_WRITE, _NOT_EVEN_DESCRIBE], ids=["describe", "nothing"])
-@pytest.mark.parametrize("mode", ["transacted", "auto"])
+@pytest.mark.parametrize(
+    ("mode", "rights"),
+    [
+        pytest.param("transacted", _ALL_BUT_WRITE, id="transacted-describe"),
+        pytest.param("transacted", _NOT_EVEN_DESCRIBE, id="transacted-nothing"),
+        pytest.param("auto", _ALL_BUT_WRITE, id="auto-describe", marks=pytest.mark.long),
+        pytest.param("auto", _NOT_EVEN_DESCRIBE, id="auto-nothing"),
+    ],
+)
 def test_a_dead_letter_topic(group: Group, gatekeeper: Gatekeeper, mode: str, rights: tuple[str, ...]) -> None:
     """One partition halts. The others go on and call few handlers twice; with the right it goes on by itself."""
     worker, port = _worker_and_scheduler(group, mode)

@@ -58,11 +58,11 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 def test_they_can_be_left_out(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """``--no-containers`` deselects them: nothing is skipped, nothing fails."""
     monkeypatch.delenv("CI", raising=False)
-    project.runpytest_subprocess("--no-containers").assert_outcomes(passed=1, deselected=1)
+    project.runpytest_inprocess("--no-containers").assert_outcomes(passed=1, deselected=1)
 
 
 def test_in_ci_they_cannot(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """There the option is refused, and without an engine the test fails."""
     monkeypatch.setenv("CI", "true")
-    assert project.runpytest_subprocess("--no-containers").ret == pytest.ExitCode.USAGE_ERROR
-    project.runpytest_subprocess().assert_outcomes(passed=1, errors=1)
+    assert project.runpytest_inprocess("--no-containers").ret == pytest.ExitCode.USAGE_ERROR
+    project.runpytest_inprocess().assert_outcomes(passed=1, errors=1)

@@ -27,7 +27,7 @@ def test_a_skipped_test_fails_the_session_in_ci(project: pytest.Pytester, monkey
     """With CI set, a session with a skipped test fails and names it."""
     monkeypatch.setenv("CI", "true")
 
-    result = project.runpytest_subprocess()
+    result = project.runpytest_inprocess()
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["1 skipped: with CI set a skipped test is a failure", "*::test_that_is_skipped"])
@@ -38,7 +38,7 @@ def test_a_module_skipped_as_a_whole_counts_too(project: pytest.Pytester, monkey
     monkeypatch.setenv("CI", "true")
     project.makepyfile(test_other="import pytest\npytest.importorskip('no_such_module')")
 
-    result = project.runpytest_subprocess("test_other.py")
+    result = project.runpytest_inprocess("test_other.py")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
@@ -47,4 +47,4 @@ def test_elsewhere_a_skipped_test_is_only_reported(project: pytest.Pytester, mon
     """Without CI, a skipped test does no harm."""
     monkeypatch.delenv("CI", raising=False)
 
-    assert project.runpytest_subprocess().ret == pytest.ExitCode.OK
+    assert project.runpytest_inprocess().ret == pytest.ExitCode.OK

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
-from kafka_redelivery.topology.config.settings import Ordering
+from kafka_redelivery.topology.config.settings import LimitsSection, Ordering
 from kafka_redelivery.topology.policy.lineage import parse_message_id
 from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_MESSAGE_ID
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -159,6 +160,7 @@ def test_a_worker_without_partitions_reads_no_committed_offsets() -> None:
 
     simulated.reader.committed = asked  # type: ignore[method-assign]
     simulated.reader.close = lambda: simulated.worker.revoked(list(kafka.records))  # type: ignore[method-assign]
+    simulated.worker.limits = LimitsSection(shutdown_timeout=timedelta(seconds=4))
     simulated.worker._shut_down()
     assert simulated.worker.assignment.all() == []
 

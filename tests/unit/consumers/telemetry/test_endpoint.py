@@ -1,8 +1,6 @@
 import logging
 import socket
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -14,29 +12,12 @@ from kafka_redelivery.consumers.errors import EndpointError
 from kafka_redelivery.consumers.telemetry.endpoint import serve
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.topology.config.settings import MetricsSection
+from tests.scenarios.scraping import free_port, get
 
 
 class One(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily]:
         yield GaugeMetricFamily("one", "One.", value=1)
-
-
-def get(port: int, path: str) -> tuple[int, str]:
-    """Status and text."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-
-
-def free_port() -> int:
-    """A port on which no process listens at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_one_port_serves_metrics_and_both_probes() -> None:

@@ -1,12 +1,10 @@
 """The metrics of a process at its endpoint."""
 
-import socket
-import urllib.request
-
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Measurements, serve_metrics
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
+from tests.scenarios.scraping import free_port, get
 
 
 def configured(metrics: str) -> Settings:
@@ -24,15 +22,12 @@ def configured(metrics: str) -> Settings:
 class TestEndpoint:
     def test_metrics_are_served_while_the_process_runs(self) -> None:
         """Afterwards the port is free again."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         settings = configured(f"{{port: {port}, host: 127.0.0.1}}")
         for _ in range(2):
             with serve_metrics(settings, "scheduler", "billing-7", Health()) as observer:
                 observer.halted("cause")
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-                    page = answer.read().decode()
+                page = get(port, "/metrics")[1]
             assert 'redelivery_halts_total{group="billing",role="scheduler"} 1.0' in page
             assert 'instance="billing-7"' in page
 
