@@ -9,7 +9,7 @@ import pytest
 from kafka_redelivery.transport.broker import launch
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 
-pytest_plugins = ["pytester", "tests.crash.table", "tests.scenarios.fixtures"]
+pytest_plugins = ["pytester", "tests.crash.table", "tests.distribution", "tests.scenarios.fixtures"]
 
 _SKIPPED: list[str] = []
 _IMAGES_S = 600
@@ -67,11 +67,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by the fixtures that they use, and deselect the ones that the options exclude.
-
-    Tests with containers share an engine, so xdist workers deselect them; ``./dev test`` runs them first, in one
-    process.
-    """
+    """Mark tests by the fixtures that they use, and deselect the ones that the options exclude."""
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.kafka)
@@ -84,7 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ]
     if not config.getoption("long"):
         deselected += [item for item in items if item.get_closest_marker("long") and item not in deselected]
-    if config.getoption("no_containers") or hasattr(config, "workerinput"):
+    if config.getoption("no_containers"):
         deselected += [item for item in items if item.get_closest_marker("containers") and item not in deselected]
     if deselected:
         config.hook.pytest_deselected(items=deselected)

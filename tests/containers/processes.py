@@ -1,8 +1,6 @@
 """Workers and schedulers in containers, run as deploy/ runs them; the tests read their topics from outside."""
 
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +10,7 @@ from testcontainers.core.network import Network
 
 from tests.containers.kafka import INTERNAL
 from tests.scenarios.running import Group, Role
+from tests.scenarios.scraping import get
 from tests.scenarios.waiting import until
 
 PORT: Final = 9404
@@ -36,17 +35,10 @@ class Node:
         self._started = container.start()
         self.container: Container = container.get_wrapped_container()
 
-    def probe(self, path: str) -> int | None:
-        """Return the HTTP status of a probe, or ``None`` without an answer within a second."""
-        url = f"http://{self._started.get_container_host_ip()}:{self._started.get_exposed_port(PORT)}{path}"
-        try:
-            with urllib.request.urlopen(url, timeout=1) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code
-        except OSError:
-            return None
+    def probe(self, path: str) -> int:
+        """Return the HTTP status of a probe, or 0 without an answer within a second."""
+        host, port = self._started.get_container_host_ip(), self._started.get_exposed_port(PORT)
+        return get(int(port), path, host=host, within_s=1)[0]
 
     def ready(self) -> None:
         """Wait until its readiness probe succeeds."""

@@ -4,7 +4,7 @@ import time
 
 from tests.scenarios.cluster import Seen
 from tests.scenarios.letters import emptied, expiring, kept, letter, now_ms
-from tests.scenarios.running import Group
+from tests.scenarios.running import SHORT_SESSION, Group
 from tests.scenarios.scraping import free_port, value_of
 from tests.scenarios.waiting import LONG_S, until
 
@@ -85,7 +85,7 @@ def test_one_that_expires_no_longer_keeps_those_behind_it(group: Group) -> None:
 
 def test_several_schedulers_share_the_work(group: Group) -> None:
     """Each scheduler removes in its own partitions; when one is killed, another takes them over."""
-    group.prepare(4, policyEntry=expiring(3_600_000), kafka={"session.timeout.ms": 6000, "heartbeat.interval.ms": 500})
+    group.prepare(4, policyEntry=expiring(3_600_000), kafka=SHORT_SESSION)
     one, _two = group.scheduler("one"), group.scheduler("two")
 
     def shared() -> bool:

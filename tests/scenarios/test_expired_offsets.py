@@ -58,7 +58,7 @@ def _work(group: Group, *, saved: bool = False) -> None:
         _drop_saved(group)
 
 
-@pytest.mark.parametrize("start", ["earliest", "latest"])
+@pytest.mark.parametrize("start", [pytest.param("earliest", marks=pytest.mark.long), "latest"])
 def test_an_expired_offset_of_a_source(group: Group, start: str) -> None:
     """Its records are neither repeated nor skipped, and it goes on without a restart once repeats are accepted."""
     port = free_port()

@@ -2,6 +2,8 @@
 
 from collections import Counter, defaultdict
 
+import pytest
+
 from tests.scenarios.deliveries import Delivery
 from tests.scenarios.running import Group, exactly, script
 from tests.scenarios.waiting import until
@@ -32,9 +34,12 @@ def _each_in_order(calls: list[Delivery], by: str) -> None:
         assert [call.what for call in lane] == ["began", "ended"] * (len(lane) // 2)
 
 
-def test_partition_keeps_the_order_of_each_partition(group: Group) -> None:
-    """Four slots handle four partitions concurrently, each partition in its own order."""
-    group.prepare(partitions=4, handler={"slots": 4, "ordering": "partition"})
+@pytest.mark.parametrize(
+    ("ordering", "partitions", "slots", "least"), [("partition", 4, 4, 2), ("key", 1, 8, 3)], ids=["partition", "key"]
+)
+def test_each_keeps_its_order(group: Group, ordering: str, partitions: int, slots: int, least: int) -> None:
+    """Slots handle several partitions, or several keys of one partition, concurrently, each in its own order."""
+    group.prepare(partitions=partitions, handler={"slots": slots, "ordering": ordering})
     group.send(_scripts())
     group.worker()
     group.settle()
@@ -42,22 +47,8 @@ def test_partition_keeps_the_order_of_each_partition(group: Group) -> None:
 
     assert group.outputs() == exactly(range(_NUMBER))
     calls = group.deliveries.all()
-    _each_in_order(calls, "partition")
-    assert 2 <= _most_at_once(calls) <= 4
-
-
-def test_key_keeps_the_order_of_each_key(group: Group) -> None:
-    """Eight slots handle one partition concurrently, each key in its own order."""
-    group.prepare(partitions=1, handler={"slots": 8, "ordering": "key"})
-    group.send(_scripts())
-    group.worker()
-    group.settle()
-    group.stop()
-
-    assert group.outputs() == exactly(range(_NUMBER))
-    calls = group.deliveries.all()
-    _each_in_order(calls, "key")
-    assert 3 <= _most_at_once(calls) <= 8
+    _each_in_order(calls, ordering)
+    assert least <= _most_at_once(calls) <= slots
 
 
 def test_unordered_survives_a_kill(group: Group) -> None:

@@ -3,28 +3,19 @@
 import os
 import signal
 import socket
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
 
 from tests.scenarios import hanging_commits
-from tests.scenarios.running import Group, Role, exactly
-from tests.scenarios.scraping import free_port
+from tests.scenarios.running import SHORT_SESSION, Group, Role, exactly
+from tests.scenarios.scraping import free_port, get
 from tests.scenarios.waiting import until
 
 
-def _probe(port: int, path: str) -> int | None:
-    """Return the HTTP status, or ``None`` without an answer within a second."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=1) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code
-    except (OSError, TimeoutError):
-        return None
+def _probe(port: int, path: str) -> int:
+    """Return the HTTP status, 0 without an answer within a second."""
+    return get(port, path, within_s=1)[0]
 
 
 def test_probes_follow_a_process_from_start_to_end(group: Group) -> None:
@@ -43,8 +34,8 @@ def test_probes_follow_a_process_from_start_to_end(group: Group) -> None:
 
     worker, port = started["worker"], ports["worker"]
     os.kill(worker.pid, signal.SIGSTOP)
-    assert _probe(port, "/healthz") is None
-    assert _probe(port, "/readyz") is None
+    assert _probe(port, "/healthz") == 0
+    assert _probe(port, "/readyz") == 0
     os.kill(worker.pid, signal.SIGCONT)
     until(lambda: _probe(port, "/readyz") == 200, "the worker is ready again")
 
@@ -101,7 +92,7 @@ def test_a_worker_is_not_ready_before_the_group_answers(group: Group) -> None:
     """It is alive all the time, and becomes ready once the group has removed an unresponsive member."""
     ports = {"w1": free_port(), "w2": free_port()}
     group.prepare(partitions=2)
-    group.configure(kafka={"session.timeout.ms": 6_000})
+    group.configure(kafka=SHORT_SESSION)
     group.configure(metrics={"port": ports["w1"], "host": "127.0.0.1"})
     suspended = group.worker("w1")
     until(lambda: _probe(ports["w1"], "/readyz") == 200, "the first one is ready")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios import hanging_commits
-from tests.scenarios.running import Group, exactly
+from tests.scenarios.running import Group, Process, exactly
 from tests.scenarios.waiting import until
 
 
@@ -27,10 +27,12 @@ def test_a_new_group_handles_what_is_written_after_its_start(group: Group, mode:
     assert group.outputs() == exactly(range(10, 30))
 
 
-def test_no_delivered_record_is_skipped_after_a_crash_before_the_first_commit(
-    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The successor starts at the end that the log has by then, so none of the records before it may have begun."""
+@pytest.fixture
+def uncommitted(group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Process, Path]:
+    """A worker that owns a partition with five records, and the file while which exists it commits nothing.
+
+    Five more records come after its start.
+    """
     hanging = tmp_path / "hanging"
     hanging.touch()
     monkeypatch.setenv(hanging_commits.FILE, str(hanging))
@@ -39,6 +41,14 @@ def test_no_delivered_record_is_skipped_after_a_crash_before_the_first_commit(
     worker = group.worker(program=hanging_commits.PROGRAM)
     until(lambda: "starts at offset 5" in worker.log, "the worker owns its partition")
     group.send([["ok"]] * 5, first=5)
+    return worker, hanging
+
+
+def test_no_delivered_record_is_skipped_after_a_crash_before_the_first_commit(
+    group: Group, uncommitted: tuple[Process, Path]
+) -> None:
+    """The successor starts at the end that the log has by then, so none of the records before it may have begun."""
+    worker, _ = uncommitted
     with suppress(AssertionError):
         until(group.deliveries.counts, "the records are delivered", within_s=5)
     worker.kill()
@@ -52,18 +62,9 @@ def test_no_delivered_record_is_skipped_after_a_crash_before_the_first_commit(
     assert set(group.deliveries.counts()) == set(range(10, 15))
 
 
-def test_what_comes_during_a_slow_first_commit_is_handled(
-    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_comes_during_a_slow_first_commit_is_handled(group: Group, uncommitted: tuple[Process, Path]) -> None:
     """The worker starts at the end that the log had when it got the partition."""
-    hanging = tmp_path / "hanging"
-    hanging.touch()
-    monkeypatch.setenv(hanging_commits.FILE, str(hanging))
-    group.prepare(partitions=1, kafka={"auto.offset.reset": "latest"})
-    group.send([["ok"]] * 5)
-    worker = group.worker(program=hanging_commits.PROGRAM)
-    until(lambda: "starts at offset 5" in worker.log, "the worker owns its partition")
-    group.send([["ok"]] * 5, first=5)
+    _, hanging = uncommitted
     hanging.unlink()
     until(lambda: len(group.deliveries.counts()) == 5, "the records are delivered")
     group.settle()

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.running import Group, Role, exactly
+from tests.scenarios.running import SHORT_SESSION, Group, Role, exactly
 from tests.scenarios.waiting import until
 from tests.scenarios.watched_transactions import PROGRAM, WITH_OFFSETS, WITHOUT_OFFSETS
 
 _NUMBER = 400
-_SHORT = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 _RENAMED = "this one goes on with transactional.id "
 
 
@@ -21,7 +20,7 @@ def _both_have_partitions(group: Group, joined: str) -> bool:
 @pytest.mark.parametrize("role", ["worker", "scheduler"])
 @pytest.mark.parametrize(
     "client",
-    [_SHORT, pytest.param({"group.protocol": "consumer"}, marks=pytest.mark.long)],
+    [SHORT_SESSION, pytest.param({"group.protocol": "consumer"}, marks=pytest.mark.long)],
     ids=["classic", "consumer"],
 )
 def test_both_run_at_once(group: Group, role: Role, client: dict[str, Any]) -> None:
