@@ -16,6 +16,11 @@ class TransportError(Exception):
     exit_code: ClassVar[int] = exit_codes.FAILED
 
 
+def grant(right: str) -> str:
+    """Return what to add to a message about a missing right, such as ``Read on topic orders``."""
+    return f"; grant the right {right} (`redelivery topology acls` prints the command)"
+
+
 class RefusalCause(StrEnum):
     """Why the broker refuses a record."""
 
@@ -97,6 +102,13 @@ class MembershipOutdatedError(WriteAbortedError):
     """The group has rebalanced since the group metadata of the write was taken."""
 
 
+class OffsetsForbiddenError(WriteAbortedError):
+    """The user may not read a topic whose offsets were to be committed. To repeat the write would not help.
+
+    The caller starts again from the committed offsets. The topic cannot be fetched, so the next write does not have it.
+    """
+
+
 class WriterFencedError(TransportError):
     """Another producer with the same ``transactional.id`` has fenced this one, or another member this membership.
 
@@ -125,8 +137,12 @@ class TopicForbiddenError(ReaderError):
     """The user of the ``kafka`` settings may not read a topic. Other topics can still be read."""
 
     def __init__(self, topic: str, detail: str) -> None:
-        super().__init__(f"topic {topic} may not be read ({detail}); grant the right Read on it")
+        super().__init__(f"topic {topic} may not be read ({detail}){grant(f'Read on topic {topic}')}")
         self.topic = topic
+
+
+class GroupReadForbiddenError(ReaderError):
+    """The user of the ``kafka`` settings may not be a member of the group."""
 
 
 class MissingOffsetError(ReaderError):

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_redelivery.transport.errors import ConsumerFailedError, ReaderError, TopicForbiddenError
+from kafka_redelivery.transport.errors import (
+    ConsumerFailedError,
+    GroupReadForbiddenError,
+    ReaderError,
+    TopicForbiddenError,
+    grant,
+)
 
 _TRANSIENT_ANSWERS = frozenset(
     {
@@ -20,6 +26,14 @@ _TRANSIENT_ANSWERS = frozenset(
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.UNKNOWN_TOPIC_OR_PART,  # metadata may lag behind the creation of a topic
+    }
+)
+
+_DENIED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
 
@@ -74,9 +88,19 @@ def consumer_error(error: KafkaError, topic: str, group: str) -> ReaderError:
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic:
         return TopicForbiddenError(topic, error.str())
     if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return ReaderError(f"the consumer cannot go on: {error.str()}; grant the right Read on group {group}")
+        return GroupReadForbiddenError(f"the consumer cannot go on: {error.str()}{grant(f'Read on group {group}')}")
     kind = ConsumerFailedError if is_fatal(error) else ReaderError
     return kind(f"the consumer cannot go on: {error.str()}")
+
+
+def is_denied(error: KafkaError) -> bool:
+    """Whether the user lacks a right."""
+    return error.code() in _DENIED
+
+
+def with_right(error: KafkaError, right: str) -> KafkaError:
+    """Return an error whose message, if the user lacks a right, says which one to grant."""
+    return KafkaError(error.code(), error.str() + grant(right)) if is_denied(error) else error
 
 
 def error_of(exception: KafkaException | SystemError) -> KafkaError:

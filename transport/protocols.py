@@ -155,10 +155,16 @@ class Reader(Protocol):
 
         Raises:
             ReaderError: the consumer cannot go on.
-            TopicForbiddenError: the user may not read a topic; the other topics can be fetched further.
+            TopicForbiddenError: the user may not read a topic; the other topics can be fetched further. A reader that
+                waits does not raise it, but lists the topic in :attr:`forbidden`.
             PositionDeletedError: the position of a partition does not exist any more; the other partitions can be
                 fetched further.
         """
+        ...
+
+    @property
+    def forbidden(self) -> Mapping[str, str]:
+        """The topics that may not be read at present, each with what is wrong and how to fix it."""
         ...
 
     def pause(self, partitions: Iterable[Partition]) -> None:
@@ -183,7 +189,8 @@ class Reader(Protocol):
     def committed(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
         """Ask the broker for committed offsets and their metadata; ``None`` for a partition without a commit.
 
-        Waits for pending offset commits of open transactions.
+        Waits for pending offset commits of open transactions. The reader of a running worker leaves out the partitions
+        of topics that may not be described.
 
         Raises:
             ReaderError: the broker refuses, or does not answer.

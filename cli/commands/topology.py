@@ -13,6 +13,7 @@ from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Ove
 from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.cli.views.topology import change_line, offset_lines, print_faults, print_offline, print_plan
 from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.cluster.changes import Change, Changes, CommitFirst, change_document, changes
 from kafka_redelivery.topology.cluster.check import Severity, TopologyFault, check_outputs, check_plan, check_shared
 from kafka_redelivery.topology.cluster.check import check as check_topology
@@ -61,7 +62,7 @@ def plan(
     from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
     from kafka_redelivery.transport.admin.preflight import survey
 
-    planned, cluster = survey(ClusterAdmin(settings.kafka), settings)
+    planned, cluster = survey(ClusterAdmin(settings.kafka), settings, AclRole.APPLY)
     todo = changes(planned, cluster)
     faults = (*check_plan(planned), *check_outputs(planned, cluster))
     if as_json:
@@ -100,7 +101,7 @@ def apply(
 
     settings = load(config, overrides)
     admin = ClusterAdmin(settings.kafka)
-    planned, cluster = survey(admin, settings)
+    planned, cluster = survey(admin, settings, AclRole.APPLY)
     refused = (*check_plan(planned), *check_shared(planned, cluster))
     if refused:
         raise TopologyRefusedError(refused)
@@ -126,7 +127,7 @@ def apply(
     )
     for moved in move_to_log_start(settings.kafka, todo.move):
         done(moved)
-    faults = check_topology(*survey(admin, settings))
+    faults = check_topology(*survey(admin, settings, AclRole.APPLY))
     if as_json:
         documents = [change_document(change) for change in made]
         print_json({"dryRun": False, "changes": documents, "faults": _documents(faults)})
@@ -149,7 +150,7 @@ def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_j
     from kafka_redelivery.transport.admin.preflight import scheduler_runs, survey
 
     settings = load(config, overrides)
-    planned, cluster = survey(ClusterAdmin(settings.kafka), settings)
+    planned, cluster = survey(ClusterAdmin(settings.kafka), settings, AclRole.APPLY)
     if needs_scheduler(settings) or cluster.holding:
         cluster = replace(cluster, scheduler_runs=scheduler_runs(settings))
     faults = check_topology(planned, cluster)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
+from kafka_redelivery.consumers.flow.forbidden_labels import forbidden_labels
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.consumers.telemetry.health import Health
@@ -56,10 +57,13 @@ class Assignment:
         self._starting: list[AssignedPartition] = []
         self._owned: dict[Partition, AssignedPartition] = {}
         self._lost: dict[Partition, str] = {}
-        """Partitions without a position to read from, each with the cause: ``deleted`` or ``expired``."""
+        """Partitions without a position to read from, and the cause: ``deleted``, ``expired`` or ``forbidden``."""
 
         self._expired: dict[Partition, int] = {}
         """The partitions that :meth:`take_expired` has not returned yet."""
+
+        self._forbidden: list[Partition] = []
+        """The partitions that :meth:`take_forbidden` has not returned yet."""
 
         self._reader = reader
         self.deferred: dict[Partition, int] = {}
@@ -122,7 +126,10 @@ class Assignment:
         """
         partitions = list(partitions)
         committed = self._first_offsets.positions(partitions, owned)
-        opened = [self._open(partition, committed[partition]) for partition in partitions]
+        opened = [
+            self._open(partition, committed[partition]) if partition in committed else self._open_forbidden(partition)
+            for partition in partitions
+        ]
         self._owned |= {assigned.partition: assigned for assigned in opened}
         return opened
 
@@ -160,6 +167,11 @@ class Assignment:
         expired, self._expired = self._expired, {}
         return expired
 
+    def take_forbidden(self) -> list[Partition]:
+        """Return the partitions that were opened, and halted because their committed offset may not be read."""
+        forbidden, self._forbidden = self._forbidden, []
+        return forbidden
+
     def report(self, observer: ProcessObserver, health: Health) -> None:
         """Report the halted partitions to the metrics and to the readiness probe, and new ones to the control topic."""
         self._first_offsets.note_births(
@@ -169,9 +181,9 @@ class Assignment:
             self._keep_at_s = monotonic_s() + KEEP_EVERY_S
             for assigned in self._owned.values():
                 assigned.dirty = assigned.dirty or assigned.partition not in self._lost
-        self.refused.report(
-            observer, health, Counter(HaltLabel(each.topic, cause) for each, cause in self._lost.items())
-        )
+        lost = Counter(HaltLabel(each.topic, cause) for each, cause in self._lost.items())
+        read = self._owned.keys() - self._lost.keys()
+        self.refused.report(observer, health, lost | forbidden_labels(self._reader, read, health))
 
     def state(self, in_flight: int, unacknowledged: int) -> WorkerState:
         """Return the state to report; the lag of a topic is about how many of its records are not finished."""
@@ -223,6 +235,12 @@ class Assignment:
             if progress.track(offset):
                 unfinished.append(record)
         return unfinished
+
+    def _open_forbidden(self, partition: Partition) -> AssignedPartition:
+        route, redelivered = self._routes[partition.topic]
+        self._lost[partition] = "forbidden"
+        self._forbidden.append(partition)
+        return AssignedPartition(partition, route, redelivered, Progress(0))
 
     def _open(self, partition: Partition, committed: Checkpoint | None) -> AssignedPartition:
         route, redelivered = self._routes[partition.topic]

@@ -1,4 +1,4 @@
-"""Partitions that are halted because the offset they have to be read from was deleted, or has expired."""
+"""Partitions that are halted because the offset they have to be read from was deleted, has expired, or is unknown."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import ProcessObserver
-from kafka_redelivery.transport.errors import PositionDeletedError
+from kafka_redelivery.transport.errors import PositionDeletedError, grant
 from kafka_redelivery.transport.protocols import Partition, Reader
 
 _log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 1.0
 _MAX_PAUSE_S = 30.0
+_EXPIRED = -1
+_FORBIDDEN = -2
+_ACCEPT = "to go on at the log start, run: redelivery topology apply {}"
 
 
 class DeletedPositions:
@@ -25,7 +28,8 @@ class DeletedPositions:
     ``redelivery topology apply --accept-loss``. What was fetched before is still handled and committed.
 
     The same holds for a committed offset that Kafka has deleted because the group had no members for too long
-    (``offsets.retention.minutes``): nothing shows which records are finished.
+    (``offsets.retention.minutes``): nothing shows which records are finished. A committed offset that the user may not
+    read needs no decision: the partition goes on when it can be read.
     """
 
     def __init__(self, reader: Reader, assignment: Assignment, observer: ProcessObserver, health: Health) -> None:
@@ -34,7 +38,7 @@ class DeletedPositions:
         self._observer = observer
         self._health = health
         self._positions: dict[Partition, int] = {}
-        """The position of each halted partition that does not exist; -1 for an expired one."""
+        """The position of each halted partition that does not exist; -1: it has expired, -2: it may not be read."""
 
         self._pause_s = _FIRST_PAUSE_S
         self._next_s = 0.0
@@ -47,15 +51,18 @@ class DeletedPositions:
             return  # this worker does not read its topic
         self._assignment.halt_deleted(partition)
         cause = f"its next offset {error.offset} does not exist any more; whether records were lost is unknown"
-        self._halt(partition, error.offset, cause, "--accept-loss")
+        self._halt(partition, error.offset, cause, _ACCEPT.format("--accept-loss"))
 
-    def halt_expired(self) -> None:
-        """Halt the partitions whose committed offset had expired when they were opened."""
+    def halt_opened(self) -> None:
+        """Halt the partitions whose committed offset had expired, or could not be read, when they were opened."""
         for partition, records in self._assignment.take_expired().items():
             cause = f"its committed offset has expired; up to {records} records would be handled again"
-            self._halt(partition, -1, cause, "--accept-repeats")
+            self._halt(partition, _EXPIRED, cause, _ACCEPT.format("--accept-repeats"))
+        for partition in self._assignment.take_forbidden():
+            cause = "its committed offset may not be read; it goes on by itself when it may"
+            self._halt(partition, _FORBIDDEN, cause, grant(f"Read on topic {partition.topic}").removeprefix("; "))
 
-    def _halt(self, partition: Partition, offset: int, cause: str, option: str) -> None:
+    def _halt(self, partition: Partition, offset: int, cause: str, fix: str) -> None:
         self._pause_s = _FIRST_PAUSE_S
         self._next_s = monotonic_s() + self._pause_s
         known = self._positions.get(partition)
@@ -63,7 +70,6 @@ class DeletedPositions:
         if known == offset:
             return
         name = f"{partition.topic}-{partition.number}"
-        fix = f"to go on at the log start, run: redelivery topology apply {option}"
         _log.error("%s is halted, other partitions are not: %s; %s", name, cause, fix)
         self._observer.halted(f"{name}: {cause}")
         self._health.note(name, f"{name} is halted: {cause}; {fix}")
@@ -84,8 +90,8 @@ class DeletedPositions:
         committed = self._reader.committed_now(idle)
         self._pause_s = min(2 * self._pause_s, _MAX_PAUSE_S)
         self._next_s = monotonic_s() + self._pause_s
-        offsets = {partition: -1 if found is None else found.offset for partition, found in committed.items()}
+        offsets = {partition: _EXPIRED if found is None else found.offset for partition, found in committed.items()}
         moved = [partition for partition, offset in offsets.items() if offset > self._positions[partition]]
         for partition in moved:
-            _log.warning("%s-%d goes on: its committed offset was moved", *partition)
+            _log.warning("%s-%d goes on: its committed offset was moved, or may be read", *partition)
         return moved

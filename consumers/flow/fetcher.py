@@ -80,7 +80,7 @@ class Fetcher:
         Args:
             forget: drops all state of partitions.
         """
-        self._deleted_positions.halt_expired()
+        self._deleted_positions.halt_opened()
         for partition in self._deleted_positions.moved():
             forget([partition])
             for assigned in self._assignment.open([partition]):

@@ -25,6 +25,7 @@ from kafka_redelivery.transport.client_config import (
 from kafka_redelivery.transport.clients.auto_writer import AutoWriter
 from kafka_redelivery.transport.clients.enduring_control import EnduringControlTopic
 from kafka_redelivery.transport.clients.enduring_reader import EnduringReader
+from kafka_redelivery.transport.clients.forbidden_topics import ForbiddenTopics
 from kafka_redelivery.transport.clients.outage import Report
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.clients.takeover import Endurance
@@ -72,6 +73,7 @@ def open_reader(
     small_prefetch: bool = False,
     changes: Config = _NO_CHANGES,
     report: Report | None = None,
+    leave_out_forbidden: bool = False,
 ) -> GroupReader:
     """Open a consumer of a group.
 
@@ -82,6 +84,7 @@ def open_reader(
         small_prefetch: prefetch less, for records that wait in Kafka anyway.
         changes: client settings that differ from the usual ones.
         report: receives what the reader waits for; it then waits out every outage. ``None``: it gives up.
+        leave_out_forbidden: see :class:`EnduringReader`.
     """
     static = f"{group}.{instance.name}" if instance.stable else None
     config = consumer_config(settings.kafka, group=group, instance=static, small_prefetch=small_prefetch) | changes
@@ -91,7 +94,16 @@ def open_reader(
     leave = settings.leave_on_stop and static is not None
     if report is None:
         return GroupReader(config, unowned, end_offsets, leave_on_close=leave)
-    return EnduringReader(config, unowned, end_offsets, report, leave_on_close=leave)
+    forbidden = ForbiddenTopics(admin_config(settings.kafka))
+    return EnduringReader(
+        config,
+        unowned,
+        end_offsets,
+        report,
+        forbidden,
+        leave_on_close=leave,
+        leave_out_forbidden=leave_out_forbidden,
+    )
 
 
 @contextmanager

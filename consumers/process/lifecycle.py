@@ -12,6 +12,7 @@ from kafka_redelivery.consumers.process.signals import stop_on_signal
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Measurements, serve_metrics
 from kafka_redelivery.consumers.telemetry.observers import report_halts
+from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.preflight import verify
 
@@ -49,7 +50,7 @@ def start_process(settings: Settings, role: str) -> Iterator[Process]:
         TransportError: Kafka cannot be asked about the topics.
         EndpointError: the port of the endpoint cannot be opened.
     """
-    verify(settings, emits=role == "worker")
+    verify(settings, AclRole(role))
     instance = Instance.from_settings(settings)
     health = Health(settings.metrics.stalled_after)
     with serve_metrics(settings, role, instance.name, health) as observer:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
+from kafka_redelivery.consumers.flow.forbidden_labels import forbidden_labels
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import HaltLabel, SchedulerObserver
 from kafka_redelivery.transport.protocols import Partition, Reader
@@ -48,6 +49,7 @@ class ExpiredTiers:
         self.forget(moved)
         return moved
 
-    def labels(self) -> Counter[HaltLabel]:
-        """Return the number of partitions by label of the metric."""
-        return Counter(HaltLabel(partition.topic, "expired") for partition in self.partitions)
+    def labels(self, owned: Iterable[Partition]) -> Counter[HaltLabel]:
+        """Return the number of partitions by label of the metric, with those of topics that may not be read."""
+        expired = Counter(HaltLabel(partition.topic, "expired") for partition in self.partitions)
+        return expired + forbidden_labels(self._reader, owned, self._health)

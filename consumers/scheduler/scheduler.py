@@ -154,7 +154,7 @@ class Scheduler:
         if now_s - self._reported_s >= _REPORT_INTERVAL_S and self._health.alive().ok:
             self._reported_s = now_s
             self._observer.backlog(backlog(self._tiers, self._delays_ms, self._reader))
-            self._halted.report(self._observer, self._health, self._expired.labels())
+            self._halted.report(self._observer, self._health, self._expired.labels(self._tiers))
             self._failure_log.report_left_out()
             self._health.waiting("writes", self._abort_deadline.problem)
             committed = {each: tier for each, tier in self._tiers.items() if each not in self._unwritten}

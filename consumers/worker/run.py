@@ -84,7 +84,9 @@ def run_worker(settings: Settings, base: Path) -> None:
         routes = _routes(settings, base)
         outputs = {output.topic: codecs(output, base) for output in settings.outputs}
         process = stack.enter_context(start_process(settings, "worker"))
-        reader = open_reader(settings, settings.group, process.instance, report=process.health.waiting)
+        reader = open_reader(
+            settings, settings.group, process.instance, report=process.health.waiting, leave_out_forbidden=True
+        )
         control = stack.enter_context(open_control(settings, process.health.waiting))
         worker = _build_worker(settings, section, handler, routes, outputs, reader, control, process)
         topics = ", ".join(name for route in routes for name in (route.source, route.ready))

@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import WriteAbortedError
+from kafka_redelivery.transport.errors import OffsetsForbiddenError, WriteAbortedError
 from kafka_redelivery.transport.protocols import Partition
 
 
@@ -45,6 +45,8 @@ class AbortedWrite:
             committed: what is committed now for the :attr:`owned` partitions, read when no transaction that changes it
                 was open.
         """
+        if isinstance(self.error, OffsetsForbiddenError):
+            return Settlement.UNKNOWN  # repeated, it would be aborted again, and the partitions of other topics wait
         found = set()
         for partition, now in committed.items():
             before, written = self.batch.touched[partition].committed, self.checkpoints[partition]

@@ -45,6 +45,7 @@ from kafka_redelivery.pipeline.stream.start_offsets import (
     topics_of,
 )
 from kafka_redelivery.pipeline.stream.validation import validate_settings
+from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.config.pipeline_section import PipelineSection
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import TopologyError
@@ -100,7 +101,7 @@ def run_stream(
     schemas = SchemaFiles.of(settings, base)
     config = HandlerConfig(settings, base, tuple(sys.path), logging.getLogger().level, child_log_format(TEXT), schemas)
     HandlerProcess(config).close()
-    verify(settings)
+    verify(settings, AclRole.SPARK)
     counts = partition_counts(settings)
     if section.sink is not None:
         table.validate_sink(section.sink, counts)

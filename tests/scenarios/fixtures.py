@@ -11,9 +11,12 @@ from kafka_redelivery.transport.clients.auto_writer import AutoWriter
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.protocols import Writer
+from tests.scenarios.authenticated import AuthenticatedKafka
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.gatekeeper import Gatekeeper, guarded_kafka
 from tests.scenarios.running import Group
+from tests.scenarios.secured import secured_kafka
+from tests.scenarios.users import Users
 
 
 @pytest.fixture
@@ -53,3 +56,20 @@ def writer(request: pytest.FixtureRequest, cluster: Cluster, unique: str) -> Ite
     yield opened
     opened.close()
     reader.close()
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuthenticatedKafka]:
+    """A broker that denies what no ACL allows."""
+    with secured_kafka(tmp_path_factory.mktemp("tls")) as found:
+        yield found
+
+
+@pytest.fixture
+def users(secured: AuthenticatedKafka, unique: str, tmp_path: Path) -> Iterator[Users]:
+    """A group and its users."""
+    found = Group(secured.cluster, unique, tmp_path)
+    try:
+        yield Users(secured, found)
+    finally:
+        found.close()

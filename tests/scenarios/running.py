@@ -59,6 +59,11 @@ class Process:
         """The log of this process and of its predecessors of the same name."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
+    @property
+    def own_log(self) -> str:
+        """The log of this process alone."""
+        return self._log.read_bytes()[self._begins :].decode(errors="replace")
+
     def kill(self) -> None:
         """Kill the process with SIGKILL and wait until it has ended."""
         assert self.running, f"{self.name} ended before it could be killed:\n{self.log}"

@@ -1,95 +1,19 @@
 """On a broker that denies what no ACL allows, the ACLs that `redelivery topology acls` prints are enough."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kafka_redelivery.topology.cluster.acls import AclRole
-from kafka_redelivery.topology.config.loading import load_settings
-from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.trimming import trim
-from tests.scenarios.authenticated import Acl, AuthenticatedKafka
-from tests.scenarios.commands import Done, redelivery
 from tests.scenarios.letters import expiring, kept, letter, now_ms
-from tests.scenarios.running import Group, Process, Role, exactly
+from tests.scenarios.running import Process, exactly
 from tests.scenarios.scraping import free_port, value_of
-from tests.scenarios.secured import acls_of, secured_kafka
+from tests.scenarios.users import Users
 from tests.scenarios.waiting import until
 
 _PARTITIONS = 2
 _RETRIES = {"maximumRedeliveries": 1, "initialRedeliveryDelay": 200, "redeliveryDelay": 200}
 _DENIED = ("authoriz", "authoris", "denied", "forbidden", "grant the right")
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuthenticatedKafka]:
-    """A broker that denies what no ACL allows."""
-    with secured_kafka(tmp_path_factory.mktemp("tls")) as found:
-        yield found
-
-
-class Users:
-    """A group of which every role has a user of its own, without rights at first."""
-
-    def __init__(self, secured: AuthenticatedKafka, group: Group) -> None:
-        self.secured = secured
-        self.group = group
-        secured.add_users(self.name(role) for role in AclRole)
-
-    def name(self, role: str) -> str:
-        """The name of the user of a role."""
-        return f"{self.group.name}-{role}"
-
-    def configure(self, **sections: object) -> None:
-        """Write the configuration, and create source and output."""
-        self.group.configure(
-            kafka=self.secured.kafka, outputs=[{"topic": self.group.output}], limits={"batch": 100}, **sections
-        )
-        self.group.cluster.create(self.group.source, self.group.output, partitions=_PARTITIONS)
-
-    def acls(self, role: str) -> list[Acl]:
-        """What the command prints for a role."""
-        done = redelivery("topology", "acls", f"--role={role}", file=self.group.file)
-        assert done.code == 0, done.err
-        found = acls_of(done.out)
-        assert {acl.principal for acl in found} == {f"User:{self.name(role)}"}
-        return found
-
-    def grant(self, *roles: str) -> None:
-        """Grant what the command prints for these roles."""
-        self.secured.grant(acl for role in roles for acl in self.acls(role))
-
-    def apply(self) -> None:
-        """Grant the rights of `topology apply`, and run it."""
-        self.grant("apply")
-        applied = self.topology("apply")
-        assert applied.code == 0, applied.err
-
-    def settings(self, role: str) -> Settings:
-        """The configuration with the user of a role."""
-        user = f"kafka.sasl.username={self.name(role)}"
-        return load_settings(self.group.file.read_text(encoding="utf-8"), overrides=[user])
-
-    def topology(self, command: str) -> Done:
-        """Run a command of `redelivery topology` as the user `apply`."""
-        user = f"--set=kafka.sasl.username={self.name('apply')}"
-        return redelivery("topology", command, user, file=self.group.file)
-
-    def start(self, role: Role, *settings: str) -> Process:
-        """Start a process as its user."""
-        return self.group.start(role, f"{role}-1", f"kafka.sasl.username={self.name(role)}", *settings)
-
-
-@pytest.fixture
-def users(secured: AuthenticatedKafka, unique: str, tmp_path: Path) -> Iterator[Users]:
-    """A group and its users."""
-    found = Group(secured.cluster, unique, tmp_path)
-    try:
-        yield Users(secured, found)
-    finally:
-        found.close()
 
 
 def _denials(process: Process) -> list[str]:

@@ -76,7 +76,7 @@ def test_a_topic_that_may_not_be_read_holds_up_no_other(group: Group, gatekeeper
     scheduler = group.scheduler(None)  # without an instance name it leaves the group when it ends
     until(lambda: emptied(group), "the topic that may be read is swept")
     until(lambda: f"topic DLQ.{other} may not be read" in scheduler.log, "the log names the other topic")
-    assert "grant the right Read on it" in scheduler.log
+    assert "grant the right Read on topic" in scheduler.log
     resting = "redelivery_sweep_resting_partitions"
     port = group.configuration["metrics"]["port"]
     until(
@@ -90,5 +90,5 @@ def test_a_topic_that_may_not_be_read_holds_up_no_other(group: Group, gatekeeper
     assert done.code == 1, done.err
     first, second = sorted(json.loads(done.out)["topics"], key=lambda topic: topic["problem"] or "")
     assert (first["topic"], first["partitions"][0]["removed"]) == (group.dead_letters, 5)
-    assert "grant the right Read on it" in second["problem"]
+    assert "grant the right Read on topic" in second["problem"]
     assert emptied(group)

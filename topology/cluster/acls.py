@@ -66,12 +66,23 @@ _IMPLIED_BY = {
 """The operations of which each includes the key."""
 
 
+_KINDS = {
+    ResourceType.TOPIC: "topic",
+    ResourceType.GROUP: "group",
+    ResourceType.TRANSACTIONAL_ID: "transactional id",
+}
+
+
 class Resource(NamedTuple):
     """The resources that a right applies to."""
 
     type: ResourceType
     pattern: PatternType
     name: str
+
+    def __str__(self) -> str:
+        kind = _KINDS[self.type]
+        return f"{kind}s {self.name}*" if self.pattern is PatternType.PREFIXED else f"{kind} {self.name}"
 
     def covers(self, other: Resource) -> bool:
         """Whether every resource of ``other`` is one of these."""
@@ -85,6 +96,9 @@ class Right(NamedTuple):
 
     resource: Resource
     operation: Operation
+
+    def __str__(self) -> str:
+        return f"{self.operation} on {self.resource}"
 
     def includes(self, other: Right) -> bool:
         """Whether Kafka allows everything with this right that it allows with ``other``."""
@@ -108,6 +122,12 @@ def rights(settings: Settings, roles: Iterable[AclRole]) -> tuple[Right, ...]:
             ),
         )
     )
+
+
+def configured_topics(settings: Settings) -> tuple[Resource, ...]:
+    """Return every topic that the configuration names, outputs and internal topics included."""
+    named = [*map(_topic, _sources(settings)), *_outputs(settings), *_ready_topics(settings), *_tiers(settings)]
+    return (*named, *_mixed(settings), *_dead_letters(settings), *_journal(settings), _control(settings))
 
 
 def _worker(settings: Settings) -> Iterator[Right]:
@@ -248,17 +268,26 @@ def _has_tiers(settings: Settings) -> bool:
 
 def _waiting(settings: Settings) -> list[Resource]:
     """Return the retry tiers and the mixed topic; by prefix also the tiers of earlier policies, which must empty."""
-    naming, tiers = settings.naming(), tier_set(settings.entries().values())
-    mixed = [_topic(naming.mixed_topic())] if tiers.mixed else []
-    literal = [_topic(naming.tier_topic(delay)) for delay in tiers.delays_ms]
-    return [*_prefixed(settings.group, naming.retry.partition("{delay}")[0], literal), *mixed]
+    tiers = _prefixed(settings.group, settings.naming().retry.partition("{delay}")[0], _tiers(settings))
+    return [*tiers, *_mixed(settings)]
+
+
+def _tiers(settings: Settings) -> list[Resource]:
+    naming = settings.naming()
+    return [_topic(naming.tier_topic(delay)) for delay in tier_set(settings.entries().values()).delays_ms]
+
+
+def _mixed(settings: Settings) -> list[Resource]:
+    return [_topic(settings.naming().mixed_topic())] if tier_set(settings.entries().values()).mixed else []
 
 
 def _ready(settings: Settings) -> list[Resource]:
     """Return the ready topics; by prefix also those of former sources, whose retries still become due."""
-    naming = settings.naming()
-    literal = [_topic(naming.ready_topic(source)) for source in _sources(settings)]
-    return _prefixed(settings.group, naming.ready.partition("{topic}")[0], literal)
+    return _prefixed(settings.group, settings.naming().ready.partition("{topic}")[0], _ready_topics(settings))
+
+
+def _ready_topics(settings: Settings) -> list[Resource]:
+    return [_topic(settings.naming().ready_topic(source)) for source in _sources(settings)]
 
 
 def _prefixed(group: str, template: str, literal: list[Resource]) -> list[Resource]:

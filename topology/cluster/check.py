@@ -13,6 +13,7 @@ from kafka_redelivery.topology.faults import Severity, TopologyFault
 
 __all__ = ["Severity", "TopologyFault", "check", "check_outputs", "check_plan", "check_shared"]
 
+_MISSING = "does not exist, or may not be described"
 _APPLY = "run: redelivery topology apply"
 _PURPOSE: Mapping[Role, str] = {
     Role.RETRY: "records that wait for their redelivery",
@@ -44,7 +45,7 @@ def check_outputs(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFa
         TopologyFault(
             Severity.REFUSE,
             name,
-            "the output topic does not exist",
+            f"the output topic {_MISSING}",
             "no record whose handler emits to it can be committed",
             f"create {name} (no command of redelivery creates outputs) and grant Describe and Write, or remove it from "
             "outputs",
@@ -93,9 +94,10 @@ def _missing_sources(plan: TopologyPlan) -> Iterator[TopologyFault]:
         yield TopologyFault(
             Severity.REFUSE,
             name,
-            "the source topic does not exist",
+            f"the source topic {_MISSING}",
             "there are no records to read, and the number of partitions of the other topics is unknown",
-            f"create {name} (no command of redelivery creates sources), or correct its name under sources",
+            f"create {name} (no command of redelivery creates sources), correct its name under sources, or grant the "
+            "right Read on it (`redelivery topology acls` prints the command)",
         )
 
 
@@ -103,14 +105,14 @@ def _missing(topic: PlannedTopic, cluster: ClusterFacts) -> TopologyFault:
     loss = f"{_PURPOSE[topic.role]} have nowhere to go"
     if cluster.creates_topics:
         loss += "; the brokers create it when it is written to, with one partition and a retention that deletes"
-    return TopologyFault(Severity.REFUSE, topic.name, "does not exist", loss, _APPLY)
+    return TopologyFault(Severity.REFUSE, topic.name, _MISSING, loss, _APPLY)
 
 
 def _missing_control(topic: PlannedTopic) -> TopologyFault:
     return TopologyFault(
         Severity.WARN,
         topic.name,
-        "does not exist",
+        _MISSING,
         "no record is lost that would not be lost without it: with auto.offset.reset=latest, a partition that is added "
         "to a source starts at its end, and it is unknown whether a missing committed offset has expired",
         _APPLY,

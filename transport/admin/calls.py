@@ -72,27 +72,39 @@ class AdminCalls:
             self.client.poll(0)
             raise _final_error("list the topics", error.args[0], self.servers, self._client_errors) from None
 
-    def each(self, operation: str, ask: Callable[[], Mapping[_K, Future[_T]]]) -> dict[_K, _T]:
+    def each(self, operation: str, ask: Callable[[], Mapping[_K, Future[_T]]], right: str = "") -> dict[_K, _T]:
         """Send a request and return all its answers; repeat it while one of them is a transient error.
 
         Args:
             operation: names the request in messages, as in "create topic orders".
             ask: sends the request; it is safe to repeat.
+            right: names the right that the request needs, as in "Create on topic orders".
 
         Raises:
             BrokerUnavailableError: no broker answered in time.
             NotAuthorisedError: the user may not do it.
             AdminError: the cluster refuses it for another reason.
         """
-        return self.repeated(operation, lambda: {key: future.result(self.timeout_s) for key, future in ask().items()})
 
-    def repeated(self, operation: str, ask: Callable[[], _T], client_errors: Sequence[KafkaError] | None = None) -> _T:
+        def results() -> dict[_K, _T]:
+            return {key: future.result(self.timeout_s) for key, future in ask().items()}
+
+        return self.repeated(operation, results, right=right)
+
+    def repeated(
+        self,
+        operation: str,
+        ask: Callable[[], _T],
+        client_errors: Sequence[KafkaError] | None = None,
+        right: str = "",
+    ) -> _T:
         """Call ``ask`` until it ends without a transient error.
 
         Args:
             operation: names the request in messages.
             ask: sends the request and waits for its answer; it is safe to repeat.
             client_errors: what the client reports about its connections, if ``ask`` uses another client than this one.
+            right: names the right that the request needs.
 
         Raises:
             BrokerUnavailableError, NotAuthorisedError, AdminError: as :meth:`each`.
@@ -106,14 +118,14 @@ class AdminCalls:
                 cause: KafkaError = error.args[0]
                 if not is_transient(cause) or time.monotonic() > deadline:
                     reported = self._client_errors if client_errors is None else client_errors
-                    raise _final_error(operation, cause, self.servers, reported) from None
+                    raise _final_error(operation, cause, self.servers, reported, right) from None
             except TimeoutError:
                 raise BrokerUnavailableError(self.servers, f"no answer in {self.timeout_s:g} s") from None
             pause.wait(_RETRY_INTERVAL_S)
 
 
 def _final_error(
-    operation: str, error: KafkaError, servers: str, client_errors: Sequence[KafkaError]
+    operation: str, error: KafkaError, servers: str, client_errors: Sequence[KafkaError], right: str = ""
 ) -> AdminError | BrokerUnavailableError:
     """Convert an error that is not repeated. Often only the client's connection errors contain its cause."""
     refused = next((each for each in client_errors if each.code() in _NOT_AUTHORISED), None)
@@ -123,10 +135,11 @@ def _final_error(
         no_cause = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the client's own name
         first = next((each for each in client_errors if each.code() != no_cause), None)
         return BrokerUnavailableError(servers, error.str() if first is None else first.str())
-    return admin_error(operation, error)
+    return admin_error(operation, error, right)
 
 
-def admin_error(operation: str, error: KafkaError) -> AdminError:
-    """Convert a broker's refusal."""
-    kind = NotAuthorisedError if error.code() in _NOT_AUTHORISED else AdminError
-    return kind(operation, error.str())
+def admin_error(operation: str, error: KafkaError, right: str = "") -> AdminError:
+    """Convert a broker's refusal; ``right`` is what to grant if it is that of a right."""
+    if error.code() in _NOT_AUTHORISED:
+        return NotAuthorisedError(operation, error.str(), right)
+    return AdminError(operation, error.str())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
@@ -19,12 +19,14 @@ from confluent_kafka.admin import (
     TopicMetadata,
 )
 
+from kafka_redelivery.topology.cluster.acls import Operation
 from kafka_redelivery.topology.cluster.changes import AlterConfig, Change, Changes, CommitFirst, CreateTopic, GrowTopic
 from kafka_redelivery.topology.cluster.facts import MAX_METADATA, Bounds, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error
 from kafka_redelivery.transport.admin.errors import AdminError, NotAuthorisedError
 from kafka_redelivery.transport.admin.partition_offsets import committed, list_offsets
+from kafka_redelivery.transport.admin.topic_rights import allowed_operations
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.protocols import Partition
 
@@ -66,6 +68,10 @@ class ClusterAdmin:
     def topic_names(self) -> frozenset[str]:
         """Return all topics that the user may see."""
         return frozenset(self._calls.metadata().topics)
+
+    def allowed_operations(self, topics: Iterable[str]) -> dict[str, Collection[Operation]]:
+        """Return what the user may do on each topic; those that do not exist, and what is unknown, are missing."""
+        return allowed_operations(self._calls, topics)
 
     def describe(self, names: Iterable[str], readers: Mapping[str, Sequence[str]]) -> ClusterFacts:
         """Describe topics and the committed offsets in them.
@@ -129,11 +135,15 @@ class ClusterAdmin:
             for first in self._commit(group, [first for first in changes.commit if first.group == group]):
                 done(first)
 
-    def _configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    def _configs(self, names: Collection[str]) -> dict[str, dict[str, str]]:
         resources = [ConfigResource(_TOPIC, name) for name in names]
         if not resources:
             return {}
-        answers = self._calls.each("read the configuration of topics", lambda: self._client.describe_configs(resources))
+        answers = self._calls.each(
+            "read the configuration of topics",
+            lambda: self._client.describe_configs(resources),
+            f"DescribeConfigs on topics {', '.join(names)}",
+        )
         return {
             str(resource.name): {name: entry.value for name, entry in entries.items() if entry.value is not None}
             for resource, entries in answers.items()
@@ -173,7 +183,11 @@ class ClusterAdmin:
             config=dict(topic.configs),
         )
         try:
-            self._calls.each(f"create topic {topic.name}", lambda: self._client.create_topics([new]))
+            self._calls.each(
+                f"create topic {topic.name}",
+                lambda: self._client.create_topics([new]),
+                f"Create on topic {topic.name}",
+            )
         except AdminError as error:
             # Another process has just created it; the next check reports differences from the plan.
             if topic.name not in self.topic_names():
@@ -182,7 +196,7 @@ class ClusterAdmin:
     def _grow(self, change: GrowTopic) -> None:
         operation = f"give topic {change.topic} {change.partitions} partitions"
         new = NewPartitions(change.topic, change.partitions)
-        self._calls.each(operation, lambda: self._client.create_partitions([new]))
+        self._calls.each(operation, lambda: self._client.create_partitions([new]), f"Alter on topic {change.topic}")
 
     def _await_partitions(self, changes: Changes) -> None:
         """Wait until the new partitions have leaders."""
@@ -207,7 +221,11 @@ class ClusterAdmin:
             ConfigEntry(each.config, each.after, incremental_operation=AlterConfigOpType.SET) for each in altered
         ]
         resource = ConfigResource(_TOPIC, topic, incremental_configs=entries)
-        self._calls.each(f"configure topic {topic}", lambda: self._client.incremental_alter_configs([resource]))
+        self._calls.each(
+            f"configure topic {topic}",
+            lambda: self._client.incremental_alter_configs([resource]),
+            f"AlterConfigs on topic {topic}",
+        )
 
     def _commit(self, group: str, firsts: Sequence[CommitFirst]) -> list[CommitFirst]:
         """Commit first offsets and return those committed: a partition that has an offset by now keeps it."""
@@ -215,7 +233,9 @@ class ClusterAdmin:
         taken = self._offsets(group, [Partition(first.topic, first.partition) for first in firsts])
         new = [first for first in firsts if (first.topic, first.partition) not in taken]
         offsets = [TopicPartition(first.topic, first.partition, first.offset) for first in new]
-        if new and not self._calls.repeated(operation, lambda: self._commit_once(group, offsets)):
+        topics = ", ".join(sorted({first.topic for first in new}))
+        right = f"Read on group {group} and on topics {topics}"
+        if new and not self._calls.repeated(operation, lambda: self._commit_once(group, offsets), right=right):
             return self._await_members(group, new)
         return new
 

@@ -19,6 +19,7 @@ from kafka_redelivery.topology.wire.control import (
     saved_record,
 )
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.admin.calls import admin_error
 from kafka_redelivery.transport.admin.errors import AdminError
 from kafka_redelivery.transport.client_config import (
     SMALL_PREFETCH,
@@ -133,7 +134,8 @@ class ControlTopic:
             self.state = replace(self.state, births={**self.state.births, partition: offset}, saved=saved)
         else:
             self._note_again_s = time.monotonic() + _NOTE_AGAIN_S
-            _log.warning("%s-%d cannot be noted in %s now: %s", *partition, self._topic, error.str())
+            reason = admin_error(f"write to {self._topic}", error, f"Write on topic {self._topic}")
+            _log.warning("%s-%d cannot be noted now: %s", *partition, reason)
 
     def close(self) -> None:
         """Release the client."""
@@ -178,7 +180,7 @@ def append_control(
         raise AdminError(f"write to {topic}", f"no answer in {timeout_s:g} s")
     refused = next((error for error in errors if error is not None), None)
     if refused is not None:
-        raise AdminError(f"write to {topic}", refused.str())
+        raise admin_error(f"write to {topic}", refused, f"Write on topic {topic}")
 
 
 def _producer(kafka: Mapping[str, ConfigValue]) -> Producer:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.cluster.acls import AclRole, Right
 from kafka_redelivery.topology.faults import TopologyFault
-from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.errors import TransportError, grant
 
 
 class AdminError(TransportError):
@@ -20,6 +21,28 @@ class AdminError(TransportError):
 
 class NotAuthorisedError(AdminError):
     """The user of the ``kafka`` settings may not do this. Grant the right, or use another user."""
+
+    def __init__(self, operation: str, detail: str, right: str = "") -> None:
+        """Take the refusal; ``right`` is what to grant, such as ``Create on topic orders``."""
+        super().__init__(operation, detail + (grant(right) if right else ""))
+
+
+class GroupForbiddenError(NotAuthorisedError):
+    """The user may not ask about a consumer group."""
+
+    def __init__(self, operation: str, detail: str, group: str) -> None:
+        super().__init__(operation, detail, f"Describe on group {group}")
+        self.group = group
+
+
+class MissingRightsError(NotAuthorisedError):
+    """The user lacks rights without which a worker, scheduler or command cannot start; ``rights`` are all of them."""
+
+    def __init__(self, role: AclRole, rights: Sequence[Right]) -> None:
+        count = "a right" if len(rights) == 1 else f"{len(rights)} rights"
+        head = f"the Kafka user lacks {count}; grant with the commands of `redelivery topology acls --role {role}`:"
+        super().__init__(str(role), "\n".join([head, *(f"  {right}" for right in rights)]))
+        self.rights = tuple(rights)
 
 
 class ClientSettingsError(TransportError):

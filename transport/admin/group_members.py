@@ -85,7 +85,9 @@ class GroupMembers:
     def _describe(self, group: str) -> list[GroupMetadata]:
         # The newer request ends the process if Kafka becomes unavailable while it waits (librdkafka#4605).
         return self._calls.repeated(
-            f"list the members of group {group}", lambda: self._calls.client.list_groups(group, _TIMEOUT_S)
+            f"list the members of group {group}",
+            lambda: self._calls.client.list_groups(group, _TIMEOUT_S),
+            right=f"Describe on group {group}",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -9,13 +10,17 @@ from confluent_kafka.admin import OffsetSpec
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error
-from kafka_redelivery.transport.admin.errors import ClientSettingsError
+from kafka_redelivery.transport.admin.errors import ClientSettingsError, GroupForbiddenError
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config, consumer_config
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.kafka_errors import message_of
 from kafka_redelivery.transport.protocols import Partition
 
 _TIMEOUT_S = 30.0
+_DENIED_S = 1.0
+"""How soon it is noticed that the user may not ask about a group."""
+
+_WAITING = frozenset({KafkaError._TIMED_OUT, KafkaError._WAIT_COORD})  # noqa: SLF001 - the client's own names
 
 
 class PartitionOffsets:
@@ -99,14 +104,39 @@ def committed(
         raise ClientSettingsError(message_of(error)) from None
     wanted = [TopicPartition(*partition) for partition in partitions]
     operation = f"read the offsets of group {group}"
+
+    def ask() -> list[TopicPartition]:
+        try:
+            return _committed(consumer, wanted, calls.timeout_s)
+        except KafkaException as exception:
+            error: KafkaError = exception.args[0]
+            if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                raise
+            raise GroupForbiddenError(operation, error.str(), group) from None
+
     try:
-        answer = calls.repeated(operation, lambda: consumer.committed(wanted, timeout=calls.timeout_s), client_errors)
+        answer = calls.repeated(operation, ask, client_errors)
     finally:
         consumer.close()
     found = {}
     for entry in answer:
         if entry.error is not None:
-            raise admin_error(operation, entry.error)
+            raise admin_error(operation, entry.error, f"Describe on topic {entry.topic}")
         if entry.offset >= 0:
             found[Partition(entry.topic, entry.partition)] = Checkpoint(entry.offset, entry.metadata or "")
     return found
+
+
+def _committed(consumer: Consumer, wanted: list[TopicPartition], timeout_s: float) -> list[TopicPartition]:
+    """Ask once. If the user may not ask for the group's coordinator, only a poll says it, and the request waits."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return consumer.committed(wanted, timeout=min(_DENIED_S, timeout_s))
+        except KafkaException as exception:
+            message = consumer.poll(0)
+            refused = None if message is None else message.error()
+            if refused is not None and refused.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                raise KafkaException(refused) from None
+            if exception.args[0].code() not in _WAITING or time.monotonic() > deadline:
+                raise

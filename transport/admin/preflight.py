@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
+from kafka_redelivery.topology.cluster.acls import (
+    AclRole,
+    PatternType,
+    Resource,
+    ResourceType,
+    configured_topics,
+    rights,
+)
 from kafka_redelivery.topology.cluster.check import Severity, check
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
+from kafka_redelivery.topology.cluster.missing_rights import missing_rights
 from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan, plan, scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
 from kafka_redelivery.transport.admin.control_topic import read_control
-from kafka_redelivery.transport.admin.errors import ClientSettingsError, NotAuthorisedError, TopologyRefusedError
+from kafka_redelivery.transport.admin.errors import (
+    ClientSettingsError,
+    GroupForbiddenError,
+    MissingRightsError,
+    NotAuthorisedError,
+    TopologyRefusedError,
+)
 from kafka_redelivery.transport.admin.group_members import GroupMembers
 from kafka_redelivery.transport.client_config import ConfigValue, consumer_config
 from kafka_redelivery.transport.client_log import admin_log
@@ -31,13 +46,38 @@ _READ_TIMEOUT_S = 10.0
 _POLL_S = 0.1
 
 
-def survey(admin: ClusterAdmin, settings: Settings) -> tuple[TopologyPlan, ClusterFacts]:
+def survey(admin: ClusterAdmin, settings: Settings, role: AclRole | None = None) -> tuple[TopologyPlan, ClusterFacts]:
     """Return what a configuration needs, and what the cluster has of it.
 
+    Args:
+        admin: the cluster.
+        settings: the configuration.
+        role: the role of the user, whose missing rights are then reported together.
+
     Raises:
+        MissingRightsError: the role cannot do its work.
         TransportError: the cluster does not answer; see :class:`ClusterAdmin`.
     """
     names = admin.topic_names()
+    if role is None:
+        return _survey(admin, settings, names)
+    topics = [topic.name for topic in configured_topics(settings)]
+    missing = missing_rights(settings, role, admin.allowed_operations(topics))
+    if missing.refused:
+        raise MissingRightsError(role, missing.rights)
+    if missing.rights and role is not AclRole.APPLY:
+        _log.warning("starting in spite of missing rights: %s", MissingRightsError(role, missing.rights))
+    try:
+        return _survey(admin, settings, names)
+    except GroupForbiddenError as error:
+        group = Resource(ResourceType.GROUP, PatternType.LITERAL, error.group)
+        needed = [right for right in rights(settings, [role]) if right.resource == group]
+        if not needed:
+            raise
+        raise MissingRightsError(role, needed) from error
+
+
+def _survey(admin: ClusterAdmin, settings: Settings, names: Collection[str]) -> tuple[TopologyPlan, ClusterFacts]:
     sources = [source.topic for source in settings.sources]
     planned = plan(settings, admin.describe(sources, {}).topics)
     readers = {name: (group,) for name, group in planned.readers(names).items()}
@@ -53,21 +93,22 @@ def survey(admin: ClusterAdmin, settings: Settings) -> tuple[TopologyPlan, Clust
     )
 
 
-def verify(settings: Settings, *, emits: bool = True, timeout_s: float = TIMEOUT_S) -> None:
+def verify(settings: Settings, role: AclRole, *, timeout_s: float = TIMEOUT_S) -> None:
     """Refuse to start on a topology that would lose records.
 
     Args:
         settings: the configuration.
-        emits: whether the process calls handlers, so that the output topics must exist.
+        role: what starts. A scheduler does not need the output topics.
         timeout_s: the time limit of each request.
 
     Raises:
         TopologyRefusedError: names each fault and its fix.
+        MissingRightsError: the user lacks rights; it names all that are known.
         TransportError: the cluster does not answer; see :class:`ClusterAdmin`.
     """
     _log.info("checking the topics at %s", settings.kafka.get("bootstrap.servers"))
-    planned, cluster = survey(ClusterAdmin(settings.kafka, timeout_s=timeout_s), settings)
-    if not emits:
+    planned, cluster = survey(ClusterAdmin(settings.kafka, timeout_s=timeout_s), settings, role)
+    if role is AclRole.SCHEDULER:
         planned = replace(planned, outputs=())
     faults = [fault for fault in check(planned, cluster) if fault.severity is Severity.REFUSE]
     if faults:

@@ -21,10 +21,11 @@ from kafka_redelivery.topology.cluster.plan import Role
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.errors import AdminError
 from kafka_redelivery.transport.admin.partition_offsets import list_offsets
 from kafka_redelivery.transport.admin.preflight import survey
 from kafka_redelivery.transport.client_config import admin_config
-from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.errors import TransportError, grant
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -49,8 +50,12 @@ def trim(settings: Settings, now_ms: int) -> dict[Partition, int]:
     planned, cluster = survey(ClusterAdmin(settings.kafka, timeout_s=_TIMEOUT_S), settings)
     sources = {source.topic for source in settings.sources}
     readers = {topic: group for topic, group in planned.readers(cluster.topics).items() if topic not in sources}
+    unseen = {topic.name for topic in planned.topics if topic.role is Role.JOURNAL} | readers.keys()
+    unseen -= cluster.topics.keys()
     limits: dict[Partition, int | None] = {}
     for topic, group in readers.items():
+        if topic in unseen:
+            continue
         committed = cluster.committed.get(group, {})
         for number in range(cluster.topics[topic].partitions):
             if (topic, number) in committed:
@@ -63,7 +68,15 @@ def trim(settings: Settings, now_ms: int) -> dict[Partition, int]:
     new_starts = _new_starts(calls, limits, horizon_ms)
     if new_starts:
         wanted = [TopicPartition(*partition, offset) for partition, offset in new_starts.items()]
-        calls.each("delete finished records from internal topics", lambda: calls.client.delete_records(wanted))
+        calls.each(
+            "delete finished records from internal topics",
+            lambda: calls.client.delete_records(wanted),
+            f"Delete on topics {', '.join(sorted({partition.topic for partition in new_starts}))}",
+        )
+    if unseen:
+        topics = ", ".join(sorted(unseen))
+        right = grant(f"Delete on topics {topics}")
+        raise AdminError("delete finished records", f"{topics} do not exist, or may not be described{right}")
     return new_starts
 
 

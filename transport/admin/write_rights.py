@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from concurrent.futures import Future
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclOperation, TopicDescription
 
-from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error
-from kafka_redelivery.transport.admin.errors import AdminError
+from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.admin.topic_rights import describe_topics
 from kafka_redelivery.transport.client_config import Config, identity_config
 from kafka_redelivery.transport.errors import TransportError
 
 _log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
-
-_FINAL = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 
 class WriteRights:
@@ -46,31 +43,13 @@ class WriteRights:
     def _ask(self, topics: list[str]) -> dict[str, int]:
         if self._calls is None:
             self._calls = AdminCalls(self._config, timeout_s=_TIMEOUT_S)
-        described = self._calls.client.describe_topics(
-            TopicCollection(topics), include_authorized_operations=True, request_timeout=_TIMEOUT_S
-        )
         unwritable = {}
-        for topic, answer in described.items():
-            description = _result(topic, answer)
+        for topic, description in describe_topics(self._calls, topics).items():
             if isinstance(description, TopicDescription):
                 self.partition_counts[topic] = len(description.partitions)
                 operations = description.authorized_operations
                 if operations is not None and AclOperation.WRITE not in operations:
                     unwritable[topic] = KafkaError.TOPIC_AUTHORIZATION_FAILED
             else:
-                unwritable[topic] = description
+                unwritable[topic] = description  # the right to write includes the right to describe
         return unwritable
-
-
-def _result(topic: str, answer: Future[TopicDescription]) -> TopicDescription | int:
-    """Return the description, or the error code of a topic that does not exist or may not even be described."""
-    operation = f"describe topic {topic}"
-    try:
-        return answer.result(2 * _TIMEOUT_S)
-    except TimeoutError:
-        raise AdminError(operation, "no answer") from None
-    except KafkaException as exception:
-        error: KafkaError = exception.args[0]
-        if error.code() in _FINAL:
-            return int(error.code())  # the right to write includes the right to describe
-        raise admin_error(operation, error) from None

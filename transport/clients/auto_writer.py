@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.write_rights import WriteRights
@@ -23,7 +23,7 @@ from kafka_redelivery.transport.clients.delivery import (
     raise_if_refused,
     raise_if_still_unwritable,
 )
-from kafka_redelivery.transport.errors import WriteAbortedError
+from kafka_redelivery.transport.errors import OffsetsForbiddenError, WriteAbortedError
 from kafka_redelivery.transport.kafka_errors import error_of, is_fatal
 from kafka_redelivery.transport.protocols import GroupMember, Partition, ProducerRecord, ReleaseTime, WriteResult
 
@@ -90,7 +90,8 @@ class AutoWriter:
         try:
             self._group.commit(checkpoints)
         except KafkaException as error:
-            raise WriteAbortedError(str(error), unconfirmed=()) from error
+            denied = error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+            raise (OffsetsForbiddenError if denied else WriteAbortedError)(str(error), unconfirmed=()) from error
 
     def close(self) -> None:
         """Release the client."""

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from time import monotonic
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.end_offsets import EndOffsets
 from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartitionWatch
 from kafka_redelivery.transport.client_config import Config
+from kafka_redelivery.transport.clients.forbidden_topics import ForbiddenTopics
 from kafka_redelivery.transport.clients.outage import Outage, Report
 from kafka_redelivery.transport.clients.reader import GroupReader
-from kafka_redelivery.transport.errors import ConsumerFailedError
+from kafka_redelivery.transport.errors import ConsumerFailedError, GroupReadForbiddenError, TopicForbiddenError
 from kafka_redelivery.transport.kafka_errors import consumer_error, error_of, is_fatal
 from kafka_redelivery.transport.protocols import Message, Partition
+
+_log = logging.getLogger(__name__)
+
+_LOG_GROUP_EVERY_S = 60.0
 
 
 class EnduringReader(GroupReader):
     """A :class:`GroupReader` that waits for Kafka without limit, and replaces a consumer that has failed for good.
 
-    After such a fatal error the client has no partitions, and most of its calls fail. The next :meth:`fetch` replaces
-    it.
+    It also waits for rights: a topic that may not be read is reported, and the others are fetched further.
+
+    After a fatal error the client has no partitions, and most of its calls fail. The next :meth:`fetch` replaces it.
     """
 
     def __init__(
@@ -30,18 +38,34 @@ class EnduringReader(GroupReader):
         unowned: UnownedPartitionWatch | None,
         end_offsets: EndOffsets | None,
         report: Report,
+        forbidden: ForbiddenTopics,
         *,
         leave_on_close: bool = False,
+        leave_out_forbidden: bool = False,
     ) -> None:
-        """See :class:`GroupReader`."""
+        """See :class:`GroupReader`.
+
+        ``forbidden`` gets the topics that may not be read. With ``leave_out_forbidden``, :meth:`committed` leaves out
+        their partitions; otherwise it waits.
+        """
         super().__init__(config, unowned, end_offsets, report, leave_on_close=leave_on_close)
+        self._forbidden = forbidden
+        if leave_out_forbidden:
+            self._left_out = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED})
+        self._log_group_again_s = 0.0
         self._report = report
         self._membership = Outage("membership", report)
         self._joined = False
         """Whether the group has ever assigned something, possibly no partition."""
 
+    @property
+    def forbidden(self) -> Mapping[str, str]:
+        """See :class:`Reader`."""
+        return self._forbidden.problems
+
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
         """See :class:`Reader`."""
+        self._forbidden.poll()
         try:
             return super().fetch(maximum, timeout_s)
         except ConsumerFailedError as error:
@@ -80,6 +104,18 @@ class EnduringReader(GroupReader):
         self._joined = True
         self._membership.over()
         super()._on_assign(consumer, partitions)
+
+    def _on_error(self, error: KafkaError, partition: Partition, offset: int) -> None:
+        try:
+            super()._on_error(error, partition, offset)
+        except TopicForbiddenError as denied:
+            self._forbidden.add(denied)
+        except GroupReadForbiddenError as denied:
+            if not self._joined:
+                raise
+            if monotonic() >= self._log_group_again_s:  # the client tries to join once a second
+                self._log_group_again_s = monotonic() + _LOG_GROUP_EVERY_S
+                _log.warning("%s", denied)
 
     def _replace_consumer(self, error: Exception) -> None:
         """Join the group again with a new client. What the old one held is void.

@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_redelivery.transport.errors import ReaderError
-from kafka_redelivery.transport.kafka_errors import is_transient_for_consumer
+from kafka_redelivery.transport.errors import ReaderError, grant
+from kafka_redelivery.transport.kafka_errors import is_denied, is_transient_for_consumer
 
 _log = logging.getLogger(__name__)
 
@@ -83,8 +83,15 @@ class Outage:
             self._since_s, self._pause_s = None, FIRST_PAUSE_S
             self._report(self._client, None)
 
-    def repeat(self, ask: Callable[[], _Answer], problem: str) -> _Answer:
+    def repeat(self, ask: Callable[[], _Answer], problem: str, right: str = "") -> _Answer:
         """Call ``ask``, which sends a request of a consumer, until the broker answers.
+
+        Without a limit it also waits for a missing right.
+
+        Args:
+            ask: sends the request.
+            problem: what cannot be done without an answer.
+            right: the right that the request needs, such as ``Describe on topic orders``.
 
         Raises:
             ReaderError: the broker refuses, or the limit has passed.
@@ -94,8 +101,10 @@ class Outage:
                 answer = ask()
             except KafkaException as exception:
                 error: KafkaError = exception.args[0]
-                message = f"{problem}: {error.str()}"
-                if not (is_transient_for_consumer(error) and self.wait(message)):
+                denied = is_denied(error)
+                message = f"{problem}: {error.str()}{grant(right) if denied and right else ''}"
+                endures = is_transient_for_consumer(error) or (denied and self._limit_s is None)
+                if not (endures and self.wait(message)):
                     raise ReaderError(message) from exception
             else:
                 self.over()

@@ -26,7 +26,7 @@ from kafka_redelivery.transport.client_config import Config, is_cooperative
 from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.clients.outage import Outage, Report
 from kafka_redelivery.transport.errors import PositionDeletedError
-from kafka_redelivery.transport.kafka_errors import consumer_error, is_fatal, is_transient_for_consumer
+from kafka_redelivery.transport.kafka_errors import consumer_error, is_fatal, is_transient_for_consumer, with_right
 from kafka_redelivery.transport.protocols import Message, Partition, RebalanceListener
 
 _log = logging.getLogger(__name__)
@@ -69,6 +69,7 @@ class GroupReader:
         """
         self._leave_on_close = leave_on_close
         self._closing = False
+        self._left_out: frozenset[int] = frozenset()  # error codes of partitions that committed() leaves out
         self._listener: RebalanceListener
         self._config = config
         self._requests = Outage("requests", report)
@@ -97,6 +98,11 @@ class GroupReader:
 
     def _open(self) -> Consumer:
         return Consumer(self._config, logger=client_log)
+
+    @property
+    def forbidden(self) -> Mapping[str, str]:
+        """See :class:`Reader`. Always empty: :meth:`fetch` raises an error instead."""
+        return {}
 
     def subscribe(self, topics: Sequence[str], listener: RebalanceListener) -> None:
         """See :class:`Reader`."""
@@ -211,12 +217,13 @@ class GroupReader:
         def ask() -> list[TopicPartition]:
             answer = self._consumer.committed(asked, _CALL_TIMEOUT_S)
             for entry in answer:
-                if entry.error is not None:
+                if entry.error is not None and entry.error.code() not in self._left_out:
                     raise KafkaException(entry.error)
-            return answer
+            return [entry for entry in answer if entry.error is None]
 
+        right = f"Read on group {self._group} and on topics {', '.join(sorted({entry.topic for entry in asked}))}"
         found: dict[Partition, Checkpoint | None] = {}
-        for entry in self._requests.repeat(ask, "the committed offsets cannot be read"):
+        for entry in self._requests.repeat(ask, "the committed offsets cannot be read", right):
             found[Partition(entry.topic, entry.partition)] = _checkpoint(entry)
         return found
 
@@ -244,7 +251,8 @@ class GroupReader:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the client's own name
             return found
 
-        low, high = self._requests.repeat(ask, f"the offsets of {partition.topic}-{partition.number} cannot be read")
+        problem = f"the offsets of {partition.topic}-{partition.number} cannot be read"
+        low, high = self._requests.repeat(ask, problem, f"Describe on topic {partition.topic}")
         return low, high
 
     def lag(self, partition: Partition, next_offset: int) -> int:
@@ -300,7 +308,7 @@ class GroupReader:
         if offsets:
             for entry in self._consumer.commit(offsets=offsets, asynchronous=False) or ():
                 if entry.error is not None:
-                    raise KafkaException(entry.error)
+                    raise KafkaException(with_right(entry.error, f"Read on topic {entry.topic}"))
 
     def leave(self) -> None:
         """Give the assignment back and leave the group, also with static membership. Then call :meth:`close`."""

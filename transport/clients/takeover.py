@@ -6,12 +6,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.clients.outage import Outage, Report
-from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.errors import TransportError, grant
 from kafka_redelivery.transport.kafka_errors import error_of
 
 _TIMEOUT_S = 90.0
@@ -52,6 +52,8 @@ def take_over(config: Config, outage: Outage | None = None) -> Producer:
         except (KafkaException, SystemError) as exception:
             error = error_of(exception)
             problem = f"cannot take over transactional.id {config['transactional.id']}: {error.str()}"
+            if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                problem += grant(f"Write on transactional id {config['transactional.id']}")
             if outage is None or not outage.wait(problem):
                 raise TransportError(problem) from exception
             if not error.retriable():

@@ -54,9 +54,11 @@ from kafka_redelivery.transport.clients.outage import Outage
 from kafka_redelivery.transport.clients.takeover import Endurance, take_over
 from kafka_redelivery.transport.errors import (
     MembershipOutdatedError,
+    OffsetsForbiddenError,
     WriteAbortedError,
     WriteRefusedError,
     WriterFencedError,
+    grant,
 )
 from kafka_redelivery.transport.kafka_errors import error_of
 from kafka_redelivery.transport.protocols import GroupMember, Partition, ProducerRecord, ReleaseTime, WriteResult
@@ -102,6 +104,13 @@ def _offsets(checkpoints: Mapping[Partition, Checkpoint]) -> list[TopicPartition
         TopicPartition(partition.topic, partition.number, point.offset, metadata=point.metadata)
         for partition, point in checkpoints.items()
     ]
+
+
+def _raise_if_offsets_forbidden(error: KafkaError, offsets: Sequence[TopicPartition]) -> None:
+    topics = ", ".join(sorted({entry.topic for entry in offsets}))
+    if topics and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        right = grant(f"Read on each of the topics {topics}")
+        raise OffsetsForbiddenError(f"transaction aborted, its offsets may not be committed: {error.str()}{right}")
 
 
 class TransactionalWriter:
@@ -225,7 +234,7 @@ class TransactionalWriter:
                 waited_s = wait_until(release_time)
             producer.commit_transaction(_CALL_TIMEOUT_S)  # reports what is left or failed
         except (KafkaException, SystemError) as exception:
-            self._recover(self._error_of(exception), failures, records)
+            self._recover(self._error_of(exception), failures, records, offsets)
         if not failures:
             self._reports = reports
         return WriteResult(time.monotonic() - started_s - waited_s, ready_s - started_s)
@@ -255,7 +264,13 @@ class TransactionalWriter:
                 return error_of(hidden)
             raise
 
-    def _recover(self, error: KafkaError, failures: Failures, records: Sequence[ProducerRecord]) -> None:
+    def _recover(
+        self,
+        error: KafkaError,
+        failures: Failures,
+        records: Sequence[ProducerRecord],
+        offsets: Sequence[TopicPartition] = (),
+    ) -> None:
         """Bring the producer back to a known state and raise the error of the write."""
         self._raise_if_fenced(error)
         if error.txn_requires_abort():
@@ -267,6 +282,7 @@ class TransactionalWriter:
                 _log.warning("abort of a transaction failed; creating a new producer: %s", cause)
                 self._replace_producer(one_per_batch=self._one_per_batch)
             self._raise_if_refused(failures, records, error)
+            _raise_if_offsets_forbidden(error, offsets)
             kind = MembershipOutdatedError if error.code() in _OUTDATED else WriteAbortedError
             raise kind(f"transaction aborted: {error.str()}")
         _log.warning("outcome of a transaction unknown; creating a new producer: %s", error)

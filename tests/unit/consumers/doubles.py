@@ -145,6 +145,10 @@ class StoredOffsets:
     reached: dict[Partition, int] = field(default_factory=dict)
     """The ends that the next call of :meth:`take_reached_ends` returns."""
 
+    forbidden: dict[str, str] = field(default_factory=dict)
+    unreadable: set[str] = field(default_factory=set)
+    """The topics whose committed offsets may not be read."""
+
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
         """See :class:`Reader`."""
         del timeout_s
@@ -168,7 +172,7 @@ class StoredOffsets:
 
     def committed(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
         """See :class:`Reader`."""
-        return {partition: self.commits.get(partition) for partition in partitions}
+        return {each: self.commits.get(each) for each in partitions if each.topic not in self.unreadable}
 
     def committed_now(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
         """See :class:`Reader`."""

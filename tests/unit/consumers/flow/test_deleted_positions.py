@@ -79,8 +79,8 @@ def test_an_expired_offset_halts_its_partition_until_there_is_one(fixture: Fixtu
     assignment = Assignment([route()], reader, FirstOffsets(reader, "billing", control=known))
     positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
     assignment.open([ORDERS, OTHER])
-    positions.halt_expired()
-    positions.halt_expired()
+    positions.halt_opened()
+    positions.halt_opened()
     assert assignment.halted == {ORDERS}
     assert assignment.dirty() == []
     text = "orders-0: its committed offset has expired; up to 87 records would be handled again"
@@ -89,6 +89,26 @@ def test_an_expired_offset_halts_its_partition_until_there_is_one(fixture: Fixtu
     fixture.clock.advance(1)
     assert positions.moved() == []
     reader.commits[ORDERS] = Checkpoint(0, "")
+    fixture.clock.advance(2)
+    assert positions.moved() == [ORDERS]
+
+
+def test_a_committed_offset_that_may_not_be_read_halts_its_partition(fixture: Fixture) -> None:
+    """It goes on by itself, also if there is no committed offset."""
+    reader = StoredOffsets({OTHER: Checkpoint(0, "")}, unreadable={"orders"})
+    assignment = Assignment([route()], reader, FirstOffsets(reader, "billing"))
+    positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
+    assignment.open([ORDERS])
+    positions.halt_opened()
+    assert assignment.halted == {ORDERS}
+    assert assignment.dirty() == []
+    assert fixture.observer.halt_causes == [
+        "orders-0: its committed offset may not be read; it goes on by itself when it may"
+    ]
+    assert "grant the right Read on topic orders (`redelivery topology acls`" in fixture.health.ready().reason
+    fixture.clock.advance(1)
+    assert positions.moved() == []
+    reader.unreadable.clear()
     fixture.clock.advance(2)
     assert positions.moved() == [ORDERS]
 

@@ -13,7 +13,7 @@ from kafka_redelivery.consumers.writes.aborted_write import Settlement
 from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import MembershipOutdatedError, WriteAbortedError
+from kafka_redelivery.transport.errors import MembershipOutdatedError, OffsetsForbiddenError, WriteAbortedError
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.batches import DEAD, OUT_OF_MEMORY, RAISED, REJECTED, TIER, handled, output, shared
 from tests.unit.consumers.doubles import RecordingObserver, ScriptedWriter
@@ -230,6 +230,13 @@ class TestUnknown:
         assert parts.committer.settle({ORDERS: Checkpoint(1, ""), OTHER: None}) is Settlement.UNCHANGED
         parts.write()
         assert parts.writer.confirmed == [([], {ORDERS: Checkpoint(1, ""), OTHER: Checkpoint(1, "")})]
+
+    def test_offsets_that_may_not_be_committed(self) -> None:
+        """To repeat the write would hold up the partitions of other topics for as long as the right is missing."""
+        parts = Parts(OffsetsForbiddenError("denied"))
+        parts.committer.batch.add(emitting(source(), 0, 2))
+        parts.write()
+        assert parts.settle(first=None) is Settlement.UNKNOWN
 
     def test_the_offsets_would_not_have_changed(self) -> None:
         """A halt commits nothing. Only if nothing was produced it is certain that a repetition does no harm."""

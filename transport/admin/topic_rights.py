@@ -1,0 +1,69 @@
+"""What a user may do on topics, as the brokers report it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation, TopicDescription
+
+from kafka_redelivery.topology.cluster.acls import Operation
+from kafka_redelivery.transport.admin.calls import AdminCalls
+
+_REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
+_OPERATIONS = {
+    AclOperation.CREATE: Operation.CREATE,
+    AclOperation.READ: Operation.READ,
+    AclOperation.WRITE: Operation.WRITE,
+    AclOperation.DELETE: Operation.DELETE,
+    AclOperation.ALTER: Operation.ALTER,
+    AclOperation.ALTER_CONFIGS: Operation.ALTER_CONFIGS,
+    AclOperation.DESCRIBE: Operation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS: Operation.DESCRIBE_CONFIGS,
+}
+
+
+def describe_topics(calls: AdminCalls, topics: Iterable[str]) -> dict[str, TopicDescription | int]:
+    """Return the description of each topic with what the user may do there.
+
+    For a topic that does not exist, or that the user may not even describe, the error code that says so. Kafka reports
+    the second also for a topic that does not exist.
+
+    Raises:
+        TransportError: the cluster does not answer, or refuses for another reason.
+    """
+    wanted = sorted(set(topics))
+    if not wanted:
+        return {}
+
+    def ask() -> dict[str, TopicDescription | int]:
+        described = calls.client.describe_topics(
+            TopicCollection(wanted), include_authorized_operations=True, request_timeout=calls.timeout_s
+        )
+        found: dict[str, TopicDescription | int] = {}
+        for topic, answer in described.items():
+            try:
+                found[topic] = answer.result(2 * calls.timeout_s)
+            except KafkaException as exception:
+                error: KafkaError = exception.args[0]
+                if error.code() not in _REFUSED:
+                    raise
+                found[topic] = int(error.code())
+        return found
+
+    return calls.repeated("describe topics", ask)
+
+
+def allowed_operations(calls: AdminCalls, topics: Iterable[str]) -> dict[str, Collection[Operation]]:
+    """Return what the user may do on each topic; a topic is missing if it does not exist, or it is not reported.
+
+    Raises:
+        TransportError: as :func:`describe_topics`.
+    """
+    found: dict[str, Collection[Operation]] = {}
+    for topic, described in describe_topics(calls, topics).items():
+        if described == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            found[topic] = ()
+        elif isinstance(described, TopicDescription) and described.authorized_operations is not None:
+            found[topic] = {_OPERATIONS[each] for each in described.authorized_operations if each in _OPERATIONS}
+    return found
