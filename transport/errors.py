@@ -182,6 +182,19 @@ class BrokerUnavailableError(TransportError):
         self.servers = servers
 
 
+class TlsError(BrokerUnavailableError):
+    """A broker answers, but there is no TLS connection to it."""
+
+    def __init__(self, servers: str, detail: str) -> None:
+        TransportError.__init__(
+            self,
+            f"no TLS connection to {servers}: {detail}; under kafka, check ssl.ca.location (who signed the brokers' "
+            "certificates), ssl.certificate.location, ssl.key.location, and that bootstrap.servers has the names in "
+            "the certificates",
+        )
+        self.servers = servers
+
+
 class BrokerExtraMissingError(TransportError, ImportError):
     """A package that fetches the jars of the embedded broker or of Spark is not installed."""
 

@@ -45,7 +45,7 @@ def secured_kafka(folder: Path) -> Iterator[AuthenticatedKafka]:
     Args:
         folder: gets the broker's key and certificate.
     """
-    authority, identity = _certificate(folder)
+    authority, identity = certificate(folder)
     properties = {
         "listener.name.named.ssl.keystore.type": "PEM",
         "listener.name.named.ssl.keystore.location": str(identity),
@@ -56,12 +56,12 @@ def secured_kafka(folder: Path) -> Iterator[AuthenticatedKafka]:
         yield broker
 
 
-def _certificate(folder: Path) -> tuple[Path, Path]:
+def certificate(folder: Path) -> tuple[Path, Path]:
     """Write a certificate that is its own authority, and the same with its key; return both files."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a broker of a test")])
     now = datetime.now(UTC)
-    certificate = (
+    signed = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -73,7 +73,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    public = certificate.public_bytes(serialization.Encoding.PEM)
+    public = signed.public_bytes(serialization.Encoding.PEM)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 from kafka_redelivery.transport.admin.errors import AdminError, ClientSettingsError, NotAuthorisedError
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.client_log import admin_log
-from kafka_redelivery.transport.errors import BrokerUnavailableError
+from kafka_redelivery.transport.errors import BrokerUnavailableError, TlsError
 from kafka_redelivery.transport.kafka_errors import is_transient, message_of
 
 _T = TypeVar("_T")
@@ -132,6 +132,9 @@ def _final_error(
     if refused is not None:
         return NotAuthorisedError(operation, refused.str())
     if error.code() in _UNREACHABLE:
+        tls = next((each for each in (error, *client_errors) if each.code() == KafkaError._SSL), None)  # noqa: SLF001
+        if tls is not None:
+            return TlsError(servers, tls.str())
         no_cause = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the client's own name
         first = next((each for each in client_errors if each.code() != no_cause), None)
         return BrokerUnavailableError(servers, error.str() if first is None else first.str())
