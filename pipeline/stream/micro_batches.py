@@ -14,6 +14,7 @@ from kafka_redelivery.consumers.telemetry.observers import QueryObserver
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.pipeline.errors import StreamHaltedError, first_line
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.stream.deleted_positions import RecordsDeletedError, is_data_loss
 from kafka_redelivery.pipeline.stream.membership import Membership
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.task.contract import TaskPlan, TaskResult, TaskStatus, merge_writes
@@ -95,6 +96,8 @@ class MicroBatches:
                 if self._shutdown.cancelled:
                     raise
                 self._member.member()  # raises the cause if the membership is lost
+                if is_data_loss(error):
+                    raise RecordsDeletedError(first_line(error)) from error
                 cause, outdated = first_line(error), None
             else:
                 results = [TaskResult.from_bytes(bytes(row.summary)) for row in rows]

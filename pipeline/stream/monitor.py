@@ -49,8 +49,9 @@ class QueryMonitor:
         self._reported_s = 0.0
 
     def started(self, starts: Mapping[Partition, int]) -> None:
-        """Report the start offsets of the query."""
+        """Report the start offsets of the query, which may begin to count its micro-batches again."""
         self._finished = dict(starts)
+        self._last = None
         self.health.turned()
         # Report now: if the first micro-batch hangs, the query must count as without progress.
         self.observer.query_state(QueryState(len(starts), idle=True))

@@ -38,6 +38,8 @@ class Shutdown:
         self._idle.set()
         self._finished = threading.Event()
         self._cancelled = threading.Event()
+        self._held = False
+        self._release: threading.Timer | None = None
 
     @property
     def requested(self) -> bool:
@@ -62,9 +64,9 @@ class Shutdown:
         """Mark a micro-batch as running for the block. After a request, wait until the shutdown is finished instead.
 
         Raises:
-            StreamHaltedError: the shutdown was requested before the block began.
+            StreamHaltedError: the shutdown was requested, or micro-batches were held, before the block began.
         """
-        if self._requested.is_set():
+        if self._requested.is_set() or self._held:
             self._finished.wait(self._timeout_s + _CLOSING_S)
             raise StreamHaltedError("stopped before the micro-batch began")
         self._idle.clear()
@@ -72,6 +74,24 @@ class Shutdown:
             yield
         finally:
             self._idle.set()
+
+    def hold(self) -> bool:
+        """Let no micro-batch begin until :meth:`resume`; return whether none is running."""
+        self._held = True
+        return self._idle.is_set()
+
+    def release_soon(self) -> None:
+        """End the wait of a held micro-batch shortly after: Spark's stop waits for it."""
+        self._release = threading.Timer(_STOP_DELAY_S, self._finished.set)
+        self._release.daemon = True
+        self._release.start()
+
+    def resume(self) -> None:
+        """Let micro-batches begin again, after the queries have stopped."""
+        if self._release is not None:
+            self._release.cancel()
+        self._held = False
+        self._finished.clear()
 
     def finish(self) -> None:
         """Release the threads that wait for the end of the shutdown."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kafka_redelivery.pipeline.errors import StreamRefusedError
 from kafka_redelivery.topology.config.settings import Settings
@@ -88,6 +88,19 @@ def offsets_json(starts: Mapping[Partition, int]) -> str:
     for partition, offset in starts.items():
         topics.setdefault(partition.topic, {})[str(partition.number)] = offset
     return json.dumps(topics)
+
+
+def partitions_option(partitions: Iterable[Partition], *, whole: bool) -> dict[str, str]:
+    """Return the option of Spark's Kafka source that names what it reads.
+
+    Args:
+        partitions: what it reads.
+        whole: whether these are all partitions of their topics; it then reads new ones, too.
+    """
+    numbers: dict[str, list[int]] = {}
+    for partition in sorted(partitions):
+        numbers.setdefault(partition.topic, []).append(partition.number)
+    return {"subscribe": ",".join(numbers)} if whole else {"assign": json.dumps(numbers)}
 
 
 def _start(settings: Settings, reader: GroupReader, partition: Partition, committed: Checkpoint | None) -> int:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,14 +34,17 @@ from kafka_redelivery.pipeline.stream.checkpoint import (
     refuse_unwritable,
     remove_stale_checkpoint,
 )
+from kafka_redelivery.pipeline.stream.deleted_positions import DeletedPositions, RecordsDeletedError
 from kafka_redelivery.pipeline.stream.membership import Membership, membership, refuse_members
 from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEndedError
-from kafka_redelivery.pipeline.stream.monitor import QueryMonitor, is_idle, progress_listener, query_monitor
+from kafka_redelivery.pipeline.stream.monitor import QueryMonitor, query_monitor
+from kafka_redelivery.pipeline.stream.query_runner import QueryRunner
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown, shutdown_on_signals
 from kafka_redelivery.pipeline.stream.start_offsets import (
     offsets_json,
     partition_counts,
     partitions_of,
+    partitions_option,
     ready_topics,
     start_offsets,
     topics_of,
@@ -57,12 +62,10 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _log = logging.getLogger(__name__)
 
-_POLL_S: Final = 0.2
 _HEADERS: Final = "array<struct<key: string, value: binary>>"
 _OUR_ERRORS: Final = (ConsumersError, PipelineError, TopologyError, TransportError)
 
@@ -121,67 +124,87 @@ def run_stream(
         session = stack.enter_context(own)
         # Join after Spark has started, which takes seconds: a query that this one replaces keeps running until then.
         member = stack.enter_context(membership(settings, wanted))
-        starts = start_offsets(settings, wanted, member.member())
-        monitor.started(starts)
-        folder = _folder(section.checkpoint, base)
+        stack.enter_context(scheduler_watch(settings, monitor.health))
+        stream = _Stream(
+            session=session,
+            settings=settings,
+            section=section,
+            base=base,
+            options=options,
+            wanted=wanted,
+            shutdown=stop,
+            monitor=monitor,
+            member=member,
+            batches=MicroBatches(config, member, counts, monitor.observer, stop),
+        )
+        _log.info("the query of group %s reads %s", settings.group, ", ".join(topics_of(settings)))
+        stream.run(available_now=available_now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stream:
+    """The queries of a driver that is a member of the group."""
+
+    session: SparkSession
+    settings: Settings
+    section: PipelineSection
+    base: Path
+    options: Mapping[str, str]
+    """Options of the Kafka sources."""
+
+    wanted: frozenset[Partition]
+    """Every partition of the sources and their ready topics."""
+
+    shutdown: Shutdown
+    monitor: QueryMonitor
+    member: Membership
+    batches: MicroBatches
+
+    def run(self, *, available_now: bool) -> None:
+        """Run the queries, and start them again at the group's offsets when other partitions can be read.
+
+        Raises:
+            StreamHaltedError: with ``available_now``, some partitions were left out.
+        """
+        deleted = DeletedPositions(self.settings, self.monitor.observer, self.monitor.health)
+        runner = QueryRunner(self.session, self.shutdown, self.monitor, self.member, deleted)
+        failed: Mapping[Partition, int] | None = None
+        again = True
+        while again and not self.shutdown.requested:
+            starts = start_offsets(self.settings, self.wanted, self.member.member())
+            self.monitor.started(starts)
+            readable = deleted.leave_out(starts)
+            if not readable:
+                raise StreamHaltedError(deleted.problem)
+            queries = self._queries(readable)
+            self.batches.failure = None
+            try:
+                with _unwrapped_errors(self.batches):
+                    again = runner.run(queries, available_now=available_now)
+            except RecordsDeletedError as error:
+                if readable == failed:
+                    raise StreamHaltedError(str(error)) from error
+                failed = readable
+                _log.warning("starting again at the group's offsets: %s", error)
+        if available_now and deleted.problem:
+            raise StreamHaltedError(deleted.problem)
+
+    def _queries(self, starts: Mapping[Partition, int]) -> list[tuple[DataStreamWriter, timedelta]]:
+        """Return the query that handles records and, if there is a sink, the one that writes its table."""
+        session, settings, section = self.session, self.settings, self.section
+        folder = _folder(section.checkpoint, self.base)
         refuse_unwritable(session, folder)
         checkpoint = group_checkpoint(session, settings, folder)
         refuse_unwritable(session, checkpoint)
         remove_stale_checkpoint(session, settings, checkpoint, starts)
         refuse_skipped_records(session, settings, checkpoint, starts)
-        batches = MicroBatches(config, member, counts, monitor.observer, stop)
-        handling = _handling(session, settings, section, options, starts).writeStream.foreachBatch(batches)
-        queries = [(handling.option("checkpointLocation", checkpoint), section.trigger)]
+        frame = _handling(session, settings, section, self.options, starts, self.wanted - starts.keys())
+        handling = frame.writeStream.foreachBatch(self.batches).option("checkpointLocation", checkpoint)
+        queries = [(handling, section.trigger)]
         if section.sink is not None:
-            path = _folder(section.sink.path, base)
-            writer = table.append_writer(session, options, section.sink, path)
-            queries.append((writer, section.sink.trigger))
-        _log.info("the query of group %s reads %s", settings.group, ", ".join(topics_of(settings)))
-        with scheduler_watch(settings, monitor.health), _unwrapped_errors(batches):
-            _QueryRunner(session, stop, monitor, member).run(queries, available_now=available_now)
-
-
-class _QueryRunner:
-    """Starts, monitors and stops the queries on the driver's main thread."""
-
-    def __init__(self, session: SparkSession, shutdown: Shutdown, monitor: QueryMonitor, member: Membership) -> None:
-        self._session = session
-        self._shutdown = shutdown
-        self._monitor = monitor
-        self._member = member
-
-    def run(self, queries: list[tuple[DataStreamWriter, timedelta]], *, available_now: bool) -> None:
-        """Run until a query ends or a shutdown is requested. The monitor reports the first query."""
-        if available_now:
-            for number, (writer, _) in enumerate(
-                queries
-            ):  # one after the other: the second reads what the first writes
-                if not self._shutdown.requested:
-                    self._supervise([writer.trigger(availableNow=True).start()], monitored=number == 0)
-            return
-        started = []
-        try:
-            for writer, every in queries:
-                milliseconds = round(every.total_seconds() * 1000)
-                started.append(writer.trigger(processingTime=f"{milliseconds} milliseconds").start())
-            self._supervise(started, monitored=True)
-        finally:
-            for query in started:
-                query.stop()
-
-    def _supervise(self, queries: list[StreamingQuery], *, monitored: bool) -> None:
-        first = queries[0]
-        with progress_listener(self._session, first, self._monitor) if monitored else nullcontext():
-            while not any(query.awaitTermination(_POLL_S / len(queries)) for query in queries):  # type: ignore[arg-type] # accepts float
-                self._member.check()  # no micro-batch checks it while the query is idle
-                self._monitor.tick(member=self._member.joined, idle=lambda: is_idle(first))
-                if self._shutdown.requested:
-                    self._monitor.health.stopping()
-                    self._shutdown.wait_for_micro_batch()
-                    self._shutdown.finish_soon()
-                    for query in queries:
-                        query.stop()
-                    return
+            path = _folder(section.sink.path, self.base)
+            queries.append((table.append_writer(session, self.options, section.sink, path), section.sink.trigger))
+        return queries
 
 
 @contextmanager
@@ -209,6 +232,7 @@ def _handling(
     section: PipelineSection,
     options: Mapping[str, str],
     starts: Mapping[Partition, int],
+    left_out: Collection[Partition],
 ) -> DataFrame:
     """Read the ready topics and the sources with one Kafka source each.
 
@@ -216,24 +240,25 @@ def _handling(
     source for all topics, redeliveries would wait while the sources have a backlog.
     """
 
-    def read(topics: Iterable[str]) -> DataFrame:
+    def read(topics: Iterable[str]) -> Iterator[DataFrame]:
         wanted = set(topics)
+        chosen = {partition: at for partition, at in starts.items() if partition.topic in wanted}
+        if not chosen:
+            return
         found = (
             session.readStream.format("kafka")
             .options(**options)
-            .option("subscribe", ",".join(sorted(wanted)))
-            .option(
-                "startingOffsets",
-                offsets_json({partition: at for partition, at in starts.items() if partition.topic in wanted}),
-            )
+            .options(**partitions_option(chosen, whole=not any(each.topic in wanted for each in left_out)))
+            .option("startingOffsets", offsets_json(chosen))
             .option("includeHeaders", "true")
             .option("failOnDataLoss", "true")
             .option("maxOffsetsPerTrigger", str(section.max_offsets_per_trigger))
             .load()
         )
-        return records(found)
+        yield records(found)
 
-    return read(ready_topics(settings)).union(read(source.topic for source in settings.sources))
+    frames = (*read(ready_topics(settings)), *read(source.topic for source in settings.sources))
+    return reduce(lambda first, second: first.union(second), frames)
 
 
 def records(frame: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_redelivery.pipeline.errors import StreamRefusedError, TableFormatError
-from kafka_redelivery.pipeline.stream import stream
+from kafka_redelivery.pipeline.stream import query_runner
 from tests.pipeline.streaming import LONG_S, Gate, audited, prepare, run, running
 from tests.scenarios.running import Group, exactly, number, script
 from tests.scenarios.waiting import until
@@ -102,7 +102,7 @@ def test_no_micro_batch_begins_after_a_shutdown_request(
     group.send([["ok"]])
     with running(group, spark, shutdown_s=300) as shutdown:
         until(lambda: group.outputs() == exactly([0]), "it runs", within_s=LONG_S)
-        monkeypatch.setattr(stream, "_POLL_S", 4.0)
+        monkeypatch.setattr(query_runner, "POLL_S", 4.0)
         time.sleep(0.5)
         shutdown.request()
         group.send([["ok"]] * 10, first=1)
