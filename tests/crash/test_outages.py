@@ -185,7 +185,7 @@ def _assert_in_order(group: Group) -> None:
 
 
 _CASES = [
-    pytest.param("killed", "one", _CLASSIC, id="killed-static-classic"),
+    pytest.param("killed", "one", _CLASSIC, id="killed-static-classic", marks=pytest.mark.full),
     pytest.param("paused", None, _CLASSIC, id="paused-dynamic-classic", marks=pytest.mark.full),
     pytest.param("paused", "one", _CLASSIC, id="paused-static-classic", marks=pytest.mark.full),
     pytest.param("killed", None, _CONSUMER, id="killed-dynamic-consumer", marks=pytest.mark.full),

@@ -8,14 +8,14 @@ from tests.crash.hasty import PROGRAM
 from tests.scenarios.quotas import limit_producer
 from tests.scenarios.running import Group
 
-_NUMBER = 160
+_NUMBER = 80
 _OUTPUT_BYTES = 20_000
 _BYTES_PER_S = 60_000.0
 """The outputs are far more than the broker accepts in the ten seconds for which it averages the rate."""
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("mode", ["transacted", "auto"])
+@pytest.mark.parametrize("mode", ["transacted", pytest.param("auto", marks=pytest.mark.long)])
 def test_a_producer_quota(group: Group, mode: str) -> None:
     """All records together do not fit into the time-out, which is 3 s here."""
     client_id = f"{group.name}.slow"
