@@ -208,7 +208,7 @@ class _Scene:
                 self._send(_MORE)
             case "halted":
                 # At a start, limits below that of the source are refused.
-                until(lambda: dying.log.count(_READS), "the process reads")
+                until(lambda: all(_READS in each.log for each in self._group.processes), "all processes read")
                 topics = (self._group.ready, self._group.dead_letters)
                 self._limit(topics[1:] if point.role == "worker" else topics, _LARGE // 2)
                 self._send(_MORE, refused=True)
