@@ -1,6 +1,7 @@
 """The metrics and probes of a process, read as Prometheus and Kubernetes read them."""
 
 import socket
+from random import SystemRandom
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -11,11 +12,12 @@ from tests.scenarios.waiting import until
 
 
 def free_port() -> int:
-    """Return a port on which no process listens at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port on which no process listens, and which the system gives to no outgoing connection meanwhile."""
+    while True:
+        port = SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
 
 
 def get(port: int, path: str, *, host: str = "127.0.0.1", within_s: float = 10) -> tuple[int, str]:

@@ -31,7 +31,9 @@ from kafka_redelivery.transport.protocols import Message, Partition, RebalanceLi
 
 _log = logging.getLogger(__name__)
 
-_CALL_TIMEOUT_S = 30.0
+_CALL_TIMEOUT_S = 5.0
+"""Requests are repeated. Python acts on a signal only between two calls of the client, so no call may take long."""
+
 _SHORT_TIMEOUT_S = 2.0
 _LEAVE_INTERVAL_S = 0.2
 _LEAVE_TIMEOUT_S = 2.0
