@@ -117,7 +117,8 @@ def _outage(kafka: EmbeddedKafka, pair: _Pair, how: str, seconds: float, waiting
     if how == "paused":
         os.kill(kafka.pid, signal.SIGSTOP)
     else:
-        kafka.kill()
+        with pair.group.suspended():
+            kafka.kill()
     back_s = time.monotonic() + seconds
     try:
         until(

@@ -126,10 +126,11 @@ def test_kafka_goes_away_again_and_again(own_kafka: EmbeddedKafka, own_group: Gr
         sent += _NUMBER
         before = sum(group.outputs().values())
         until(lambda before=before: sum(group.outputs().values()) > before, "records are handled", within_s=90)  # type: ignore[misc]
-        if number % 2:
-            own_kafka.kill()
-        else:
-            own_kafka.stop()
+        with group.suspended():
+            if number % 2:
+                own_kafka.kill()
+            else:
+                own_kafka.stop()
         own_kafka.start()
     _await_nothing_pending(group)
     for process in processes:

@@ -7,10 +7,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
+
+from confluent_kafka import KafkaException
 
 from kafka_redelivery.topology.cluster.changes import changes
 from kafka_redelivery.topology.cluster.control_records import control_records
@@ -19,6 +22,7 @@ from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.control_topic import append_control
 from kafka_redelivery.transport.admin.preflight import survey
 from kafka_redelivery.transport.broker.guard import GuardedProcess
+from kafka_redelivery.transport.kafka_errors import is_transient
 from tests.scenarios.cluster import Cluster, Pairs, Seen, Sent
 from tests.scenarios.deliveries import LOG, DeliveryLog
 from tests.scenarios.handlers import OUTPUT
@@ -27,6 +31,9 @@ from tests.scenarios.waiting import LONG_S, until
 COMMAND = ("-c", "from kafka_redelivery.cli.main import app; app()")
 
 Role = Literal["worker", "scheduler", "pipeline stream"]
+
+_MARKERS_S: Final = 2.0
+"""Kafka writes the markers of a transaction within milliseconds; much longer only on a busy machine."""
 
 SHORT_SESSION: Final = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 """The shortest session that a broker allows, for tests in which a group has to notice that a process is gone."""
@@ -238,8 +245,13 @@ class Group:
     def settled(self) -> bool:
         """Return whether nothing is pending; a record that moves between topics meanwhile is not missed."""
         read, waiting = self.internal()
-        before = self.cluster.ends(*read, *waiting)
-        return not self.pending() and self.cluster.ends(*read, *waiting) == before
+        try:
+            before = self.cluster.ends(*read, *waiting)
+            return not self.pending() and self.cluster.ends(*read, *waiting) == before
+        except KafkaException as exception:
+            if not is_transient(exception.args[0]):
+                raise
+            return False  # Kafka has just started
 
     def settle(self, within_s: float = LONG_S) -> None:
         """Wait until nothing is pending."""
@@ -260,6 +272,23 @@ class Group:
             process.begin_to_stop()
         for process in running:
             process.finish_stopping()
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Suspend all running processes, so that Kafka can stop in the middle of their work.
+
+        A transaction that Kafka has committed gets its markers first. A single broker that is stopped before that can
+        lose them when it starts again (KAFKA-20734).
+        """
+        running = [process for process in self.processes if process.running]
+        for process in running:
+            os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(_MARKERS_S)
+        try:
+            yield
+        finally:
+            for process in running:
+                os.kill(process.pid, signal.SIGCONT)
 
     def close(self) -> None:
         """Kill all processes and print the ends of their logs."""

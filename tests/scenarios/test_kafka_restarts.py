@@ -37,7 +37,8 @@ def test_worker_and_scheduler_outlive_their_kafka(own_kafka: EmbeddedKafka, tmp_
         scheduler, worker = group.scheduler(), group.worker()
         with group.cluster.follow(group.output) as tail:
             tail.reach(_NUMBER // 20)
-            own_kafka.stop()
+            with group.suspended():
+                own_kafka.stop()
             assert len(tail.records) < _NUMBER - len(dead), "the stop came too late to prove anything"
         own_kafka.start()
         group.settle(within_s=90)
