@@ -194,7 +194,7 @@ class FirstOffsets:
         if not state.exists:
             return
         for partition, offset in committed.items():
-            if state.is_new(*partition) or partition in self.restored:
+            if state.is_new(*partition) or partition in state.saved:
                 self._control.note_birth(partition, offset)
                 self.restored.discard(partition)
 

@@ -66,14 +66,17 @@ class WriteCycle:
         with self.discard_on_error():
             refused = self.committer.await_write(timeout_s)
             if refused is not None:
-                self._settle()
-                return False
+                return self._settle()
         if writing and not self.committer.writing:
             self.delivery_notes.confirm()
         return True
 
-    def _settle(self) -> None:
-        """Repeat an aborted write if that is safe, else start again from the committed offsets."""
+    def _settle(self) -> bool:
+        """Repeat an aborted write if that is safe, else start again from the committed offsets.
+
+        Returns:
+            whether it was committed nevertheless.
+        """
         unsettled = self.committer.unsettled
         settlement = Settlement.UNKNOWN
         if unsettled is not None and not self.delivery_notes.isolating:
@@ -82,6 +85,7 @@ class WriteCycle:
             self.delivery_notes.confirm()
         elif settlement is Settlement.UNKNOWN:
             self.rewind()
+        return settlement is Settlement.COMMITTED
 
     def flush(self, within_s: float) -> None:
         """Write all outcomes and wait for it. Several writes are begun only within a time, and until one is aborted."""

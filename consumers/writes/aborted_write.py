@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import OffsetsForbiddenError, WriteAbortedError
+from kafka_redelivery.transport.errors import MembershipOutdatedError, OffsetsForbiddenError, WriteAbortedError
 from kafka_redelivery.transport.protocols import Partition
 
 
@@ -53,6 +53,8 @@ class AbortedWrite:
             if now == before != written:
                 found.add(Settlement.UNCHANGED)
             elif now == written != before:
+                if isinstance(self.error, MembershipOutdatedError):
+                    return Settlement.UNKNOWN  # Kafka has refused it, so the new owner has committed the same offset
                 found.add(Settlement.COMMITTED)
             elif now != before:
                 return Settlement.UNKNOWN

@@ -82,6 +82,7 @@ class Committer:
         self._abort_deadline = AbortDeadline(endures=True)
         self._collecting_since_s = 0.0
         self._resting_until_s = 0.0
+        self._began_s = 0.0
         self._writing: Batch | None = None
         """The batch being written. The progress of its partitions includes its outcomes; an abort voids them."""
 
@@ -209,6 +210,7 @@ class Committer:
         if not checkpoints and not batch.produced:
             return
         batch.add_journal_records()
+        self._began_s = monotonic_s()
         self._writer.begin(batch.produced, checkpoints)
         self._writing, self._checkpoints = batch, checkpoints
 
@@ -295,10 +297,10 @@ class Committer:
             return Settlement.UNKNOWN
         settlement = aborted.settle(committed)
         if settlement is Settlement.COMMITTED:
-            self._confirm(aborted.batch, aborted.checkpoints, 0.0)
+            self._confirm(aborted.batch, aborted.checkpoints, monotonic_s() - self._began_s)
         elif settlement is Settlement.UNCHANGED:
             batch, error = aborted.batch, aborted.error
-            if not (error.records_written or error.fenced or isinstance(error, MembershipOutdatedError)):
+            if batch.size and not (error.records_written or error.fenced or isinstance(error, MembershipOutdatedError)):
                 self._limits.aborted(batch.size, batch.bytes)
             self._keep([*batch.take_back(error.unconfirmed), *self.batch.take_back()])
         else:

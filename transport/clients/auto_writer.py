@@ -22,15 +22,13 @@ from kafka_redelivery.transport.clients.delivery import (
     produce,
     raise_if_refused,
     raise_if_still_unwritable,
+    trial_timeout_s,
 )
 from kafka_redelivery.transport.errors import OffsetsForbiddenError, WriteAbortedError
 from kafka_redelivery.transport.kafka_errors import error_of, is_fatal
 from kafka_redelivery.transport.protocols import GroupMember, Partition, ProducerRecord, ReleaseTime, WriteResult
 
 _CALL_TIMEOUT_S = 30.0
-_TRIAL_TIMEOUT_S = 2.0
-"""Short, because the writes of all other partitions wait for a trial."""
-
 _PURGE_TIMEOUT_S = 2.0
 """Long enough for the reports of records that the client has dropped."""
 
@@ -79,7 +77,7 @@ class AutoWriter:
     def trial(self, record: ProducerRecord) -> WriteResult:
         """See :class:`Writer`."""
         raise_if_still_unwritable(record, self._rights.unwritable)
-        failures = self._deliver([record], _TRIAL_TIMEOUT_S)
+        failures = self._deliver([record], trial_timeout_s(record))
         raise_if_refused(failures, one_per_batch=True)
         if failures:
             raise WriteAbortedError(failures[0][1].str())

@@ -63,6 +63,12 @@ _AFTER_FAILURE_S = 1.0
 
 _FLUSH_S = 0.1
 
+_TRIAL_TIMEOUT_S = 2.0
+"""Short, because the writes of all other partitions wait for a trial."""
+
+_LONGEST_TRIAL_S = 30.0
+_TRIAL_BYTES_PER_S = 2**20
+
 
 class BatchTooLargeError(Exception):
     """The broker refused batches for their size, which does not show which of their records are too large.
@@ -247,6 +253,11 @@ def raise_if_unwritable(failures: Failures) -> None:
     refused = [_refused(index, error) for index, error in failures if error.code() in _UNWRITABLE]
     if refused:
         raise WriteRefusedError(refused)
+
+
+def trial_timeout_s(record: ProducerRecord) -> float:
+    """Return how long a trial waits for the answer to its record: longer for a large one, which takes time to send."""
+    return min(_LONGEST_TRIAL_S, _TRIAL_TIMEOUT_S + len(record.value or b"") / _TRIAL_BYTES_PER_S)
 
 
 def raise_if_still_unwritable(record: ProducerRecord, unwritable: Callable[[Iterable[str]], Mapping[str, int]]) -> None:

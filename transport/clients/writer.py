@@ -49,6 +49,7 @@ from kafka_redelivery.transport.clients.delivery import (
     raise_if_refused,
     raise_if_still_unwritable,
     raise_if_unwritable,
+    trial_timeout_s,
 )
 from kafka_redelivery.transport.clients.outage import Outage
 from kafka_redelivery.transport.clients.takeover import Endurance, take_over
@@ -67,9 +68,6 @@ _log = logging.getLogger(__name__)
 
 _CALL_TIMEOUT_S = 30.0
 _OFFSETS_TIMEOUT_S = 10.0
-_TRIAL_TIMEOUT_S = 2.0
-"""Short, because the writes of all other partitions wait for a trial."""
-
 _TRIALS = 2
 """The client may purge the record of a transaction that follows one with a refused record."""
 
@@ -179,7 +177,7 @@ class TransactionalWriter:
             try:
                 self._producer.begin_transaction()
                 produce(self._producer, [record], reports)
-                unanswered = self._producer.flush(_TRIAL_TIMEOUT_S)
+                unanswered = self._producer.flush(trial_timeout_s(record))
                 self._producer.abort_transaction(_CALL_TIMEOUT_S)
             except (KafkaException, SystemError) as exception:
                 self._recover(self._error_of(exception), reports.failures, [record])

@@ -165,12 +165,14 @@ class TestUnchanged:
         assert [len(copies) for copies, _ in parts.writer.confirmed] == [8]
 
     def test_a_position_is_committed_again(self) -> None:
-        """That of a partition without outcomes."""
+        """That of a partition without outcomes. It says nothing about the size of later writes."""
         parts, assigned = Parts(TIMED_OUT), source(next_offset=17)
         parts.write(assigned)
         assert not assigned.dirty
         assert parts.settle() is Settlement.UNCHANGED
         assert assigned.dirty
+        parts.committer.batch.add(emitting(assigned, 17, 8))
+        assert not parts.committer.full
 
     def test_a_halt_waits_for_its_write(self) -> None:
         """No record is handed out meanwhile."""
@@ -201,8 +203,31 @@ class TestCommittedAfterAll:
         assert parts.values() == [[b"2", b"3"]]
         assert assigned.committed == Checkpoint(4, "")
 
+    def test_a_slow_write_leaves_the_limits_small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is known to be committed only after its time-out."""
+        now = [1000.0]
+        monkeypatch.setattr("kafka_redelivery.consumers.writes.committer.monotonic_s", lambda: now[0])
+        parts, assigned = Parts(TIMED_OUT, TIMED_OUT), source()
+        parts.committer.batch.add(emitting(assigned, 0, 8))
+        parts.write()
+        assert parts.settle() is Settlement.UNCHANGED
+        now[0] += 60
+        parts.committer.begin(())
+        now[0] += 30
+        parts.committer.await_write(None)
+        assert parts.settle(first=Checkpoint(4, "")) is Settlement.COMMITTED
+        assert parts.committer.batch.size <= 4
+
 
 class TestUnknown:
+    def test_another_member_has_committed_the_same_offset(self) -> None:
+        """Kafka refused this write, so its outcomes are those of the partition's next owner."""
+        parts = Parts(MembershipOutdatedError("rebalance"))
+        parts.committer.batch.add(emitting(source(), 0, 2))
+        parts.write()
+        assert parts.settle(first=Checkpoint(2, "")) is Settlement.UNKNOWN
+        assert parts.observer.commits == []
+
     def test_another_writer_has_committed(self) -> None:
         parts, assigned = Parts(TIMED_OUT), source()
         parts.committer.batch.add(emitting(assigned, 0, 2))

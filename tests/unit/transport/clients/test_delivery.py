@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from kafka_redelivery.transport.clients.delivery import Failures, confirmed, raise_if_refused
+from kafka_redelivery.transport.clients.delivery import Failures, confirmed, raise_if_refused, trial_timeout_s
 from kafka_redelivery.transport.errors import RefusalCause, WriteRefusedError
 from kafka_redelivery.transport.protocols import ProducerRecord
 
@@ -57,3 +57,9 @@ def test_the_error_says_whether_other_records_failed() -> None:
             raise_if_refused(confirmed(failures, RECORDS, {"a": FORBIDDEN}, {}))
         assert error.value.outside
         assert error.value.others_written is written
+
+
+@pytest.mark.parametrize(("size", "least", "most"), [(0, 2, 2), (40_000_000, 20, 30), (90_000_000, 30, 30)])
+def test_a_trial_of_a_large_record_waits_longer(size: int, least: int, most: int) -> None:
+    """It has to be sent first. Other writes wait for it, so not without limit."""
+    assert least <= trial_timeout_s(ProducerRecord("t", 0, None, bytes(size), [])) <= most
