@@ -90,7 +90,8 @@ class RetryTopics:
 
     def topic_for(self, remaining_ms: int) -> str:
         """Return the topic in which a record that is due in ``remaining_ms`` waits next."""
-        return self._topics[self.tiers.tier_for(remaining_ms)]
+        exact = self._topics.get(remaining_ms)
+        return self._topics[self.tiers.tier_for(remaining_ms)] if exact is None else exact
 
     def partition_for(self, topic: str, origin: int) -> int:
         """Return the partition of ``topic`` for a record of source partition ``origin``. The key has no influence."""

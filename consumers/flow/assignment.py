@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
@@ -198,14 +199,11 @@ class Assignment:
         """Yield the fetched records that have to be handled, by partition, in the order of their offsets."""
         if not messages:
             return
+        kind, end = type(messages[0]), 0  # its methods are looked up once: this runs for every record
         by_partition: dict[tuple[str, int], list[Message]] = {}
-        for message in messages:
-            key = message.topic(), message.partition()
-            found = by_partition.get(key)
-            if found is None:
-                by_partition[key] = [message]
-            else:
-                found.append(message)
+        for key, run in groupby(zip(map(kind.topic, messages), map(kind.partition, messages), strict=True)):
+            first, end = end, end + len(list(run))
+            by_partition.setdefault(key, []).extend(messages[first:end])
         halted = self.halted
         for (topic, number), records in by_partition.items():
             partition = Partition(topic, number)

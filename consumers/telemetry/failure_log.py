@@ -85,7 +85,8 @@ class FailureLog:
             self._window_start_s = monotonic_s()
 
     def _admit(self, decision: type[Decision], exception: str) -> bool:
-        self.report_left_out()
+        if monotonic_s() - self._window_start_s >= WINDOW_S:
+            self.report_left_out()
         kind = decision, exception
         if self._logged[kind] >= (MAX_RETRY_LINES if decision is Retry else MAX_LINES):
             self._left_out[kind] += 1

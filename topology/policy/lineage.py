@@ -29,7 +29,8 @@ class Lineage(NamedTuple):
 
     def delivered(self, deliveries: int) -> Lineage:
         """Return the lineage of the same record after ``deliveries`` deliveries."""
-        return self._replace(deliveries=deliveries)
+        address, partition, offset, timestamp_ms, _, expiration_ms, persistent = self  # _replace takes twice as long
+        return Lineage(address, partition, offset, timestamp_ms, deliveries, expiration_ms, persistent)
 
 
 def parse_message_id(message_id: str) -> tuple[str, int, int]:

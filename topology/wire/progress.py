@@ -221,9 +221,14 @@ class Progress:
 
     def complete(self, offsets: Iterable[int]) -> None:
         """Mark tracked offsets as finished; those that are finished already stay so."""
-        finished = self._finished
-        finished.update(offsets)
-        unfinished = self._unfinished
+        finished, unfinished, rest = self._finished, self._unfinished, iter(offsets)
+        if not finished:  # mostly, records finish in order
+            for offset in rest:
+                if not unfinished or unfinished[0] != offset:
+                    finished.add(offset)
+                    break
+                unfinished.popleft()
+        finished.update(rest)
         while unfinished and unfinished[0] in finished:
             finished.discard(unfinished.popleft())
         if not unfinished:
