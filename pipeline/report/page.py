@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from kafka_redelivery.pipeline.report.plots import plots
 from kafka_redelivery.pipeline.report.report import SHOWN, Report
+from kafka_redelivery.pipeline.report.words import survival_sentences
 
 _TEMPLATE: Final = "report.html.j2"
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
@@ -27,7 +28,9 @@ def page(report: Report) -> str:
     )
     environment.filters |= {"number": _number, "time": _time, "seconds": _seconds, "percent": _percent}
     drawn = {name: Markup(svg) for name, svg in plots(report).items()}  # noqa: S704 - made by matplotlib, which escapes
-    return environment.get_template(_TEMPLATE).render(report=report, plots=drawn, shown=SHOWN)
+    return environment.get_template(_TEMPLATE).render(
+        report=report, plots=drawn, shown=SHOWN, sentences=survival_sentences(report)
+    )
 
 
 def _number(value: float) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -36,6 +36,25 @@ _STYLE: Final[dict[Any, Any]] = {
 }
 _WIDE, _NARROW, _HIGH = 9.6, 4.7, 2.9
 _BARS: Final = 12
+_TICKS: Final = 8
+_LENGTHS: Final = {
+    "second": timedelta(seconds=1),
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+}
+_STEPS: Final = {
+    "second": (1, 2, 5, 10, 15, 30),
+    "minute": (1, 2, 5, 10, 15, 30),
+    "hour": (1, 2, 3, 6, 12, 24),
+    "day": (1, 2, 7, 14, 28),
+}
+"""The distances between ticks, in units. A longer period is divided evenly."""
+
+_LABELS: Final = {"second": "%H:%M:%S", "minute": "%H:%M", "hour": "%d %b %H:%M", "day": "%Y-%m-%d"}
+_CURVE: Final = 10
+"""A curve through fewer different times says less than the table."""
+
 _LABEL: Final = 34
 _MILLION, _THOUSAND = 1_000_000, 1000
 
@@ -49,7 +68,7 @@ def plots(report: Report) -> dict[str, str]:
         made["origins"] = _svg(lambda axes: _origins(axes, report.by_origin), _NARROW, "Dead letters by source")
     if any(row["recovered"] for row in report.survival):
         made["survival"] = _svg(lambda axes: _survival(axes, report), _NARROW, "Share recovered by attempt")
-    if report.curve:
+    if len(set(report.curve)) >= _CURVE:
         made["recovery"] = _svg(lambda axes: _recovery(axes, report.curve), _NARROW, "Time to recovery")
     return made
 
@@ -75,7 +94,7 @@ def _trend(axes: Axes, report: Report) -> None:
     times = sorted({row["since"] for row in report.trend})
     place = {time: number for number, time in enumerate(times)}
     reasons = [row["reason"] for row in report.by_reason]
-    days = {"second": 1 / 86_400, "minute": 1 / 1440, "hour": 1 / 24, "day": 1.0}[report.unit]
+    days = _LENGTHS[report.unit] / timedelta(days=1)
     below = [0] * len(times)
     for reason, colour in zip(reasons, _cycle(len(reasons)), strict=True):
         heights = [0] * len(times)
@@ -84,13 +103,30 @@ def _trend(axes: Axes, report: Report) -> None:
                 heights[place[row["since"]]] += row["letters"]
         axes.bar(times, heights, days * 0.9, below, align="edge", color=colour, label=reason)
         below = [low + height for low, height in zip(below, heights, strict=True)]
-    locator = AutoDateLocator(maxticks=10)  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    ticks = trend_ticks(times[0], times[-1], report.unit)
+    labels = [f"{tick:{_LABELS[report.unit]}}" for tick in ticks]
+    axes.set_xticks(ticks, labels)  # type: ignore[arg-type] # the axis has dates
+    axes.set_xlabel(_period(times[0], times[-1], report.unit))
     axes.set_ylabel(f"dead letters per {report.unit}")
     axes.grid(visible=False, axis="x")
     _counts(axes.yaxis)
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+
+
+def trend_ticks(first: datetime, last: datetime, unit: str) -> list[datetime]:
+    """Return the times to label: whole units from the first to the last, at most eight."""
+    length = _LENGTHS[unit]
+    units = (last - first) // length
+    step = next((step for step in _STEPS[unit] if units < step * _TICKS), -(-(units + 1) // _TICKS))
+    return [first + number * length for number in range(0, units + 1, step)]
+
+
+def _period(first: datetime, last: datetime, unit: str) -> str:
+    """Return the label of the axis: the date, where the ticks have none."""
+    if unit not in {"second", "minute"}:
+        return "UTC"
+    days = f"{first:%Y-%m-%d}" if first.date() == last.date() else f"{first:%Y-%m-%d} to {last:%Y-%m-%d}"
+    return f"{days}, UTC"
 
 
 def _origins(axes: Axes, rows: Rows) -> None:
@@ -117,8 +153,8 @@ def _survival(axes: Axes, report: Report) -> None:
     attempts, up, down = zip(*shares, strict=True)
     axes.plot(attempts, up, marker="o", drawstyle="steps-post", color=_COLOURS[3], label="recovered")
     axes.plot(attempts, down, marker="o", drawstyle="steps-post", color=_COLOURS[1], label="dead")
-    axes.set_xlabel("by attempt")
-    axes.set_ylabel("% of failed records")
+    axes.set_xlabel("attempt (1 = first delivery)")
+    axes.set_ylabel("% of failed records, by this attempt")
     axes.set_ylim(0, 102)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False)

@@ -5,8 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_redelivery.pipeline.report.page import _percent, _seconds, _time
+from kafka_redelivery.pipeline.report.plots import _LABELS, trend_ticks
 from kafka_redelivery.pipeline.report.report import _unit
 
+_DAYS = ("01", "01", "02", "02", "03")
+_HOURS = ("02", "14", "02", "14", "02")
 _DASH = "\N{EN DASH}"
 
 
@@ -34,3 +37,29 @@ def test_the_unit_of_the_trend_fits_the_period(span: timedelta, unit: str) -> No
 
     assert _unit(first, first + span) == unit
     assert _unit(None, None) == "second"
+
+
+@pytest.mark.parametrize(
+    ("span", "unit", "labels"),
+    [
+        (timedelta(seconds=16), "second", ["02:46:55", "02:47:00", "02:47:05", "02:47:10"]),
+        (timedelta(), "second", ["02:46:55"]),
+        (timedelta(minutes=20), "minute", ["02:46", "02:51", "02:56", "03:01", "03:06"]),
+        (timedelta(days=2), "hour", [f"{day} Nov {hour}:46" for day, hour in zip(_DAYS, _HOURS, strict=True)]),
+        (timedelta(days=14), "day", [f"2026-11-{day:02}" for day in range(1, 16, 2)]),
+    ],
+)
+def test_each_label_of_the_time_axis_can_be_read_alone(span: timedelta, unit: str, labels: list[str]) -> None:
+    """It has hours, minutes and seconds, or the date."""
+    first = datetime(2026, 11, 1, 2, 46, 55, tzinfo=UTC)
+
+    ticks = trend_ticks(first, first + span, unit)
+
+    assert [f"{tick:{_LABELS[unit]}}" for tick in ticks] == labels
+
+
+def test_a_long_period_has_eight_labels() -> None:
+    """However long it is."""
+    first = datetime(2026, 11, 1, tzinfo=UTC)
+
+    assert len(trend_ticks(first, first + timedelta(days=4000), "day")) == 8
