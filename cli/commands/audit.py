@@ -59,7 +59,7 @@ def audit(
     from kafka_redelivery.cli.output import print_json, stderr, stdout
     from kafka_redelivery.cli.views.audit import print_audit
     from kafka_redelivery.pipeline.audit.audit import AuditOptions, audit
-    from kafka_redelivery.pipeline.spark.session import spark_session
+    from kafka_redelivery.pipeline.spark.session import describing_jobs, spark_session
 
     settings = load(config, overrides)
     options = AuditOptions(
@@ -73,9 +73,10 @@ def audit(
     )
     console = stderr()
     needed = archive_format.settings | spark_settings(settings, spark_options, log_level)
-    started = spark_session("redelivery audit", needed, archive_format.jars)
+    name = "redelivery audit"
+    started = spark_session(name, needed, archive_format.jars)
     with console.status("starting Spark") as status, started as spark:
-        result = audit(spark, settings, options, on_progress=status.update)
+        result = audit(spark, settings, options, on_progress=describing_jobs(spark, name, status.update))
     if as_json:
         print_json(result.document(None if output is None else str(output)))
     else:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kafka_redelivery.cli.commands.signals import exit_on_signals
-from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
+from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, folder_uri, spark_settings
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
 from kafka_redelivery.cli.output import print_json, stderr
 from kafka_redelivery.pipeline.lake.table import TableFormat
@@ -18,8 +18,10 @@ PAGE = "report.html"
 
 def report(
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FOLDER", file_okay=False, help=f"For {PAGE} and the tables."),
+        str,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help=f"For {PAGE} and the tables; also a URI that Spark understands."
+        ),
     ],
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
@@ -47,27 +49,31 @@ def report(
     needed = archive_format.settings | spark_settings(settings, spark, log_level)
     from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.pipeline.archive.archive import archive_session
+    from kafka_redelivery.pipeline.lake.files import LakeFiles
     from kafka_redelivery.pipeline.report.page import page
     from kafka_redelivery.pipeline.report.report import Request, Tables, make_report
-    from kafka_redelivery.pipeline.spark.session import spark_session
+    from kafka_redelivery.pipeline.spark.session import describing_jobs, spark_session
 
     if tables not in set(Tables):
         raise typer.BadParameter(f"{tables!r} is not one of {', '.join(Tables)}", param_hint="--tables")
+    if Path(output).is_file():
+        raise typer.BadParameter(f"{output} is a file; name a folder", param_hint="--output")
     request = Request(
         settings=settings,
         archive=None if archive is None else absolute_table(archive),
         archive_format=archive_format,
         journal=journal,
-        output=output.absolute(),
+        output=folder_uri(output),
         form=Tables(tables),
     )
-    output.mkdir(parents=True, exist_ok=True)
-    started = spark_session("redelivery report", needed, archive_format.jars)
+    name = "redelivery report"
+    started = spark_session(name, needed, archive_format.jars)
     with stderr().status("starting Spark") as status, started as session:
-        made = make_report(archive_session(session), request, wall_clock_ms(), status.update)
-    (output / PAGE).write_text(page(made), encoding="utf-8")
+        on_progress = describing_jobs(session, name, status.update)
+        made = make_report(archive_session(session), request, wall_clock_ms(), on_progress)
+        LakeFiles(session, folder_uri(output)).write(PAGE, page(made))
     if as_json:
         print_json(made.document())
     else:
         sources = "1 source" if made.origins == 1 else f"{made.origins:,} sources"
-        typer.echo(f"{made.letters:,} dead letters of {sources}; the report is {output / PAGE}")
+        typer.echo(f"{made.letters:,} dead letters of {sources}; the report is {output.rstrip('/')}/{PAGE}")

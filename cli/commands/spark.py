@@ -21,6 +21,11 @@ def absolute_table(given: str) -> str:
     return given if "://" in given else str(Path(given).absolute())
 
 
+def folder_uri(given: str) -> str:
+    """Return the URI of a folder. A path without a scheme is local, whatever Spark's default file system is."""
+    return given.rstrip("/") if "://" in given else f"file://{Path(given).absolute()}"  # Spark unescapes nothing
+
+
 def spark_settings(settings: Settings, given: list[str] | None, level: LogLevel) -> dict[str, str]:
     """Return the settings of a Spark session: those of the command line override those of the configuration.
 

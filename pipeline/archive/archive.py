@@ -176,6 +176,8 @@ def _start(spark: SparkSession, archive: Archive, found: Positions, *, skip_remo
     records = spark.readStream.format("kafka").options(**options).load()
     writer = _rebalanced(dead_letters(records, archive.codecs)).writeStream.queryName("archive")
     writer = writer.format(archive.format).partitionBy(*PARTITION_COLUMNS).option("compression", "zstd")
+    # A Delta table of an earlier version gets the columns of this one; other formats ignore the option.
+    writer = writer.option("mergeSchema", "true")
     writer = writer.option("checkpointLocation", archive.checkpoint).trigger(availableNow=True)
     return writer.start(archive.output)
 

@@ -11,6 +11,7 @@ from kafka_redelivery.pipeline.spark.jars import DELTA, JarSet
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _DELTA_SETTINGS: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -56,8 +57,14 @@ def refuse_other_format(spark: SparkSession, path: str, table: TableFormat) -> N
             )
 
 
-def read_table(spark: SparkSession, path: str, table: TableFormat) -> DataFrame:
+def read_table(spark: SparkSession, path: str, table: TableFormat, schema: StructType | None = None) -> DataFrame:
     """Read a table.
+
+    Args:
+        spark: the session.
+        path: the folder of the table.
+        table: its format.
+        schema: the columns to return. Those that an earlier version did not write are null. ``None`` = those it has.
 
     Raises:
         TableFormatError: the table does not exist or has another format.
@@ -65,7 +72,23 @@ def read_table(spark: SparkSession, path: str, table: TableFormat) -> DataFrame:
     refuse_other_format(spark, path, table)
     if not LakeFiles(spark, path).names(""):
         raise TableFormatError(f"there is no table at {path}; correct the path, or archive dead letters there first")
-    return spark.read.format(table).load(path)
+    reader = spark.read.format(table)
+    if schema is None:
+        return reader.load(path)
+    if table is TableFormat.PARQUET:
+        return reader.schema(schema).load(path)  # inferred, the columns would be those of any one file
+    return _with_columns(reader.load(path), schema)
+
+
+def _with_columns(frame: DataFrame, schema: StructType) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: PLC0415 - an optional dependency
+
+    return frame.select(
+        *(
+            (F.col(each.name) if each.name in frame.columns else F.lit(None)).cast(each.dataType).alias(each.name)
+            for each in schema
+        )
+    )
 
 
 def utc_day(timestamp: str) -> Column:

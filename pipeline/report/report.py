@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -89,8 +89,8 @@ class Request:
     journal: bool = True
     """Whether to use the journal if it is on."""
 
-    output: Path | None = None
-    """A folder for the tables; ``None`` = write no tables."""
+    output: str | None = None
+    """The URI of a folder for the tables; ``None`` = write no tables."""
 
     form: Tables = Tables.PARQUET
 
@@ -111,11 +111,8 @@ def make_report(
         KafkaOptionError: a client setting has no equivalent for Spark.
     """
     on_progress("reading the topics")
-    frames = _CachedFrames.read(spark, request)
-    try:
-        return _count(frames, request, now_ms, on_progress)
-    finally:
-        frames.unpersist()
+    with ExitStack() as cached:
+        return _count(_CachedFrames.read(spark, request, cached), request, now_ms, on_progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,21 +127,22 @@ class _CachedFrames:
     histories: DataFrame
 
     @classmethod
-    def read(cls, spark: SparkSession, request: Request) -> Self:
+    def read(cls, spark: SparkSession, request: Request, until: ExitStack) -> Self:
+        """Cache the frames until the end of a stack."""
+
+        def cached(frame: DataFrame) -> DataFrame:
+            until.callback(frame.persist().unpersist)
+            return frame
+
         sources = TopicFrames(spark, request.settings, Topics.of(request.settings))
-        letters = sources.letters(request.archive, request.archive_format).persist()
-        copies = sources.copies().persist()
-        pending = tables.pending(copies).persist()
+        letters = cached(sources.letters(request.archive, request.archive_format))
+        copies = cached(sources.copies())
+        pending = cached(tables.pending(copies))
         journal = sources.journal() if request.journal else None
         if journal is None:
-            return cls(letters, pending, None, tables.histories_from_topics(copies, letters, pending).persist())
-        entries = journal.persist()
-        return cls(letters, pending, entries, tables.record_histories(entries).persist())
-
-    def unpersist(self) -> None:
-        for frame in (self.letters, self.pending, self.entries, self.histories):
-            if frame is not None:
-                frame.unpersist()
+            return cls(letters, pending, None, cached(tables.histories_from_topics(copies, letters, pending)))
+        entries = cached(journal)
+        return cls(letters, pending, entries, cached(tables.record_histories(entries)))
 
 
 def _count(frames: _CachedFrames, request: Request, now_ms: int, on_progress: Callable[[str], None]) -> Report:
@@ -196,7 +194,7 @@ def _shown(name: str, frame: DataFrame, request: Request) -> Rows:
     cached = frame.persist()
     try:
         if request.output is not None:
-            _write(cached, request.output / name, request.form)
+            _write(cached, f"{request.output}/{name}", request.form)
         if name == "trend":
             by_reason = cached.groupBy("since", "reason").agg(F.sum("letters").alias("letters"))
             return _rows(by_reason.orderBy("since", "reason"))
@@ -239,9 +237,9 @@ def _text(value: object) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _write(frame: DataFrame, folder: Path, form: Tables) -> None:
+def _write(frame: DataFrame, folder: str, form: Tables) -> None:
     """Write a table. CSV has no nested values, so they become JSON."""
     if form is Tables.CSV:
         nested = [each.name for each in frame.schema if each.dataType.typeName() in {"array", "struct"}]
         frame = frame.withColumns({name: F.to_json(name) for name in nested})
-    frame.coalesce(1).write.mode("overwrite").option("header", "true").format(form).save(str(folder))
+    frame.coalesce(1).write.mode("overwrite").option("header", "true").format(form).save(folder)

@@ -117,7 +117,7 @@ class TopicFrames:
         Raises:
             TableFormatError: the archive has another format.
         """
-        archived = None if table is None else read_table(self._spark, table, table_format)
+        archived = None if table is None else read_table(self._spark, table, table_format, ARCHIVE_SCHEMA)
         archived_ends: dict[Partition, int] = {}
         if archived is not None:
             last = archived.groupBy("topic", "partition").agg(F.max("offset").alias("last"))
@@ -125,8 +125,7 @@ class TopicFrames:
         newer = dead_letters(self._records(self._topics.letters, archived_ends), _NO_CODECS)
         if archived is None:
             return _for_report(newer)
-        columns = [F.col(each.name).cast(each.dataType) for each in ARCHIVE_SCHEMA]
-        return _for_report(newer.unionByName(archived.select(*columns)))
+        return _for_report(newer.unionByName(archived))
 
     def copies(self) -> DataFrame:
         """Return one row for each record in a tier or a ready topic, finished or not.

@@ -1,7 +1,8 @@
 """The Spark session that all jobs run in.
 
 By default it is ``local[*]`` in this process, with the Java that is found and the pinned jars. Under ``spark-submit``
-every submitted setting applies: it overrides the configuration, which overrides our defaults.
+every submitted setting applies: it overrides the configuration, which overrides our defaults. Where an application runs
+already, as in a notebook, a job gets a session of its own in it and stops nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -55,13 +56,14 @@ def spark_session(
     Args:
         name: the name of the application.
         settings: Spark settings; they override our defaults and are overridden by submitted ones.
-        jars: jars besides Spark's Kafka connector. A submitted application must bring its own.
+        jars: jars besides Spark's Kafka connector. A submitted or running application must bring its own.
 
     Raises:
         SparkUnavailableError: PySpark is not installed, or no suitable Java is found.
         TransportError: a jar cannot be downloaded or fails its check.
     """
     try:
+        from pyspark import SparkContext  # noqa: PLC0415 - an optional dependency
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
         raise SparkUnavailableError(
@@ -70,6 +72,9 @@ def spark_session(
     # py4j logs every call between Python and the JVM.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     chosen = {**_DEFAULTS, **(settings or {})}
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - nothing public finds one without making one
+        yield _session_beside(SparkSession.builder.getOrCreate(), chosen)
+        return
     own_java = "PYSPARK_GATEWAY_PORT" not in os.environ
     fixed = _local(chosen, jars) if own_java else _submitted()
     builder = SparkSession.builder.appName(name)
@@ -86,6 +91,26 @@ def spark_session(
         yield session
     finally:
         session.stop()
+
+
+def describing_jobs(session: SparkSession, command: str, show: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that shows a command's current step and describes Spark's jobs by it from then on."""
+
+    def step(text: str) -> None:
+        session.sparkContext.setJobDescription(f"{command}: {text}")
+        show(text)
+
+    return step
+
+
+def _session_beside(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Return a new session of the application, with those settings that a session can have and its user has not set."""
+    given = session.sparkContext.getConf()
+    ours = session.newSession()
+    for name, value in settings.items():
+        if ours.conf.isModifiable(name) and not given.contains(name):
+            ours.conf.set(name, value)
+    return ours
 
 
 def _ignore_sigterm(session: SparkSession) -> None:

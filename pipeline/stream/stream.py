@@ -199,11 +199,13 @@ class _Stream:
         remove_stale_checkpoint(session, settings, checkpoint, starts)
         refuse_skipped_records(session, settings, checkpoint, starts)
         frame = _handling(session, settings, section, self.options, starts, self.wanted - starts.keys())
-        handling = frame.writeStream.foreachBatch(self.batches).option("checkpointLocation", checkpoint)
+        handling = frame.writeStream.queryName(settings.group).foreachBatch(self.batches)
+        handling = handling.option("checkpointLocation", checkpoint)
         queries = [(handling, section.trigger)]
         if section.sink is not None:
             path = _folder(section.sink.path, self.base)
-            queries.append((table.append_writer(session, self.options, section.sink, path), section.sink.trigger))
+            writer = table.append_writer(session, self.options, section.sink, path)
+            queries.append((writer.queryName(f"{settings.group}: table"), section.sink.trigger))
         return queries
 
 

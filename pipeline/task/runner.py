@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import Final
 
-from kafka_redelivery.consumers.clock import failure_clock_ms
+from kafka_redelivery.consumers.clock import failure_clock_ms, monotonic_s
 from kafka_redelivery.consumers.jitter import draws
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import RetryTopics, Route
@@ -38,6 +38,9 @@ class Runner:
         """
         self.name = secrets.token_hex(8)
         self.query = plan.query
+        self.used_s = monotonic_s()
+        """When a task last asked for it (monotonic)."""
+
         config = plan.config.on_this_machine()
         settings = config.settings
         self._settings = settings
@@ -110,16 +113,22 @@ class Runner:
             writer.close()
 
 
-_RUNNERS: dict[str, Runner] = {}
-"""The runner of this process by query; at most one."""
+_IDLE_S: Final = 600.0
+"""A runner that no task has asked for so long is closed when another group's task runs: its query may have ended."""
+
+_RUNNERS: dict[tuple[str, str], Runner] = {}
+"""The runners of this process by group and Kafka cluster: an application may have queries of several groups."""
 
 
 def runner_for(plan: TaskPlan) -> Runner:
-    """Return this process's runner for a query. Closes the runner of any other query."""
-    runner = _RUNNERS.get(plan.query)
-    if runner is None:
-        for other in _RUNNERS.values():
-            other.close()
-        _RUNNERS.clear()
-        runner = _RUNNERS[plan.query] = Runner(plan)
-    return runner
+    """Return this process's runner for a query. Closes that of the group's earlier query, and idle ones of others."""
+    now_s = monotonic_s()
+    key = plan.group, str(plan.config.settings.kafka.get("bootstrap.servers"))
+    for other, runner in list(_RUNNERS.items()):
+        if runner.query != plan.query if other == key else now_s - runner.used_s > _IDLE_S:
+            _RUNNERS.pop(other).close()
+    if key not in _RUNNERS:
+        _RUNNERS[key] = Runner(plan)
+    found = _RUNNERS[key]
+    found.used_s = now_s
+    return found

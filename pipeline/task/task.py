@@ -6,7 +6,8 @@ offset. A task that runs again reads the committed offset first and continues fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import pickle
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from kafka_redelivery.pipeline.handler.rows import by_partition
 from kafka_redelivery.pipeline.task.contract import TaskPlan, TaskResult, TaskStatus
 from kafka_redelivery.pipeline.task.partition import PartitionRun, SupersededError
 from kafka_redelivery.pipeline.task.runner import Runner, runner_for
+from kafka_redelivery.pipeline.task.search_path import load_task
 from kafka_redelivery.transport.errors import MembershipOutdatedError, TransportError, WriterFencedError
 from kafka_redelivery.transport.protocols import Partition
 
@@ -29,6 +31,10 @@ class Task:
     """The function that Spark applies to the Arrow batches of a partition."""
 
     plan: TaskPlan
+
+    def __reduce__(self) -> tuple[Callable[[bytes], object], tuple[bytes]]:
+        """See :func:`load_task`."""
+        return load_task, (pickle.dumps(self.plan),)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Handle all records and return one row for each partition among them."""

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -153,6 +154,19 @@ def test_a_table_keeps_its_format(session: SparkSession, cluster: Cluster, uniqu
         run_archive(session, archive)
     with pytest.raises(TableFormatError, match="is a table of the format delta"):
         read_table(session, str(table), TableFormat.PARQUET)
+
+
+def test_a_table_of_an_earlier_version_has_the_new_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows that were written without a column have null there, also beside files with it."""
+    schema = "topic string, offset bigint, added string, day date, origin string"
+    row = ("DLQ", 1, "new", date(2026, 11, 1), "1")
+    newer = spark.createDataFrame([row], schema)
+    for frame in (newer.drop("added"), newer):
+        frame.write.mode("append").partitionBy("day", "origin").parquet(str(tmp_path / "table"))
+
+    read = read_table(spark, str(tmp_path / "table"), TableFormat.PARQUET, newer.schema)
+
+    assert {tuple(each) for each in read.collect()} == {("DLQ", 1, None, *row[3:]), row}
 
 
 def test_a_missing_table_is_named(session: SparkSession, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """``archive --follow`` keeps archiving, here into a Delta table."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,6 +12,7 @@ from tests.pipeline.archive_command import command
 from tests.pipeline.delta_table import files
 from tests.pipeline.letters import KEPT, document_of, letter
 from tests.scenarios.cluster import Cluster
+from tests.scenarios.running import COMMAND
 from tests.scenarios.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -19,7 +22,10 @@ _LONG_S = 150
 
 @pytest.mark.long
 def test_new_letters_are_archived_until_sigterm(cluster: Cluster, unique: str, tmp_path: Path) -> None:
-    """Later dead letters are added once, small files are merged, and SIGTERM ends the command gracefully."""
+    """Later dead letters are added once, small files are merged, and SIGTERM ends the command gracefully.
+
+    A report can read the table of a version that lacked a column, and the next run of the archive adds the column.
+    """
     source, table = f"{unique}.orders", tmp_path / "table"
     cluster.create(f"DLQ.{source}", config=KEPT)
     (tmp_path / "redelivery.yaml").write_text(json.dumps(document_of(cluster, unique, source)), encoding="utf-8")
@@ -40,6 +46,42 @@ def test_new_letters_are_archived_until_sigterm(cluster: Cluster, unique: str, t
     assert [run["letters"] for run in runs if run["letters"]] == [1, 1]
     assert sum(run["compacted"]["after"] for run in runs if run["compacted"]) > 0
     assert _offsets(table) == [0, 1]
+
+    _remove_column(table, "original_expiration")
+    report = ["pipeline", "report", "--config", str(tmp_path / "redelivery.yaml"), "--output", str(tmp_path / "report")]
+    report += ["--archive", str(table), "--archive-format", "delta", "--json"]
+    done = subprocess.run([sys.executable, *COMMAND, *report], stdout=subprocess.PIPE, timeout=_LONG_S, check=True)
+    assert json.loads(done.stdout)["letters"] == 2
+
+    cluster.produce(f"DLQ.{source}", [letter(source, 2)])
+    with command(tmp_path, "--format", "delta") as again:
+        assert again.wait(_LONG_S) == 0
+    assert _offsets(table) == [0, 1, 2]
+    assert "original_expiration" in _columns(table)
+
+
+def _remove_column(table: Path, name: str) -> None:
+    """Remove a column from the schema of a Delta table, as if an earlier version had made the table."""
+    for log in (table / "_delta_log").glob("*.json"):
+        actions = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        for action in actions:
+            if "metaData" in action:
+                schema = json.loads(action["metaData"]["schemaString"])
+                schema["fields"] = [each for each in schema["fields"] if each["name"] != name]
+                action["metaData"]["schemaString"] = json.dumps(schema)
+        log.write_text("\n".join(map(json.dumps, actions)), encoding="utf-8")
+    for checksum in (table / "_delta_log").glob("*.crc"):  # those of Delta and of Hadoop, hidden ones included
+        checksum.unlink()
+
+
+def _columns(table: Path) -> list[str]:
+    """Return the columns of the table's latest schema."""
+    found: list[str] = []
+    for log in sorted((table / "_delta_log").glob("*.json")):
+        for action in map(json.loads, log.read_text(encoding="utf-8").splitlines()):
+            if "metaData" in action:
+                found = [each["name"] for each in json.loads(action["metaData"]["schemaString"])["fields"]]
+    return found
 
 
 def _offsets(table: Path) -> list[int]:

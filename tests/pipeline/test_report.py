@@ -5,10 +5,13 @@ import re
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from kafka_redelivery.cli.main import app
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
 from kafka_redelivery.pipeline.frames.progress_frames import DONE, IN_HAND, IN_PLACE, UNREAD
 from kafka_redelivery.pipeline.report.page import page
@@ -17,7 +20,7 @@ from kafka_redelivery.pipeline.report.tables import pending
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import ready_headers, retry_headers
-from tests.pipeline.letters import FIRST_MS, KEPT, letter, settings_of
+from tests.pipeline.letters import FIRST_MS, KEPT, document_of, letter, settings_of
 from tests.scenarios.cluster import Cluster, Sent
 from tests.scenarios.waiting import until
 
@@ -64,10 +67,15 @@ def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluste
     cluster.produce(ready, [_ready(source, number, 1) for number in (0, 10, 11)] + [_ready(source, 11, 2)])
     for group, topic in ((f"{unique}.scheduler", tier), (unique, ready)):
         until(partial(_commit, cluster, group, topic), f"{group} has an offset")
-    request = Request(settings=settings, archive=archive.output, output=tmp_path / "report", form=Tables.JSON)
+    older = tmp_path / "older"  # without a column that this version has
+    table = session.read.parquet(archive.output).drop("original_expiration")
+    table.write.partitionBy("day", "origin").parquet(older.as_uri())
+    output = (tmp_path / "report").as_uri()
+    request = Request(settings=settings, archive=str(older), output=output, form=Tables.JSON)
 
     report = make_report(session, request, FIRST_MS)
 
+    assert spark._jsparkSession.sharedState().cacheManager().isEmpty(), "frames stay cached"
     assert (report.letters, report.origins, report.unit) == (5, 2, "hour")
     assert [(row["origin"], row["letters"]) for row in report.by_origin] == [(source, 4), (other, 1)]
     assert [(row["reason"], row["letters"]) for row in report.by_reason] == [("redeliveries_exceeded", 5)]
@@ -87,7 +95,36 @@ def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluste
         for line in path.read_text().splitlines()
     ]
     assert [row["letters"] for row in written] == [4, 1]
-    _is_harmless(page(report), second["exception"])
+    text = page(report)
+    assert "Most recovered at attempt 2: 1 of the 6 that had it (16.7 %). Attempt 3 recovered 0 of 4." in text
+    for label in ("00:00", "01 Jan"):
+        assert label in text
+    _is_harmless(text, second["exception"])
+
+
+def test_page_and_tables_go_to_one_place(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> None:
+    """The command writes both through Spark's file systems; its jobs say which step they belong to.
+
+    A file as the output is refused.
+    """
+    file = tmp_path / "redelivery.yaml"
+    file.write_text(json.dumps(document_of(cluster, unique, f"{unique}.orders")), encoding="utf-8")
+    output = f"file://{tmp_path}/a report"
+
+    done = CliRunner().invoke(app, ["pipeline", "report", "--config", str(file), "--output", f"{output}/"])
+
+    assert done.exit_code == 0, done.output
+    assert f"the report is {output}/report.html" in done.stdout
+    written = {each.name for each in (tmp_path / "a report").iterdir() if not each.name.startswith(".")}
+    assert written >= {"report.html", "by_origin", "pending"}
+    jobs: Any = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    described = {jobs.apply(number).description().toString() for number in range(jobs.size())}
+    assert "Some(redelivery report: counting the dead letters)" in described
+
+    refused = CliRunner().invoke(app, ["pipeline", "report", "--config", str(file), "--output", str(file)])
+
+    assert refused.exit_code == 2, refused.output
+    assert "is a file" in refused.output
 
 
 def _is_harmless(text: str, exception: str) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from kafka_redelivery.pipeline.errors import SparkUnavailableError, StreamRefusedError
 from kafka_redelivery.pipeline.lake.table import utc_day
 from kafka_redelivery.pipeline.spark.java import find_spark_java
+from kafka_redelivery.pipeline.spark.session import spark_session
 from kafka_redelivery.pipeline.stream.checkpoint import refuse_unwritable
 from tests.scenarios.cluster import Cluster, Sent
 
@@ -67,6 +68,18 @@ def test_a_checkpoint_folder_that_is_not_writable_is_refused(spark: SparkSession
 
     refuse_unwritable(spark, (tmp_path / "new" / "stream").as_uri())
     assert list((tmp_path / "new" / "stream").iterdir()) == []
+
+
+def test_a_job_leaves_the_sessions_of_its_application_alone(spark: SparkSession) -> None:
+    """As in a notebook: the job's settings are its own, and the application goes on after it."""
+    before = spark.conf.get("spark.sql.ansi.enabled")
+
+    with spark_session("job", {"spark.sql.ansi.enabled": "false", "spark.sql.shuffle.partitions": "7"}) as session:
+        assert session.conf.get("spark.sql.ansi.enabled") == "false"
+        assert session.conf.get("spark.sql.shuffle.partitions") == "2", "what the application was started with"
+        assert spark.conf.get("spark.sql.ansi.enabled") == before == "true"
+
+    assert spark.range(3).count() == 3
 
 
 _JOB = """

@@ -47,4 +47,5 @@ def test_the_endpoint_reports_the_query(spark: SparkSession, group: Group) -> No
         assert value_of(port, "redelivery_behind_latest_offsets") == 0
         assert value_of(port, "redelivery_assigned_partitions") == 4
         assert get(port, "/healthz")[0] == 200
+        assert group.name in {query.name for query in spark.streams.active}
     assert get(port, "/healthz")[0] == 0

@@ -28,6 +28,13 @@ _SUBMITTED = {
     "spark.executor.memory": "512m",
 }
 _HANDLER = """
+import colorsys  # not the one among the job's files
+
+import pyspark
+
+assert "pyspark.zip" in pyspark.__file__, "not PySpark of SPARK_HOME: the archive has to contain it"
+
+
 def handle(record, context):
     context.send({output!r}, record.raw_value)
 """
@@ -69,6 +76,8 @@ def _daemon(stack: ExitStack, folder: Path, role: str, started: str, *arguments:
 def test_submitted_settings_override_the_configuration(group: Group, master: str) -> None:
     """Master and settings of the command line apply, then those of the file, then the defaults; executors do the work.
 
+    A file of the job does not hide a module of the standard library that has its name.
+
     The commands are those of docs/spark.md. Only the archive is smaller: its Python is the one of this test.
     """
     (group.folder / "handlers.py").write_text(_HANDLER.format(output=group.output), encoding="utf-8")
@@ -82,10 +91,13 @@ def test_submitted_settings_override_the_configuration(group: Group, master: str
     _environment(group.folder)
     log = group.folder / "events"
     log.mkdir()
+    hiding = group.folder / "shipped" / "colorsys.py"
+    hiding.parent.mkdir()
+    hiding.write_text("raise ImportError('a shipped file hides the standard library')", encoding="utf-8")
     events = {"enabled": "true", "dir": log.as_uri(), "compress": "false", "rolling.enabled": "false"}
     submitted = _SUBMITTED | {f"spark.eventLog.{name}": value for name, value in events.items()}
 
-    job = _submit(group.folder, master, submitted)
+    job = _submit(group.folder, master, submitted | {"spark.files": hiding.as_uri()})
 
     assert job.returncode == 0, job.stderr[-5000:]
     assert len(group.cluster.read(group.output)) == 20

@@ -1,0 +1,75 @@
+"""What a Python worker keeps between tasks belongs to one query, and queries of several groups share the worker."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kafka_redelivery.consumers.telemetry.logs import TEXT
+from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.task import runner
+from kafka_redelivery.pipeline.task.contract import TaskPlan
+from kafka_redelivery.pipeline.task.runner import runner_for
+from kafka_redelivery.pipeline.task.search_path import standard_library_first
+from kafka_redelivery.topology.config.loading import load_settings
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Close all runners of this process."""
+    yield
+    while runner._RUNNERS:
+        runner._RUNNERS.popitem()[1].close()
+
+
+def test_queries_of_two_groups_keep_their_handler_processes(tmp_path: Path) -> None:
+    """Tasks of two queries alternate in one worker. Only a new query of the same group closes an earlier one's."""
+    first, other = _plan(tmp_path, "a"), _plan(tmp_path, "b")
+    mine, theirs = runner_for(first), runner_for(other)
+
+    assert runner_for(first) is mine
+    assert runner_for(other) is theirs
+
+    again = runner_for(replace(first, query="later"))
+
+    assert again is not mine
+    assert mine.handler._child is None
+    assert runner_for(other) is theirs
+
+
+def test_an_idle_runner_of_another_query_is_closed(tmp_path: Path) -> None:
+    """That query may have ended. A task keeps its own runner, however long ago the last task was."""
+    plans = _plan(tmp_path, "a"), _plan(tmp_path, "b")
+    idle, own = map(runner_for, plans)
+    for each in (idle, own):
+        each.used_s -= 601
+
+    assert runner_for(plans[1]) is own
+    assert idle.handler._child is None
+
+
+def test_files_of_a_job_come_behind_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stay before what is installed, as Spark has it."""
+    library, installed = str(Path(json.__file__).parent.parent), "/venv/site-packages"
+    given = ["/spark.zip", "/files", "/files/more.zip", library, f"{library}/lib-dynload", installed]
+    monkeypatch.setattr(sys, "path", given)
+
+    standard_library_first("/files")
+
+    assert sys.path == ["/spark.zip", library, f"{library}/lib-dynload", "/files", "/files/more.zip", installed]
+
+
+def _plan(folder: Path, group: str) -> TaskPlan:
+    (folder / "handlers.py").write_text("def handle(record): pass", encoding="utf-8")
+    document = {
+        "group": group,
+        "kafka": {"bootstrap.servers": "localhost:1", "log_level": 0},
+        "sources": [{"topic": "t"}],
+        "handler": {"callable": "handlers:handle"},
+        "pipeline": {"checkpoint": "c"},
+    }
+    config = HandlerConfig(load_settings(json.dumps(document)), folder, (*sys.path, str(folder)), 30, TEXT)
+    return TaskPlan("query", config, None, {}, {})
