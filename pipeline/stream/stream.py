@@ -50,6 +50,7 @@ from kafka_redelivery.pipeline.stream.start_offsets import (
     topics_of,
 )
 from kafka_redelivery.pipeline.stream.validation import validate_settings
+from kafka_redelivery.pipeline.stream.waiting_records import waiting_records
 from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.config.pipeline_section import PipelineSection
 from kafka_redelivery.topology.config.settings import Settings
@@ -131,6 +132,7 @@ def run_stream(
             section=section,
             base=base,
             options=options,
+            counts=counts,
             wanted=wanted,
             shutdown=stop,
             monitor=monitor,
@@ -151,6 +153,9 @@ class _Stream:
     base: Path
     options: Mapping[str, str]
     """Options of the Kafka sources."""
+
+    counts: Mapping[str, int]
+    """The number of partitions of every topic."""
 
     wanted: frozenset[Partition]
     """Every partition of the sources and their ready topics."""
@@ -186,8 +191,20 @@ class _Stream:
                     raise StreamHaltedError(str(error)) from error
                 failed = readable
                 _log.warning("starting again at the group's offsets: %s", error)
+        if available_now and not self.shutdown.requested:
+            self._report_waiting()
         if available_now and deleted.problem:
             raise StreamHaltedError(deleted.problem)
+
+    def _report_waiting(self) -> None:
+        """Say how many records wait. A user without the rights of a scheduler may not know it."""
+        try:
+            waiting = waiting_records(self.session, self.settings, self.options, self.counts)
+        except Exception as error:  # noqa: BLE001 - of Kafka or of Spark; the run has succeeded without it
+            _log.warning("how many records wait for a redelivery is unknown: %s", first_line(error))
+            return
+        more = "; run again then, beside a scheduler" if waiting.number else ""
+        _log.info("%s%s", waiting, more, extra={"waiting": waiting.number, "last_due_ms": waiting.last_ms})
 
     def _queries(self, starts: Mapping[Partition, int]) -> list[tuple[DataStreamWriter, timedelta]]:
         """Return the query that handles records and, if there is a sink, the one that writes its table."""

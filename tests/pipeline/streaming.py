@@ -31,9 +31,10 @@ def prepare(group: Group, **sections: Any) -> None:  # noqa: ANN401 - as in a fi
 
 
 def run(group: Group, spark: SparkSession) -> None:
-    """Handle the records that exist now once."""
+    """Handle the records that exist now once, and wait until all that was written can be read."""
     settings = load_settings(group.file.read_text(encoding="utf-8"))
     run_stream(settings, Path(group.folder), available_now=True, session=spark)
+    group.cluster.wait_for_markers(*(topic for topic in group.cluster.topics() if group.name in topic))
 
 
 class Gate:

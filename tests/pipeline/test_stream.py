@@ -1,7 +1,9 @@
 """A streaming query handles sources and ready topics under the group's policy."""
 
+import logging
 import time
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,8 +17,12 @@ from tests.scenarios.waiting import until
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
-def test_each_record_has_one_outcome(spark: SparkSession, group: Group) -> None:
-    """Records are emitted, retried or dead-lettered, each once. A second run handles nothing."""
+def test_each_record_has_one_outcome(spark: SparkSession, group: Group, caplog: pytest.LogCaptureFixture) -> None:
+    """Records are emitted, retried or dead-lettered, each once. A second run handles nothing.
+
+    Each run says how many records wait for a redelivery, and until when.
+    """
+    caplog.set_level(logging.INFO)
     prepare(group)
     group.send([["ok"]] * 50 + [["raise", "ok"]] * 5 + [["reject"]] * 3 + [["kill"]] * 2)
 
@@ -27,10 +33,17 @@ def test_each_record_has_one_outcome(spark: SparkSession, group: Group) -> None:
     waiting = group.cluster.read(group.tier("200ms"))
     assert len(waiting) == 7
     assert Counter(record.header("JMSXDeliveryCount") for record in waiting) == {"1": 7}
+    due = [int(record.header("_AMQ_SCHED_DELIVERY") or 0) // 1000 for record in waiting]
+    first, last = (f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d %H:%M:%S} UTC" for each in (min(due), max(due)))
+    text = f"7 records wait for a redelivery: the first is due at {first}, the last at {last}; run again then"
+    assert text in caplog.text
 
+    for (tier, partition), end in group.cluster.ends(group.tier("200ms")).items():
+        group.cluster.commit(f"{group.name}.scheduler", tier, partition, end)  # as if all had been released
     run(group, spark)
 
     assert group.outputs() == exactly(range(50))
+    assert "no record waits for a redelivery" in caplog.text
 
 
 def test_a_vectorised_handler_fails_single_rows(spark: SparkSession, group: Group) -> None:

@@ -149,9 +149,13 @@ class Cluster:
     def transact(self, topic: str, records: Iterable[Sent]) -> None:
         """Write records in a transaction, and wait until its markers take up the offsets behind them."""
         self._begin(topic, records).commit_transaction(_ANSWER_S)
+        self.wait_for_markers(topic)
+
+    def wait_for_markers(self, *topics: str) -> None:
+        """Wait until no transaction is open and all markers are written, so that all committed records can be read."""
         until(
-            lambda: self._offsets(OffsetSpec.latest(), [topic], IsolationLevel.READ_COMMITTED) == self.ends(topic),
-            f"{topic} has its markers",
+            lambda: self._offsets(OffsetSpec.latest(), topics, IsolationLevel.READ_COMMITTED) == self.ends(*topics),
+            f"{topics} have their markers",
         )
 
     def _begin(self, topic: str, records: Iterable[Sent]) -> Producer:
