@@ -1,11 +1,23 @@
-"""How messages name a missing right."""
+"""What a process does without one right of its role, and the table of it in docs/security.md."""
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
 
-from kafka_redelivery.topology.cluster.acls import Operation, PatternType, Resource, ResourceType, Right
+from kafka_redelivery.topology.cluster.acls import Operation as Allowed
+from kafka_redelivery.topology.cluster.acls import PatternType, Resource, ResourceType, Right
 from tests.scenarios.authenticated import Acl
 from tests.scenarios.running import Group
 
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+_BEGIN = "<!-- table of the test: begin -->\n"
+_END = "<!-- table of the test: end -->\n"
+_ROLES = ("worker", "scheduler", "apply")
+_HEAD = ("role", "without the right", "at the start", "revoked while it runs")
+_PREFIX = re.compile(r"^\S+ \S+ (?:INFO|WARNING|ERROR) \S+: ")
+_ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 _GRANT = re.compile(r"grant the right (.+?) \(`redelivery topology acls")
 _TYPES = {
     "--topic": ResourceType.TOPIC,
@@ -16,18 +28,24 @@ _TYPES = {
 
 def right_of(acl: Acl) -> Right:
     """Return the right that an ACL grants."""
-    return Right(Resource(_TYPES[acl.flag], PatternType(acl.pattern), acl.name), Operation(acl.operation))
+    return Right(Resource(_TYPES[acl.flag], PatternType(acl.pattern), acl.name), Allowed(acl.operation))
 
 
 def example(group: Group, text: str) -> str:
     """Return a text about a group with the names of the documentation."""
     text = text.replace(group.source, "orders").replace(group.output, "receipts")
-    return text.replace(group.name, "billing")
+    return _ADDRESS.sub("kafka:9093", text.replace(group.name, "billing"))
 
 
 def names(right: Right, text: str) -> bool:
     """Whether a text says that this right is to be granted."""
     return any(_line_names(right, line) for line in text.splitlines())
+
+
+def message_of(group: Group, right: Right, text: str) -> str:
+    """Return the first line of a log or of an error that names a right, as the documentation shows it."""
+    line = next((line for line in text.splitlines() if _line_names(right, line)), "")
+    return example(group, _PREFIX.sub("", line).strip().removeprefix("error: "))
 
 
 def _line_names(right: Right, line: str) -> bool:
@@ -40,3 +58,50 @@ def _line_names(right: Right, line: str) -> bool:
     if right.resource.pattern is PatternType.PREFIXED:
         return any(word.startswith(right.resource.name) for word in words)
     return right.resource.name in words
+
+
+class Cell(NamedTuple):
+    """What was seen of a role without a right."""
+
+    start: str
+    running: str
+
+
+@dataclass
+class Table:
+    """What was seen, by role and right in the names of the documentation."""
+
+    seen: dict[tuple[str, str], Cell] = field(default_factory=dict)
+
+    def note(self, role: str, right: str, cell: Cell) -> None:
+        """Note what was seen."""
+        print(role, right, *cell, sep=" | ")  # noqa: T201 - shown if the test fails
+        self.seen[role, right] = cell
+
+    def rows(self) -> list[str]:
+        """Return the rows of the table."""
+        return [_row(*key, *self.seen[key]) for key in sorted(self.seen, key=lambda key: _order(*key))]
+
+
+def _order(role: str, right: str) -> tuple[int, str, str]:
+    """Order by role, resource and operation."""
+    operation, _, resource = right.partition(" on ")
+    return _ROLES.index(role), resource, operation
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def rows_of_page() -> list[str]:
+    """Return the rows of the table in the documentation."""
+    text = PAGE.read_text(encoding="utf-8")
+    return text[text.index(_BEGIN) + len(_BEGIN) : text.index(_END)].strip().splitlines()[2:]
+
+
+def page_with(rows: Iterable[str]) -> str:
+    """Return the documentation with these rows."""
+    text = PAGE.read_text(encoding="utf-8")
+    table = [_row(*_HEAD), _row(*("---" for _ in _HEAD)), *rows]
+    before, rest = text[: text.index(_BEGIN)], text[text.index(_END) :]
+    return "".join([before, _BEGIN, *(f"{line}\n" for line in table), rest])

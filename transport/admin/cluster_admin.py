@@ -170,8 +170,10 @@ class ClusterAdmin:
                     wanted[group] += [Partition(name, number) for number in found[name].partitions]
         return {group: self._offsets(group, partitions) for group, partitions in wanted.items()}
 
-    def _offsets(self, group: str, partitions: Sequence[Partition]) -> dict[tuple[str, int], int]:
-        found = committed(self._calls, self._kafka, group, partitions)
+    def _offsets(
+        self, group: str, partitions: Sequence[Partition], right: str = "Describe"
+    ) -> dict[tuple[str, int], int]:
+        found = committed(self._calls, self._kafka, group, partitions, right)
         return {partition: checkpoint.offset for partition, checkpoint in found.items()}
 
     def _create(self, change: CreateTopic) -> None:
@@ -230,7 +232,7 @@ class ClusterAdmin:
     def _commit(self, group: str, firsts: Sequence[CommitFirst]) -> list[CommitFirst]:
         """Commit first offsets and return those committed: a partition that has an offset by now keeps it."""
         operation = f"commit first offsets of group {group}"
-        taken = self._offsets(group, [Partition(first.topic, first.partition) for first in firsts])
+        taken = self._offsets(group, [Partition(first.topic, first.partition) for first in firsts], "Read")
         new = [first for first in firsts if (first.topic, first.partition) not in taken]
         offsets = [TopicPartition(first.topic, first.partition, first.offset) for first in new]
         topics = ", ".join(sorted({first.topic for first in new}))

@@ -30,8 +30,8 @@ class NotAuthorisedError(AdminError):
 class GroupForbiddenError(NotAuthorisedError):
     """The user may not ask about a consumer group."""
 
-    def __init__(self, operation: str, detail: str, group: str) -> None:
-        super().__init__(operation, detail, f"Describe on group {group}")
+    def __init__(self, operation: str, detail: str, group: str, right: str = "Describe") -> None:
+        super().__init__(operation, detail, f"{right} on group {group}")
         self.group = group
 
 

@@ -83,12 +83,17 @@ def list_offsets(
 
 
 def committed(
-    calls: AdminCalls, kafka: Mapping[str, ConfigValue], group: str, partitions: Iterable[Partition]
+    calls: AdminCalls,
+    kafka: Mapping[str, ConfigValue],
+    group: str,
+    partitions: Iterable[Partition],
+    right: str = "Describe",
 ) -> dict[Partition, Checkpoint]:
     """Return a group's committed offsets with their metadata; a partition without a commit is missing.
 
     The request goes through a consumer, which does not join the group. The admin client crashes while the group's
-    coordinator starts or moves (librdkafka#5040, open in 2.16), which on a new cluster is always.
+    coordinator starts or moves (librdkafka#5040, open in 2.16), which on a new cluster is always. ``right`` is what the
+    caller needs on the group.
 
     Raises:
         ClientSettingsError: the client refuses its settings.
@@ -112,7 +117,7 @@ def committed(
             error: KafkaError = exception.args[0]
             if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
                 raise
-            raise GroupForbiddenError(operation, error.str(), group) from None
+            raise GroupForbiddenError(operation, error.str(), group, right) from None
 
     try:
         answer = calls.repeated(operation, ask, client_errors)
