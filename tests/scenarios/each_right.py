@@ -15,7 +15,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 _BEGIN = "<!-- table of the test: begin -->\n"
 _END = "<!-- table of the test: end -->\n"
 _ROLES = ("worker", "scheduler", "apply")
-_HEAD = ("role", "without the right", "at the start", "revoked while it runs")
+_HEAD = ("role", "without the right", "mode", "at the start", "revoked while it runs")
+NOT_NOTICED = "not noticed"
 _PREFIX = re.compile(r"^\S+ \S+ (?:INFO|WARNING|ERROR) \S+: ")
 _ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 _GRANT = re.compile(r"grant the right (.+?) \(`redelivery topology acls")
@@ -43,9 +44,10 @@ def names(right: Right, text: str) -> bool:
 
 
 def message_of(group: Group, right: Right, text: str) -> str:
-    """Return the first line of a log or of an error that names a right, as the documentation shows it."""
+    """Return the first line of a log or of an error that names a right, as the documentation shows it; "" if none."""
     line = next((line for line in text.splitlines() if _line_names(right, line)), "")
-    return example(group, _PREFIX.sub("", line).strip().removeprefix("error: "))
+    shown = example(group, _PREFIX.sub("", line).strip().removeprefix("error: "))
+    return f"``{shown}``" if "`" in shown else shown and f"`{shown}`"
 
 
 def _line_names(right: Right, line: str) -> bool:
@@ -69,18 +71,24 @@ class Cell(NamedTuple):
 
 @dataclass
 class Table:
-    """What was seen, by role and right in the names of the documentation."""
+    """What was seen, by role, right and mode; the rights have the names of the documentation."""
 
-    seen: dict[tuple[str, str], Cell] = field(default_factory=dict)
+    seen: dict[tuple[str, str], dict[str, Cell]] = field(default_factory=dict)
 
-    def note(self, role: str, right: str, cell: Cell) -> None:
+    def note(self, role: str, right: str, mode: str, cell: Cell) -> None:
         """Note what was seen."""
-        print(role, right, *cell, sep=" | ")  # noqa: T201 - shown if the test fails
-        self.seen[role, right] = cell
+        print(role, right, mode, *cell, sep=" | ")  # noqa: T201 - shown if the test fails
+        self.seen.setdefault((role, right), {})[mode] = cell
 
     def rows(self) -> list[str]:
-        """Return the rows of the table."""
-        return [_row(*key, *self.seen[key]) for key in sorted(self.seen, key=lambda key: _order(*key))]
+        """Return the rows of the table; modes in which the same was seen share one."""
+        found = []
+        for role, right in sorted(self.seen, key=lambda key: _order(*key)):
+            modes = self.seen[role, right]
+            for cell in dict.fromkeys(modes.values()):
+                alike = " and ".join(mode for mode in modes if modes[mode] == cell)
+                found.append(_row(role, right, alike, *cell))
+        return found
 
 
 def _order(role: str, right: str) -> tuple[int, str, str]:

@@ -1,7 +1,8 @@
 """A process that lacks a right of its role names it, and nothing is lost, doubled or wrongly dead-lettered."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,18 @@ from kafka_redelivery.topology.cluster.acls import Operation
 from kafka_redelivery.transport.admin.errors import AdminError
 from kafka_redelivery.transport.admin.trimming import trim
 from tests.scenarios.authenticated import Acl, AuthenticatedKafka
-from tests.scenarios.each_right import PAGE, Cell, Table, example, message_of, names, page_with, right_of, rows_of_page
+from tests.scenarios.each_right import (
+    NOT_NOTICED,
+    PAGE,
+    Cell,
+    Table,
+    example,
+    message_of,
+    names,
+    page_with,
+    right_of,
+    rows_of_page,
+)
 from tests.scenarios.letters import now_ms
 from tests.scenarios.running import SHORT_SESSION, Group, Process, Role, exactly
 from tests.scenarios.users import Users
@@ -150,44 +162,40 @@ def test_a_right_is_revoked_while_the_group_runs(running: Users, request: pytest
     running.group.stop()
 
 
-def _see_processes(users: Users, table: Table) -> None:
-    """Take each right of worker and scheduler away, before the start and while they run."""
+def _see_processes(users: Users, acls: Mapping[Role, Sequence[Acl]]) -> dict[tuple[str, str], Cell]:
+    """Take each right of worker and scheduler away, before the start and while they run; return what is seen."""
     group, mode = users.group, users.group.configuration.get("mode", "transacted")
-    starts: dict[Acl, str] = {}
-    roles: tuple[Role, ...] = ("worker", "scheduler")
-    for role in roles:
-        for acl in users.acls(role):
-            right = right_of(acl)
-            code, log = _start_without(users, role, acl)
-            assert names(right, log) or code is None, log
-            assert code in {None, exit_codes.FAILED}
-            message = message_of(group, right, log)
-            text = f"`{message}`" if message else "not noticed"
-            starts[acl] = f"exit code {code}: {text}" if code is not None else f"starts: {text}"
-    processes = {role: users.start(role) for role in reversed(roles)}
+    starts = {(role, acl): _see_start(users, role, acl) for role in acls for acl in acls[role]}
+    processes = {role: users.start(role) for role in reversed(acls)}
     group.send(_SCRIPTS * 4)
-    sent = 12
-    _finish(group, sent, mode)
-    for role in roles:
-        for acl in users.acls(role):
-            right, shown = right_of(acl), example(group, str(right_of(acl)))
-            if right.operation is Operation.DELETE:
-                group.send(_SCRIPTS * 4, first=sent)
-                _finish(group, sent + 12, mode)
-                assert _trim_without(users, acl), shown
-                running = _KEEPS
-            else:
-                named = _revoke_and_grant(users, processes[role], acl, sent, mode)
-                later = right.operation is Operation.DESCRIBE_CONFIGS or (role, shown) in _NEEDED_LATER
-                running = _GOES_ON if later or "control" in acl.name else _WAITS
-                assert named or running is _GOES_ON, shown
-            sent += 12
-            table.note(role, shown, Cell(starts[acl], running))
+    _finish(group, 12, mode)
+    seen: dict[tuple[str, str], Cell] = {}
+    for (role, acl), start in starts.items():
+        sent, shown = 12 * (len(seen) + 1), example(group, str(right_of(acl)))
+        if right_of(acl).operation is Operation.DELETE:
+            group.send(_SCRIPTS * 4, first=sent)
+            _finish(group, sent + 12, mode)
+            running = _KEEPS if _trim_without(users, acl) else NOT_NOTICED
+        else:
+            named = _revoke_and_grant(users, processes[role], acl, sent, mode)
+            later = right_of(acl).operation is Operation.DESCRIBE_CONFIGS or (role, shown) in _NEEDED_LATER
+            running = _GOES_ON if later or "control" in acl.name else _WAITS if named else NOT_NOTICED
+        seen[role, shown] = Cell(start, running)
     group.stop()
+    return seen
+
+
+def _see_start(users: Users, role: Role, acl: Acl) -> str:
+    """Return what a process does that starts without a right."""
+    code, log = _start_without(users, role, acl)
+    assert code in {None, exit_codes.FAILED}, log
+    message = message_of(users.group, right_of(acl), log)
+    assert message or code is None, log
+    return f"{'starts' if code is None else f'exit code {code}'}: {message or NOT_NOTICED}"
 
 
 def _trim_without(users: Users, acl: Acl) -> bool:
-    """Do what a scheduler does each minute, without the right to delete."""
+    """Do what a scheduler does each minute, without the right to delete; return whether the error names the right."""
     users.secured.revoke(acl)
     with pytest.raises(AdminError) as denied:
         trim(users.settings("scheduler"), now_ms() + 60_000)
@@ -196,12 +204,13 @@ def _trim_without(users: Users, acl: Acl) -> bool:
     return names(right_of(acl), str(denied.value))
 
 
-def _see_apply(users: Users, right: str) -> str:
+def _see_apply(users: Users, right: str, log: pytest.LogCaptureFixture) -> str:
     """Return what `topology apply` does without a right: on a new group, and with topics that have to be changed."""
     group = users.group
     users.grant("apply")
     acl = next(acl for acl in users.acls("apply") if example(group, str(right_of(acl))) == right)
     users.secured.revoke(acl)
+    log.clear()
     done = users.topology("apply")
     if done.code == 0:
         group.cluster.grow(group.source, 3)
@@ -210,35 +219,44 @@ def _see_apply(users: Users, right: str) -> str:
                 group.cluster.alter(topic, retention_ms="60000")
         group.cluster.alter(f"{group.name}.control", cleanup_policy="compact,delete")
         done = users.topology("apply")
-    if done.code == 0:
-        return "not noticed"
-    assert names(right_of(acl), done.err), done.err
+    message = message_of(group, right_of(acl), "\n".join([done.err, *log.messages]))
+    assert message or done.code == 0, done.err
     users.secured.grant([acl])
     assert users.topology("apply").code == 0
-    return f"exit code {done.code}: `{message_of(group, right_of(acl), done.err)}`"
+    return f"exit code {done.code}: {message or NOT_NOTICED}"
 
 
 @pytest.mark.kafka
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("mode", _SECTIONS)
-def test_each_right_of_each_role(secured: AuthenticatedKafka, unique: str, tmp_path: Path, mode: str) -> None:
+def test_each_right_of_each_role(
+    secured: AuthenticatedKafka, unique: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The documentation has a table of what is seen. With WRITE_RIGHTS_TABLE set, it is written."""
     table = Table()
-    users = _group(secured, unique, tmp_path / mode, mode)
-    try:
+    groups = {mode: _group(secured, f"{unique}{mode}", tmp_path / mode, mode) for mode in _SECTIONS}
+    acls: dict[str, dict[Role, list[Acl]]] = {}
+    apply: dict[str, list[str]] = {}
+    for mode, users in groups.items():
         users.apply()
         users.grant("worker", "scheduler")
-        _see_processes(users, table)
+        acls[mode] = {"worker": users.acls("worker"), "scheduler": users.acls("scheduler")}
+        apply[mode] = [example(users.group, str(right_of(acl))) for acl in users.acls("apply")]
+    assert set(apply["auto"]) < set(apply["transacted"])  # `apply` does not depend on the mode
+    try:
+        with ThreadPoolExecutor() as threads:
+            running = {mode: threads.submit(_see_processes, users, acls[mode]) for mode, users in groups.items()}
+            for number, right in enumerate(apply["transacted"]):
+                users = _group(secured, f"{unique}apply{number}x", tmp_path / str(number), "transacted")
+                table.note("apply", right, "transacted", Cell(_see_apply(users, right, caplog), "-"))
+            for mode, seen in running.items():
+                for (role, right), cell in seen.result().items():
+                    table.note(role, right, mode, cell)
     finally:
-        users.group.close()
-    if mode != "transacted":  # the rights are the same, but for the journal and the transactional ids
-        assert set(table.rows()) < set(rows_of_page())
-        return
-    for number, acl in enumerate(users.acls("apply")):
-        right = example(users.group, str(right_of(acl)))
-        each = _group(secured, f"{unique}{number}x", tmp_path / str(number), mode)
-        table.note("apply", right, Cell(_see_apply(each, right), "-"))
+        for users in groups.values():
+            users.group.close()
+    rows = table.rows()
     if os.environ.get("WRITE_RIGHTS_TABLE"):
-        PAGE.write_text(page_with(table.rows()), encoding="utf-8")
-    assert rows_of_page() == table.rows()
+        PAGE.write_text(page_with(rows), encoding="utf-8")
+    assert [row for row in rows if NOT_NOTICED in row] == []
+    assert rows_of_page() == rows

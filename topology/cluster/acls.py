@@ -202,7 +202,8 @@ def _apply(settings: Settings) -> Iterator[Right]:
         yield from _on(topic, *create, Operation.READ)
     for topic in (*_dead_letters(settings), *_journal(settings)):
         yield from _on(topic, *create)
-    yield from _on(_control(settings), *create, Operation.READ, Operation.WRITE)
+    control = (Operation.CREATE, Operation.READ, Operation.WRITE, Operation.ALTER_CONFIGS)  # it never grows
+    yield from _on(_control(settings), *control)
     yield Right(_group(settings.group), Operation.READ)
     yield Right(_group(scheduler_group(settings.group)), Operation.READ)
 
