@@ -166,7 +166,7 @@ def _see_processes(users: Users, acls: Mapping[Role, Sequence[Acl]]) -> dict[tup
     """Take each right of worker and scheduler away, before the start and while they run; return what is seen."""
     group, mode = users.group, users.group.configuration.get("mode", "transacted")
     starts = {(role, acl): _see_start(users, role, acl) for role in acls for acl in acls[role]}
-    processes = {role: users.start(role) for role in reversed(acls)}
+    processes = {role: users.start(role) for role in sorted(acls)}
     group.send(_SCRIPTS * 4)
     _finish(group, 12, mode)
     seen: dict[tuple[str, str], Cell] = {}
