@@ -61,7 +61,7 @@ class RegistrySchemas:
             clock_s: monotonic seconds.
 
         Raises:
-            SerdeSettingsError: the client refuses the properties, or is not installed.
+            SerdeSettingsError: the client refuses the properties, or is not installed, or the URL is not valid.
         """
         self._source = "registry " + ", ".join(_without_user(url) for url in str(config.get("url", "")).split(","))
         self._client = _client(config)
@@ -185,5 +185,9 @@ def _number(name: str, value: RegistryValue) -> int | float:
 
 def _without_user(url: str) -> str:
     """Return a URL without credentials, for messages."""
-    parts = urlsplit(url.strip())
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError as error:
+        problem = f"the url is not valid: {error}"
+        raise SerdeSettingsError("registry", problem, "write http://HOST:PORT, an IPv6 address in brackets") from error
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

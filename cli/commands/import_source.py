@@ -52,7 +52,7 @@ def _path(source: str) -> str | None:
     """Return the path that a source names, also as a ``file:`` or ``xbean:`` URI; ``None`` if it is not a file.
 
     Raises:
-        MigrationError: it is a file on another machine.
+        MigrationError: it is a file on another machine, or its URI is not valid.
     """
     scheme, _, rest = source.partition(":")
     match scheme.lower():
@@ -60,7 +60,10 @@ def _path(source: str) -> str | None:
             rest = rest.partition("?")[0]
             return _path(rest) or rest
         case "file":
-            uri = urlsplit(source)
+            try:
+                uri = urlsplit(source)
+            except ValueError as error:
+                raise MigrationError(source, f"is not a valid URI: {error}") from None
             if uri.netloc.lower() not in _LOCAL:
                 raise MigrationError(source, f"is a file on {uri.netloc}; copy it here and give its path")
             return unquote(uri.path)

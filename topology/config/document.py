@@ -24,6 +24,8 @@ MAX_VALUES = 20_000
 
 _TAG = "tag:yaml.org,2002:"
 _TYPED = {_TAG + kind for kind in ("bool", "int", "float", "null")}
+_NUMBERS = {_TAG + kind for kind in ("int", "float")}
+_MAX_DIGITS = 100
 _TEXT = {_TAG + kind for kind in ("str", "timestamp", "value")}
 _MERGE = _TAG + "merge"
 _PLACEHOLDER = re.compile(r"\$(?:(\$)\{|\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}|\{)")
@@ -194,9 +196,12 @@ class _Reader:
         return None if text == "" and node.style is None else text
 
     def _typed(self, node: ScalarNode, path: Path) -> object:
+        if node.tag in _NUMBERS and len(node.value) > _MAX_DIGITS:
+            self._fault(path, f"is a number of more than {_MAX_DIGITS} characters", "write a smaller number")
+            return None
         try:
             return self._constructor.construct_object(node)
-        except (yaml.YAMLError, ValueError, KeyError):
+        except (yaml.YAMLError, ValueError, KeyError, IndexError):
             problem = f"has a value that does not match its tag {node.tag.replace(_TAG, '!!')}"
             self._fault(path, problem, "correct the value, or remove the tag")
             return None

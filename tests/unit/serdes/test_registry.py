@@ -255,6 +255,7 @@ def test_threads_that_need_one_schema_fetch_it_once(registry: Registry) -> None:
     [
         ({}, "registry"),
         ({"url": "ftp://x"}, "registry"),
+        ({"url": "http://x, http://[::1:1"}, "registry"),
         ({"url": "http://x", "unknown.property": "1"}, "registry"),
         ({"url": "http://x", "ssl.ca.location": "/nowhere.pem"}, "registry"),
         ({"url": "http://x", "timeout": "soon"}, "registry.timeout"),

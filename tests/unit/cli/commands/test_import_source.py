@@ -59,6 +59,7 @@ def test_file_as_path_or_uri(source: str, tmp_path: Path) -> None:
         ("file:///no/such.xml", "there is no such file"),
         ("xbean:no-such.xml", "there is no such file"),
         ("file://conf.example/activemq.xml", "is a file on conf.example; copy it here"),
+        ("file://[::1:1/activemq.xml", "is not a valid URI: Invalid IPv6 URL"),
         ("https://conf.example/activemq.xml?raw=true", "is a file on the web; download it"),
         ("C:\\conf\\activemq.xml", "there is no such file"),
         ("my conf", "cannot be read: Is a directory"),

@@ -58,6 +58,22 @@ def test_tags_construct_no_objects(text: str) -> None:
     assert read.data in ({"a": None}, {"a": ["x"]})
 
 
+@pytest.mark.parametrize("value", ['!!int ""', '!!float ""', "!!int '-'", "!!int x"])
+def test_a_value_that_does_not_match_its_tag(value: str) -> None:
+    """It is a fault of the document, also if the YAML library does not expect it."""
+    assert [problem for _, problem in faults(f"a: {value}")] == [
+        f"has a value that does not match its tag {value.partition(' ')[0]}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "number", ["9" * 6000, "0x" + "f" * 6000, "0b" + "1" * 6000, "1" + ":59" * 6000, "-1." + "0" * 6000]
+)
+def test_a_number_of_thousands_of_digits(number: str) -> None:
+    """Python refuses to print it, and no setting is so large."""
+    assert faults(f"a: {number}") == [("f:1:4 a", "is a number of more than 100 characters")]
+
+
 def test_a_date_remains_text() -> None:
     """No setting is a date."""
     assert read_document("a: 2024-02-31", "f", {}).data == {"a": "2024-02-31"}
