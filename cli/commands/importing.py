@@ -18,13 +18,17 @@ def import_configuration(
         list[str] | None,
         typer.Option("--property", metavar="NAME=VALUE", help="The value of the placeholder ${NAME}; repeatable."),
     ] = None,
+    environment: Annotated[
+        bool, typer.Option("--environment", help="Replace placeholders from the environment variables, too.")
+    ] = False,
 ) -> None:
     """Print the YAML equivalent of a broker's configuration; notes on standard error name what it leaves out."""
     from kafka_redelivery.cli.commands.import_source import read_source
     from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
     from kafka_redelivery.topology.migration.yaml_file import to_yaml
 
-    imported = read_source(source, PlaceholderValues(dict(map(_property, properties or ())), os.environ))
+    values = PlaceholderValues(dict(map(_property, properties or ())), os.environ if environment else {})
+    imported = read_source(source, values)
     text = to_yaml(imported)
     console = stderr()
     for note in imported.notes:

@@ -21,7 +21,12 @@ from kafka_redelivery.topology.migration.artemis_schema import (
     NO_DEFAULT,
     WILDCARDS,
 )
-from kafka_redelivery.topology.migration.placeholders import PlaceholderValues, UnresolvedError, artemis_text
+from kafka_redelivery.topology.migration.placeholders import (
+    PlaceholderValues,
+    TooLongError,
+    UnresolvedError,
+    artemis_text,
+)
 from kafka_redelivery.topology.migration.result import Imported, MigrationError
 from kafka_redelivery.topology.migration.schema import valid, value
 from kafka_redelivery.topology.migration.xml_tree import Element, decoded
@@ -59,13 +64,18 @@ def replaced(content: bytes, name: str, values: PlaceholderValues) -> str:
     """Return the text of a ``broker.xml`` with its placeholders replaced.
 
     Raises:
-        MigrationError: a placeholder has no name or nests without end, or the encoding is unknown.
+        MigrationError: a placeholder has no name, nests without end or is too long, or the encoding is unknown.
     """
-    text = decoded(content, name)
+    return _replaced(decoded(content, name), values.for_artemis(), name)
+
+
+def _replaced(text: str, properties: Mapping[str, str], name: str, line: int | None = None) -> str:
     try:
-        return artemis_text(text, values.for_artemis())
+        return artemis_text(text, properties)
     except UnresolvedError as error:
-        raise MigrationError(name, f"has a placeholder that cannot be replaced: {error.name!r}") from None
+        raise MigrationError(name, f"has a placeholder that cannot be replaced: {error.name!r}", line) from None
+    except TooLongError as error:
+        raise MigrationError(name, str(error), line) from None
 
 
 class _BrokerXml:
@@ -144,7 +154,7 @@ class _BrokerXml:
                 self._refuse(element, "<address-setting> has no match")
                 continue
             setting = self._setting(element)
-            match = artemis_text(match, self._properties)
+            match = self._replaced(element, match)
             characters += len(match)
             words += match.count(repository.wildcards.single_word)
             if len(match) > MAX_PATTERN_CHARACTERS or characters > _MAX_CHARACTERS or words > _MAX_WORDS:
@@ -216,13 +226,13 @@ class _BrokerXml:
         aside = {each.get(key) for each in settings for key in ("dead-letter-address", "expiry-address")}
         container = core.find("addresses")
         for address in () if container is None else container.all("address"):
-            name = artemis_text(address.attributes.get("name", ""), self._properties)
+            name = self._replaced(address, address.attributes.get("name", ""))
             if name and name not in aside:
                 self._imported.add_destinations([name])
 
     def _chosen(self, element: Element) -> None:
         """Check that the text is one of the allowed values; surrounding whitespace is significant."""
-        text = artemis_text("".join(element.pieces), self._properties)
+        text = self._replaced(element, "".join(element.pieces))
         allowed = CHOICES[element.name]
         if text not in allowed:
             self._refuse(element, f"{element.name} is {text!r}, not one of {', '.join(sorted(allowed))}")
@@ -242,7 +252,10 @@ class _BrokerXml:
         return value(text, kind)
 
     def _text(self, element: Element) -> str:
-        return artemis_text(element.text, self._properties).strip()
+        return self._replaced(element, element.text).strip()
+
+    def _replaced(self, element: Element, text: str) -> str:
+        return _replaced(text, self._properties, self._name, element.line)
 
     def _holds_elements(self, element: Element, *attributes: str, once: bool = True) -> None:
         """Check that an element contains only Artemis's elements and has only these attributes."""

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from kafka_redelivery.topology.migration.classic_check import check_structure
 from kafka_redelivery.topology.migration.classic_schema import NAMESPACE, SHAPES
 from kafka_redelivery.topology.migration.placeholders import (
+    MAX_CHARACTERS,
     CircularError,
     PlaceholderValues,
+    TooLongError,
     UnresolvedError,
     read_properties,
     spring_text,
@@ -64,6 +66,7 @@ class Beans:
             if bean is not None:
                 self._by_id[alias.attributes.get("alias", "")] = bean
         self._configured = self._lenient = self._elsewhere = False
+        self._added = 0
         own = self._configurers(root)
         properties = values.for_spring(own)
         self._assumed = {name: text for name, text in _SET_BY_SCRIPT.items() if name not in properties}
@@ -209,7 +212,9 @@ class Beans:
                 f"another value with --property {name}=VALUE",
             )
         try:
-            return spring_text(text, self._properties)
+            found = spring_text(text, self._properties)
+        except TooLongError as error:
+            raise MigrationError(self._imported.name, str(error), element.line) from None
         except CircularError as error:
             problem = (
                 f"the value of the property {error.name} contains the property itself; the broker refuses the file"
@@ -220,6 +225,10 @@ class Beans:
                 return text
             problem = f"needs a value for {missing.name}: set it with --property {missing.name}=VALUE"
             raise MigrationError(self._imported.name, problem, element.line) from None
+        self._added += max(0, len(found) - len(text))
+        if self._added > MAX_CHARACTERS:
+            raise MigrationError(self._imported.name, str(TooLongError()), element.line)
+        return found
 
     def _configurers(self, root: Element) -> dict[str, str]:
         """Return the properties that the file defines, and find out whether and how Spring replaces placeholders."""

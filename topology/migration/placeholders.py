@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 _MAX_ROUNDS = 20
 _MAX_NESTED = 1000
-_MAX_CHARACTERS = 1_000_000
+MAX_CHARACTERS = 1_000_000
+"""How many characters the values of placeholders may add to a text."""
+
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceholderValues:
-    """The values of placeholders: ``given`` by the user, and the process's ``environment``."""
+    """The values of placeholders: ``given`` by the user, and the process's ``environment`` if the user wants it."""
 
     given: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -45,12 +47,20 @@ class CircularError(Exception):
         self.name = name
 
 
+class TooLongError(Exception):
+    """The values of placeholders add more than ``MAX_CHARACTERS`` characters to a text."""
+
+    def __init__(self) -> None:
+        super().__init__(f"grows by more than {MAX_CHARACTERS:,} characters when its placeholders are replaced")
+
+
 def spring_text(text: str, properties: Mapping[str, str]) -> str:
     """Replace placeholders as Spring does: ``${name}`` and ``${name:default}``.
 
     Raises:
         UnresolvedError: a placeholder has neither a value nor a default.
         CircularError: the value of a placeholder contains the placeholder.
+        TooLongError: the values are too long.
 
     Source: ``PropertyPlaceholderConfigurer``.
     """
@@ -80,11 +90,12 @@ def artemis_text(text: str, properties: Mapping[str, str]) -> str:
 
     Raises:
         UnresolvedError: a placeholder has no name, or the values nest without end.
+        TooLongError: the values are too long.
 
     Source: ``XMLUtil.replaceSystemPropsInString``.
     """
     done: list[str] = []
-    position = nested = 0
+    position = nested = added = 0
     while (start := text.find("${", position)) >= 0 and (end := text.find("}", start)) >= 0:
         name, _, default = text[start + 2 : end].strip().partition(":")
         name = name.strip()
@@ -92,6 +103,9 @@ def artemis_text(text: str, properties: Mapping[str, str]) -> str:
         nested += "${" in found
         if not name or nested > _MAX_NESTED:
             raise UnresolvedError(name)
+        added += max(0, len(found) - (end + 1 - start))
+        if added > MAX_CHARACTERS:
+            raise TooLongError
         done.append(text[position:start])
         if "${" in found:
             text, position = found + text[end + 1 :], 0
@@ -101,14 +115,24 @@ def artemis_text(text: str, properties: Mapping[str, str]) -> str:
     return "".join(done) + text[position:]
 
 
-def _replaced(text: str, replacement: object) -> str:
+def _replaced(text: str, replacement: Callable[[re.Match[str]], str]) -> str:
     """Replace placeholders in values, too, up to a limit of rounds; circular ones remain."""
+    added = 0
+
+    def bounded(found: re.Match[str]) -> str:
+        nonlocal added
+        value = replacement(found)
+        added += max(0, len(value) - len(found[0]))
+        if added > MAX_CHARACTERS:
+            raise TooLongError
+        return value
+
     for _ in range(_MAX_ROUNDS):
-        following = _PLACEHOLDER.sub(replacement, text)  # type: ignore[call-overload]
-        if following == text or len(following) > _MAX_CHARACTERS:
+        following = _PLACEHOLDER.sub(bounded, text)
+        if following == text:
             break
         text = following
-    return str(text)
+    return text
 
 
 def read_properties(text: str) -> dict[str, str]:

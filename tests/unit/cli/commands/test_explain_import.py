@@ -44,6 +44,12 @@ class TestImport:
         assert "redelivery-delay: 7" in run("import", "-", "--property", "delay=7", given=BROKER_XML).stdout
         assert run("import", "-", "--property", "delay", given=BROKER_XML).exit_code == exit_codes.USAGE
 
+    def test_the_environment_is_read_on_request_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Otherwise the file of another could print a secret."""
+        monkeypatch.setenv("delay", "9")
+        assert "redelivery-delay: 250" in run("import", "-", given=BROKER_XML).stdout
+        assert "redelivery-delay: 9" in run("import", "-", "--environment", given=BROKER_XML).stdout
+
     def test_import_of_a_connection_uri(self) -> None:
         """Its password is not printed."""
         result = run("import", "failover:(tcp://a:1)?jms.redeliveryPolicy.maximumRedeliveries=4&jms.password=hunter2")

@@ -111,16 +111,40 @@ def test_too_many_attributes_are_refused() -> None:
     assert "attributes" in refused(b"<beans " + attributes + b"/>")
 
 
+def spring(values: str, name: str) -> bytes:
+    """An activemq.xml that defines properties."""
+    bean = "org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"
+    return f"""<beans xmlns="http://www.springframework.org/schema/beans">
+      <bean class="{bean}"><property name="properties"><value>{values}</value></property></bean>
+      <broker xmlns="http://activemq.apache.org/schema/core" brokerName="{name}"/></beans>""".encode()
+
+
 def test_circular_placeholders_are_refused() -> None:
     """Replacing them ends and needs little memory."""
-    bean = "org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"
-    content = f"""<beans xmlns="http://www.springframework.org/schema/beans">
-      <bean class="{bean}"><property name="properties"><value>a=${{b}}${{b}}
-        b=${{a}}${{a}}</value></property></bean>
-      <broker xmlns="http://activemq.apache.org/schema/core" brokerName="${{a}}"/></beans>"""
+    assert "contains the property itself" in refused(spring("a=${b}\nb=${a}", "${a}"))
     started = process_time()
-    assert "contains the property itself" in refused(content.encode())
+    assert "grows by more than" in refused(spring("a=${b}${b}\nb=${a}${a}", "${a}"))
     assert process_time() - started < 20
+
+
+def test_long_values_of_placeholders_are_refused() -> None:
+    """A megabyte of placeholders does not become gigabytes, neither in one attribute nor in many."""
+    long = "a=" + "x" * 10_000
+    assert "grows by more than 1,000,000 characters" in refused(spring(long, "${a}" * 200_000))
+    many = '<bean class="${a}"/>' * 10_000
+    content = spring(long, "b").replace(b"</beans>", f"{many}</beans>".encode())
+    assert "grows by more than 1,000,000 characters" in refused(content)
+    values = PlaceholderValues({"a": "x" * 10_000})
+    with pytest.raises(MigrationError, match="grows by more than 1,000,000 characters"):
+        read_broker_configuration(in_core("${a}" * 200_000), "given.xml", values)
+
+
+def test_an_escaped_placeholder_without_a_name_is_refused() -> None:
+    """Artemis replaces placeholders once more after it has parsed the file."""
+    setting = '<address-setting match="#"><dead-letter-address>&#36;{}</dead-letter-address></address-setting>'
+    assert "has a placeholder that cannot be replaced" in refused(
+        in_core(f"<address-settings>{setting}</address-settings>")
+    )
 
 
 @pytest.mark.parametrize("root", ["project", "Configuration", "html"])
