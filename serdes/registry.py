@@ -6,6 +6,7 @@ Only this module needs the ``registry`` extra. It imports the client when a sour
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from time import monotonic
@@ -28,6 +29,8 @@ RegistryValue: TypeAlias = str | int | float | bool
 
 DEFAULT_TIMEOUT_S = 10
 """The default timeout of a request in seconds; the client itself would wait without limit."""
+
+_USER = re.compile(r"(\w+://)?\S*@")
 
 _NOT_FOUND = (40401, 40402, 40403)
 """The registry's error codes for a missing subject, version or schema; any web server can return a plain 404."""
@@ -61,7 +64,7 @@ class RegistrySchemas:
             clock_s: monotonic seconds.
 
         Raises:
-            SerdeSettingsError: the client refuses the properties, or is not installed, or the URL is not valid.
+            SerdeSettingsError: the client refuses the properties, or is not installed.
         """
         self._source = "registry " + ", ".join(_without_user(url) for url in str(config.get("url", "")).split(","))
         self._client = _client(config)
@@ -167,11 +170,13 @@ def _client(config: Mapping[str, RegistryValue]) -> SchemaRegistryClient:
         ) from error
     numbers = {name: _number(name, config[name]) for name in _NUMBERS if name in config}
     try:
+        for url in str(config.get("url", "")).split(","):
+            urlsplit(url.strip())  # the client looks at all but the first when it needs them
         return SchemaRegistryClient({"timeout": DEFAULT_TIMEOUT_S, **config, **numbers})
     except Exception as error:  # ValueError, TypeError, or any error of TLS about a certificate
         raise SerdeSettingsError(
             "registry",
-            f"the registry client refuses them: {error}",
+            f"the registry client refuses them: {_without_user(str(error))}",
             "see the properties of its SchemaRegistryClient",
         ) from error
 
@@ -180,14 +185,9 @@ def _number(name: str, value: RegistryValue) -> int | float:
     try:
         return float(value) if "." in str(value) else int(value)
     except ValueError as error:
-        raise SerdeSettingsError(f"registry.{name}", f"{value!r} is not a number", "write it in digits") from error
+        raise SerdeSettingsError(f"registry.{name}", "is not a number", "write it in digits") from error
 
 
-def _without_user(url: str) -> str:
-    """Return a URL without credentials, for messages."""
-    try:
-        parts = urlsplit(url.strip())
-    except ValueError as error:
-        problem = f"the url is not valid: {error}"
-        raise SerdeSettingsError("registry", problem, "write http://HOST:PORT, an IPv6 address in brackets") from error
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+def _without_user(text: str) -> str:
+    """Return a URL without credentials and query, or a message about it."""
+    return _USER.sub(r"\g<1>", text.strip()).partition("?")[0]

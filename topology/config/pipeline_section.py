@@ -35,4 +35,6 @@ class PipelineSection(Section):
         description="Maximum number of offsets per micro-batch, for the sources and for the ready topics each.",
     )
     sink: SinkSection | None = Field(None, description="Absent: what handlers emit is only in Kafka.")
-    spark: dict[str, str | int | float | bool] = Field({}, description="Spark's settings, under Spark's names.")
+    spark: dict[str, str | int | float | bool] = Field(
+        {}, repr=False, description="Spark's settings, under Spark's names."
+    )

@@ -269,6 +269,16 @@ def test_properties_the_client_refuses_are_told_at_start(config: Mapping[str, Re
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize(
+    "url", ["ftp://user:canary@x", "user:canary@x", "http://us/er:canary@y,http://[::1:1", "http://x, y:canary@z"]
+)
+def test_a_refused_url_is_named_without_its_password(url: str) -> None:
+    """The client's own message has the whole address."""
+    with pytest.raises(SerdeSettingsError) as caught:
+        RegistrySchemas({"url": url})
+    assert "canary" not in str(caught.value)
+
+
 def test_without_the_client_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who needs the registry learns what to install; nobody else needs it."""
     monkeypatch.setitem(sys.modules, "confluent_kafka.schema_registry", None)

@@ -92,28 +92,45 @@ SECRETS = {
     "ssl.key.password": HIDDEN,
     "sasl.oauthbearer.client.secret": HIDDEN,
     "admin.sasl.password": HIDDEN,
+    "sasl.oauthbearer.extensions": HIDDEN,
+    "spark.ssl.keystore.key": HIDDEN,
+    "spark.ssl.keystore.certificate.chain": HIDDEN,
+    "a.setting.of.next.year": HIDDEN,
     "ssl.key.location": "given",
     "sasl.username": "given",
     "bootstrap.servers": "given",
 }
 
 
+SPARK = {
+    "spark.hadoop.fs.s3a.secret.key": HIDDEN,
+    "spark.hadoop.fs.azure.account.key.here": HIDDEN,
+    "spark.ssl.keyPassword": HIDDEN,
+    "spark.executorEnv.API": HIDDEN,
+    "spark.driver.memory": "given",
+    "spark.sql.shuffle.partitions": "given",
+}
+
+
 def test_secrets_are_not_shown() -> None:
     """They are hidden in the printed configuration and in the settings' ``repr``."""
-    registry = {"url": "http://user:given@registry", "basic.auth.user.info": "user:given"}
+    registry = {"url": "http://user:gi/ven@registry,http://b?key=given", "basic.auth.user.info": "user:given"}
+    spark = dict.fromkeys(SPARK, "given")
     settings = Settings.model_validate(
         BASE
         | {
             "kafka": dict.fromkeys(SECRETS, "given"),
             "sources": [{"topic": "a", "value": {"format": "avro", "registry": registry}}],
+            "pipeline": {"checkpoint": "c", "spark": spark},
         }
     )
     document = shown(settings)
     assert document["kafka"] == SECRETS
     assert document["sources"][0]["value"]["registry"] == {
-        "url": f"http://{HIDDEN}@registry",
+        "url": f"http://{HIDDEN}@registry,http://b?{HIDDEN}",
         "basic.auth.user.info": HIDDEN,
     }
+    assert document["pipeline"]["spark"] == SPARK
     assert "given" not in repr(settings)
 
 

@@ -1,0 +1,109 @@
+"""A secret of the configuration is in nothing that a command prints, also if the configuration is wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kafka_redelivery.cli.main import app
+
+CANARY = "canary7741"
+_SECRETS = {
+    "sasl.password": CANARY,
+    "ssl.key.password": CANARY,
+    "sasl.oauthbearer.client.secret": CANARY,
+    "sasl.oauthbearer.extensions": f"key={CANARY}",
+    "spark.ssl.keystore.key": CANARY,
+    "spark.sasl.jaas.config": f'required password="{CANARY}";',
+}
+_REGISTRY = {"url": f"http://user:{CANARY}@127.0.0.1:1", "max.retries": "0"}
+_SPARK = {
+    "spark.hadoop.fs.s3a.secret.key": CANARY,
+    "spark.hadoop.fs.azure.account.key.here": CANARY,
+    "spark.ssl.keyPassword": CANARY,
+}
+_WHOLE = {
+    "group": "billing",
+    "kafka": {"bootstrap.servers": "127.0.0.1:1", "socket.connection.setup.timeout.ms": 1000, **_SECRETS},
+    "sources": [{"topic": "orders", "value": {"format": "avro", "registry": _REGISTRY}}],
+    "handler": {"callable": "json:loads"},
+    "pipeline": {"checkpoint": "checkpoint", "spark": _SPARK},
+}
+
+
+@pytest.fixture(autouse=True)
+def _file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the configuration into a folder of its own; JSON is YAML."""
+    monkeypatch.chdir(tmp_path)
+    write({})
+
+
+def write(sections: dict[str, object]) -> None:
+    """Write the configuration with other sections."""
+    Path("redelivery.yaml").write_text(json.dumps(_WHOLE | sections), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "config show",
+        "config show --json",
+        "config check",
+        "config check --json",
+        "explain orders --json",
+        "topology plan --offline --partitions orders=2 --json",
+        "topology acls",
+        "topology acls --format json",
+        "topology acls --format strimzi",
+        "topology apply",
+    ],
+)
+def test_commands_print_no_secret(command: str) -> None:
+    """The debug option adds a traceback to an error."""
+    for debug in ([], ["--debug"]):
+        done = CliRunner().invoke(app, [*debug, *command.split()])
+        assert done.output
+        assert CANARY not in done.output
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"kafka": _SECRETS | {"sasl.pasword": CANARY}},
+        {"kafka": {"sasl.password": [CANARY]}},
+        {"kafka": {"sasl.password": {"x": CANARY}}},
+        {"kafka": CANARY},
+        {"kafka": _WHOLE["kafka"], "pipeline": {"checkpoint": "c", "spark": {"secret.key": [CANARY]}}},
+        {
+            "sources": [
+                {"topic": "orders", "value": {"format": "avro", "registry": _REGISTRY | {"url": f"u:{CANARY}@x"}}}
+            ]
+        },
+        {"sources": [{"topic": "orders", "value": {"format": "avro", "registry": {"x.password": CANARY}}}]},
+    ],
+    ids=str,
+)
+def test_errors_print_no_secret(sections: dict[str, object]) -> None:
+    """A fault is named by its location."""
+    write(sections)
+    for command in ("config check", "config check --json", "topology apply"):
+        done = CliRunner().invoke(app, ["--debug", *command.split()])
+        assert CANARY not in done.output
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_logs_have_no_secret(form: str) -> None:
+    """A worker and a scheduler that find no Kafka log everything that they know, and end."""
+    for role in ("worker", "scheduler"):
+        options = ["--log-format", form, "--log-level", "debug"]
+        start = ["-c", "from kafka_redelivery.cli.main import app; app()", "--debug", role, *options]
+        done = subprocess.run(
+            [sys.executable, *start], capture_output=True, text=True, timeout=90, env=os.environ, check=False
+        )
+        assert done.returncode != 0
+        assert done.stderr
+        assert CANARY not in done.stdout + done.stderr
