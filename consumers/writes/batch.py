@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Container, Sequence
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import size_of
 from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.telemetry.observers import Committed, OutcomeLabel
+from kafka_redelivery.consumers.telemetry.observers import Committed
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies, Decisions
 from kafka_redelivery.consumers.writes.journal import Journal
 from kafka_redelivery.consumers.writes.outcomes import Decided, Outcomes, Unwritten
+from kafka_redelivery.consumers.writes.tally import Tally, outcome_of, success_of
 from kafka_redelivery.consumers.writes.write_limits import WriteLimits
-from kafka_redelivery.topology.policy.decision import Ack, DeadLetter, Discard, Failure, Halt, Reason, Retry
+from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Halt, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import HeaderList, dead_letter_headers, retry_headers
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -75,19 +76,12 @@ class Batch:
         self.urgent = False
         """Whether the batch holds a failure or an output. Lazy acknowledgement may not delay these."""
 
-        self.dropped: Counter[int] = Counter()
-        """Number of records that the discarding strategy dropped, by report interval."""
-
         self.touched: dict[Partition, AssignedPartition] = {}
         """The partitions whose offsets the write commits."""
 
-        self._counts: Counter[OutcomeLabel] = Counter()
-        self._redeliveries: Counter[tuple[str, int]] = Counter()
-        self._dead_letters: Counter[tuple[str, str]] = Counter()
-        self._discarded: Counter[tuple[str, str]] = Counter()
-        self._recoveries: Counter[tuple[str, int]] = Counter()
-        self._lateness: list[int] = []
-        self._seconds: list[float] = []
+        self.tally = Tally(dependencies.success_ack)
+        """The numbers of all outcomes."""
+
         self._journal: Journal | None = None
         if dependencies.journal is not None:
             self._journal = Journal(dependencies.group, dependencies.journal, dependencies.retry_topics)
@@ -188,8 +182,10 @@ class Batch:
         assigned = item.lane.assigned
         self.outcomes.append(outcomes)
         self.urgent = self.urgent or bool(decided or item.outputs)
+        self.tally.add(outcomes)
         for each in decided.values():
-            self._count(assigned, each)
+            if isinstance(each.decision, Halt):
+                self.halts.append((assigned, each.message.offset(), each.decision.failure))
         self._produce_all(outcomes)
         if len(unacknowledged) < item.position:
             finished, waiting = outcomes.finished(), assigned.progress.waiting
@@ -199,18 +195,8 @@ class Batch:
             self._touch(assigned)
         self.size += item.position - len(unacknowledged)
         self.bytes += item.bytes - size_of([each.message for each in unacknowledged.values()])
-        self._seconds += item.seconds
-        not_successful = decided.keys() | unacknowledged.keys()
-        successes = item.position - len(not_successful)
-        if successes:
-            label = OutcomeLabel(assigned.route.source, _success(item), self._dependencies.success_ack)
-            self._counts[label] += successes
-        if item.redelivered:
-            self._count_redeliveries(item, not_successful)
-        elif self._journal is not None:
-            acked = [offset for index, offset in enumerate(item.offsets()) if index not in not_successful]
-            if acked:
-                self._journal.note(assigned.partition.topic, assigned.partition.number, "acked", acked)
+        if self._journal is not None:
+            self._note_in_journal(self._journal, outcomes)
 
     def commit_position(self, assigned: AssignedPartition) -> None:
         """Commit the position of a partition even if the batch holds no outcome of it."""
@@ -238,21 +224,25 @@ class Batch:
         Args:
             seconds: duration of the write.
         """
-        return Committed(
-            seconds,
-            self._counts,
-            self._redeliveries,
-            self._dead_letters,
-            self._lateness,
-            self._seconds,
-            self._recoveries,
-            self._discarded,
-        )
+        return self.tally.report(seconds)
 
-    def forget_dead_letters(self) -> None:
-        """Remove the batch's dead letters from the audit, because they will never be written."""
+    def tally_of(self, committed: Container[Partition]) -> Tally:
+        """Return the numbers of the outcomes of some partitions, if the offsets of the others are not committed."""
+        tally = Tally(self._dependencies.success_ack)
         for outcomes in self.outcomes:
-            self._dependencies.audits.forget(outcomes.dead_letters())
+            if outcomes.assigned.partition in committed:
+                tally.add(outcomes)
+        return tally
+
+    def forget_dead_letters(self, committed: Container[Partition] = ()) -> None:
+        """Remove the dead letters of the batch from the audit, because they are void.
+
+        Args:
+            committed: the partitions whose offsets are committed nevertheless. Their dead letters stay.
+        """
+        for outcomes in self.outcomes:
+            if outcomes.assigned.partition not in committed:
+                self._dependencies.audits.forget(outcomes.dead_letters())
 
     def raise_if_halted(self) -> None:
         """Raise the first decision that halts the worker.
@@ -271,32 +261,23 @@ class Batch:
         assigned.dirty = True
         self.touched[assigned.partition] = assigned
 
-    def _count(self, assigned: AssignedPartition, decided: Decided) -> None:
-        """Count a decision, and add it to the journal."""
-        route, lineage, decision = assigned.route, decided.lineage, decided.decision
-        match decision:
-            case Retry():
-                outcome = "retried"
-                self._redeliveries[route.source, lineage.deliveries] += 1
-            case DeadLetter():
-                outcome = "dead_lettered"
-                self._dead_letters[route.source, str(decision.reason)] += 1
-            case Ack():  # not reached: `failure` is never None here, and only None is acknowledged
-                outcome = "acked"
-            case Discard(reason=reason):
-                outcome = "discarded"
-                self._discarded[route.source, str(reason)] += 1
-                interval = route.entry.dead_letter_strategy.report_interval(expired=reason is Reason.EXPIRED)
-                if interval > 0 and reason is not Reason.DUPLICATE:
-                    self.dropped[interval] += 1
-            case Halt(failure=failure):
-                self.halts.append((assigned, decided.message.offset(), failure))
-                return
-            case _:
-                assert_never(decision)
-        self._counts[OutcomeLabel(route.source, outcome, decision.ack_type)] += 1
-        if self._journal is not None:
-            self._journal.note(lineage.address, lineage.partition, outcome, (lineage.offset,))
+    def _note_in_journal(self, journal: Journal, outcomes: Outcomes) -> None:
+        item, partition = outcomes.item, outcomes.assigned.partition
+        for each in outcomes.decided.values():
+            outcome = outcome_of(each.decision)
+            if outcome is not None:
+                journal.note(each.lineage.address, each.lineage.partition, outcome, (each.lineage.offset,))
+        if not item.redelivered:
+            unsuccessful = outcomes.unsuccessful()
+            acked = [offset for index, offset in enumerate(item.offsets()) if index not in unsuccessful]
+            if acked:
+                journal.note(partition.topic, partition.number, "acked", acked)
+            return
+        for index, late_ms in item.lateness:
+            lineage = item.lineages[index]
+            journal.note_lateness(lineage.address, lineage.partition, late_ms)
+        for lineage in outcomes.succeeded():
+            journal.note(lineage.address, lineage.partition, success_of(item), (lineage.offset,))
 
     def _produce_all(self, outcomes: Outcomes) -> None:
         """Produce the outputs, the retry records and the dead letters, or what an aborted write has left of them."""
@@ -335,24 +316,3 @@ class Batch:
         partition = self._dependencies.retry_topics.partition_for(topic, decided.lineage.partition)
         self.produced.append(ProducerRecord(topic, partition, message.key(), message.value(), headers))
         self._sources.append((assigned, (message.offset(),), role))
-
-    def _count_redeliveries(self, item: WorkItem, unsuccessful: Container[int]) -> None:
-        """Count the lateness of redeliveries and, by attempt, the recovered records."""
-        self._lateness += [late_ms for _, late_ms in item.lateness]
-        source = item.lane.assigned.route.source
-        succeeded = [each for index, each in enumerate(item.lineages[: item.position]) if index not in unsuccessful]
-        for lineage in succeeded if _success(item) == "recovered" else ():
-            self._recoveries[source, lineage.deliveries + 1] += 1
-        journal = self._journal
-        if journal is None:
-            return
-        for index, late_ms in item.lateness:
-            lineage = item.lineages[index]
-            journal.note_lateness(lineage.address, lineage.partition, late_ms)
-        for lineage in succeeded:
-            journal.note(lineage.address, lineage.partition, _success(item), (lineage.offset,))
-
-
-def _success(item: WorkItem) -> str:
-    redelivered = item.lane.assigned.redelivered or (item.in_place is not None and item.in_place.deliveries > 0)
-    return "recovered" if redelivered else "acked"

@@ -13,25 +13,16 @@ from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.aborted_write import AbortedWrite, Settlement
-from kafka_redelivery.consumers.writes.batch import Batch, ProducedFor
+from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.consumers.writes.outcomes import Outcomes
-from kafka_redelivery.consumers.writes.refused_records import (
-    DeadLetterRefusedError,
-    failure_of_refused_record,
-    judged,
-    partitions_needing,
-)
+from kafka_redelivery.consumers.writes.refusals import Refusals
+from kafka_redelivery.consumers.writes.tally import Tally
 from kafka_redelivery.consumers.writes.write_limits import WriteLimits
 from kafka_redelivery.topology.policy.acknowledgement import LazyAcknowledgement
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import (
-    MembershipOutdatedError,
-    RefusedRecord,
-    WriteAbortedError,
-    WriteRefusedError,
-)
-from kafka_redelivery.transport.protocols import BackgroundWriter, Message, Partition, ProducerRecord
+from kafka_redelivery.transport.errors import MembershipOutdatedError, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.protocols import BackgroundWriter, Message, Partition
 
 _log = logging.getLogger(__name__)
 
@@ -68,8 +59,8 @@ class Committer:
             halted: receives the partitions whose dead letters the broker refuses.
             is_listed: whether ``outputs`` lists a topic; called with those that do not exist.
         """
-        self._is_listed = is_listed
         self._halted = HaltedPartitions() if halted is None else halted
+        self._refusals = Refusals(dependencies, writer, observer, self._halted, is_listed)
         self._lazy = lazy
         self._committed_at_s = monotonic_s()
         self._dependencies = dependencies
@@ -234,17 +225,13 @@ class Committer:
         try:
             written = self._writer.result(within_s)
         except WriteRefusedError as refusal:
-            error = judged(refusal, batch, self._is_listed)
-            batch.forget_dead_letters()
-            self._halt_unwritable(batch, error)
-            produced_for = batch.produced_for
-            halted = [
-                self._note_refused_record(produced_for[each.index], batch.produced[each.index], each)
-                for each in error.refused
-                if not each.cause.outside and produced_for[each.index] is not None
-            ]
-            self._report_abort(batch, str(error), counts=not error.outside)
-            return [assigned for assigned in halted if assigned is not None]
+            refused = self._refusals.handle(batch, self._checkpoints, refusal)
+            batch.forget_dead_letters(refused.committed)
+            if refused.committed:
+                seconds = monotonic_s() - self._began_s
+                self._report_committed(batch, batch.tally_of(refused.committed), refused.committed, seconds)
+            self._report_abort(batch, str(refused.error), counts=not refused.error.outside)
+            return refused.halted
         except WriteAbortedError as error:
             self._aborted = AbortedWrite(batch, self._checkpoints, error)
             if error.fenced:
@@ -270,11 +257,24 @@ class Committer:
             assigned.starting = False
         for partition, checkpoint in checkpoints.items():
             batch.touched[partition].committed = checkpoint
-        self._drop_write_failures(batch.decided_outside_items, checkpoints)
-        self._halted.confirm(checkpoints)
-        self._dependencies.report.add(batch.dropped)
-        self._observer.committed(batch.report(seconds))
+        self._report_committed(batch, batch.tally, checkpoints, seconds)
         batch.raise_if_halted()
+
+    def _report_committed(
+        self, batch: Batch, tally: Tally, checkpoints: Mapping[Partition, Checkpoint], seconds: float
+    ) -> None:
+        """Report committed outcomes, and end what waited for them.
+
+        Args:
+            batch: the batch that contains them.
+            tally: their numbers.
+            checkpoints: the committed offsets.
+            seconds: duration of the write.
+        """
+        self._drop_write_failures([each for each in batch.decided_outside_items if each[0] in checkpoints], checkpoints)
+        self._halted.confirm(checkpoints)
+        self._dependencies.report.add(tally.dropped)
+        self._observer.committed(tally.report(seconds))
 
     @property
     def unsettled(self) -> list[Partition] | None:
@@ -336,8 +336,14 @@ class Committer:
         self.batch = Batch(self._dependencies, self._kept, self._limits)
 
     def forget(self, assigned: AssignedPartition) -> None:
-        """Drop the audit of a partition that is assigned or revoked. It would miss what other workers do."""
+        """Drop the audit and the write failures of a partition that is assigned or revoked.
+
+        They would miss what other workers do.
+        """
         self._dependencies.audits.forget_partition(assigned.route.source, assigned.partition.number)
+        failures = self._dependencies.write_failures
+        for record in [record for record in failures if record[0] == assigned.partition]:
+            del failures[record]
 
     def report(self, health: Health) -> None:
         """Log how many failures have no line of their own, and report whether writes are aborted for a long time."""
@@ -348,39 +354,6 @@ class Committer:
         """Release the writer."""
         self._dependencies.log.report_left_out(ending=True)
         self._writer.close()
-
-    def _halt_unwritable(self, batch: Batch, error: WriteRefusedError) -> None:
-        """Halt the partitions whose records go to topics that may not be written or do not exist, or to the journal.
-
-        The records of the others are written if there is no transaction. Then their offsets can be committed.
-        """
-        needing = partitions_needing(batch, self._checkpoints, error.refused)
-        for partition, (offset, refused) in needing.items():
-            problem = self._halted.halt(partition, offset, batch.produced[refused.index], refused)
-            self._observer.halted(problem)
-        if error.others_written:
-            others = {partition: each for partition, each in self._checkpoints.items() if partition not in needing}
-            try:
-                self._writer.finish(others)
-            except WriteAbortedError as commit_error:
-                _log.warning("the offsets of the other partitions cannot be committed: %s", commit_error)
-
-    def _note_refused_record(
-        self, produced_for: ProducedFor | None, record: ProducerRecord, refused: RefusedRecord
-    ) -> AssignedPartition | None:
-        """Store the failure for the next time that the consumed record is fetched.
-
-        Returns:
-            The partition if it halts, because the broker refuses a dead letter of it.
-        """
-        try:
-            consumed, failure = failure_of_refused_record(produced_for, refused.reason)
-        except DeadLetterRefusedError as error:
-            assigned, offset, _ = error.produced_for
-            self._observer.halted(self._halted.halt(assigned.partition, offset, record, refused))
-            return assigned
-        self._dependencies.write_failures[consumed] = failure
-        return None
 
     def _drop_write_failures(
         self, decided: Iterable[tuple[Partition, int]], checkpoints: Mapping[Partition, Checkpoint]

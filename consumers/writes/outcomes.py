@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -94,6 +95,17 @@ class Outcomes:
             return offsets
         unfinished = {index for index, each in self.decided.items() if each.stays} | self.unacknowledged.keys()
         return [offset for index, offset in enumerate(offsets) if index not in unfinished]
+
+    def unsuccessful(self) -> AbstractSet[int]:
+        """Return the indexes of the records that failed, or have no outcome."""
+        return self.decided.keys() | self.unacknowledged.keys()
+
+    def succeeded(self) -> list[Lineage]:
+        """Return the lineages of the redelivered records that succeeded."""
+        unsuccessful = self.unsuccessful()
+        return [
+            each for index, each in enumerate(self.item.lineages[: self.item.position]) if index not in unsuccessful
+        ]
 
     def dead_letters(self) -> list[Lineage]:
         """Return the lineages of the dead letters in the audit that no write has produced."""

@@ -51,10 +51,12 @@ def partitions_needing(
 ) -> dict[Partition, tuple[int, RefusedRecord]]:
     """Return the partitions that need the journal or a topic that cannot be written, each with an offset and a refusal.
 
+    A partition that has left this worker is not among them.
+
     Args:
         batch: the batch that was not written.
-        checkpoints: the offsets that it would have committed. All these partitions need the journal, for whatever
-            cause it is refused.
+        checkpoints: the offsets that it would have committed, of the partitions that are still owned. All of these need
+            the journal, for whatever cause it is refused.
         refused: the records that the broker refuses.
     """
     needing: dict[Partition, tuple[int, RefusedRecord]] = {}
@@ -64,7 +66,7 @@ def partitions_needing(
         if consumed is None:
             for partition, checkpoint in checkpoints.items():
                 needing.setdefault(partition, (checkpoint.offset - 1, each))
-        elif each.cause.outside:
+        elif each.cause.outside and not consumed.assigned.closed:
             needing.setdefault(consumed.assigned.partition, (consumed.offset, each))
     return needing
 

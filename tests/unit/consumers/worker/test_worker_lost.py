@@ -22,6 +22,7 @@ from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.topology.config.settings import LimitsSection, Ordering
 from kafka_redelivery.topology.errors import ProgressError
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteRefusedError
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.batches import shared
 from tests.unit.consumers.doubles import RecordingObserver, ScriptedWriter, StoredOffsets
@@ -66,10 +67,10 @@ class Fixture:
         self.reader = StoredOffsets({LOST: Checkpoint(0, ""), RETAINED: Checkpoint(0, "")})
         self.writer = ScriptedWriter()
         self.observer = RecordingObserver()
-        common = shared()
+        common = self.common = shared()
         finished = FinishedItems()
-        self.committer = Committer(common, self.writer, self.observer, 100)
         assignment = Assignment([route()], self.reader, FirstOffsets(self.reader, "billing"))
+        self.committer = Committer(common, self.writer, self.observer, 100, halted=assignment.refused)
         lanes, limits = Lanes(Ordering.PARTITION, 1), LimitsSection()
         deleted_positions = DeletedPositions(self.reader, assignment, self.observer, Health())
         self.worker = Worker(
@@ -169,3 +170,29 @@ def test_a_stop_request_ends_a_wait_for_the_slots() -> None:
     fixture.worker._collect(3600)
     fixture.worker.run()
     assert fixture.writer.closed
+
+
+@pytest.mark.parametrize("cause", list(RefusalCause))
+def test_a_refusal_of_a_lost_partition_leaves_nothing(cause: RefusalCause) -> None:
+    """Its next owner gets the same refusal. The write was under way when the partition was lost."""
+    fixture = Fixture()
+    fixture.handle()
+    fixture.worker._writes.begin()
+    fixture.writer.script.append(WriteRefusedError([RefusedRecord(index, "no", cause) for index in range(2)]))
+    fixture.worker.lost([LOST])
+    failures, halted = fixture.common.write_failures, fixture.worker.assignment.halted
+    assert {partition for partition, _ in failures} | halted == {RETAINED}
+    assert all(LOST not in checkpoints for checkpoints in fixture.writer.finished)
+
+
+def test_failures_of_a_lost_partition_are_dropped() -> None:
+    """The refusal came first."""
+    fixture = Fixture()
+    fixture.handle()
+    fixture.writer.script.append(
+        WriteRefusedError([RefusedRecord(index, "too large", RefusalCause.TOO_LARGE) for index in range(2)])
+    )
+    fixture.worker._writes.flush(0)
+    assert {partition for partition, _ in fixture.common.write_failures} == {LOST, RETAINED}
+    fixture.worker.lost([LOST])
+    assert {partition for partition, _ in fixture.common.write_failures} == {RETAINED}

@@ -167,5 +167,5 @@ class TestReport:
             batch = Batch(common(entry(strategy=strategy)))
             of = source(route(entry(strategy=strategy)))
             batch.add(handled(of, record(0), failures={0: REJECTED}))
-            assert dict(batch.dropped) == dropped
+            assert dict(batch.tally.dropped) == dropped
             assert batch.report(0.0).discarded == {("orders", Reason.REJECTED): 1}

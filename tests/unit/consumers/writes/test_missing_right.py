@@ -1,16 +1,20 @@
 """A missing right halts the partitions whose records need it. It decides about no record and ends no process."""
 
+from dataclasses import replace
+
 import pytest
 
+from kafka_redelivery.consumers.flow.assigned_partition import initial_lineage
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S
 from kafka_redelivery.consumers.writes.committer import Committer
+from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteRefusedError
+from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.batches import RAISED, REJECTED, handled, output, shared
 from tests.unit.consumers.doubles import Clock, RecordingObserver, ScriptedWriter
-from tests.unit.consumers.records import record, source
+from tests.unit.consumers.records import entry, record, route, source
 
 ORDERS = [Partition("orders", number) for number in range(3)]
 
@@ -24,7 +28,7 @@ class Parts:
     """A committer and its collaborators."""
 
     def __init__(self, *script: Exception, journal: bool = False) -> None:
-        self.shared = shared(journal=journal)
+        self.shared = replace(shared(journal=journal), audits=DeadLetterAudit({"orders": entry()}))
         self.writer = ScriptedWriter(list(script))
         self.observer = RecordingObserver()
         self.halted = HaltedPartitions()
@@ -49,6 +53,35 @@ def test_only_the_partitions_that_need_the_topic_halt() -> None:
     assert parts.writer.finished == [{ORDERS[2]: Checkpoint(1, "")}]
     assert len(parts.observer.halt_causes) == 2
     assert all("grant the right Write on" in cause for cause in parts.observer.halt_causes)
+
+
+def test_what_is_committed_beside_a_refusal_counts() -> None:
+    """Its outcomes are reported, and its dead letters stay in the audit. What is handled again is neither."""
+    parts = Parts(forbidden(0))
+    parts.committer.batch.add(handled(source(), record(0), failures={0: REJECTED}))
+    parts.committer.batch.add(handled(source(partition=1), record(0, partition=1), failures={0: REJECTED}))
+    parts.committer.batch.add(handled(source(partition=2), record(0, partition=2), record(1, partition=2)))
+    parts.write()
+    assert parts.writer.finished == [{ORDERS[1]: Checkpoint(1, ""), ORDERS[2]: Checkpoint(2, "")}]
+    [report] = parts.observer.commits
+    assert {label.outcome: number for label, number in report.outcomes.items()} == {"dead_lettered": 1, "acked": 2}
+    assert report.dead_letters == {("orders", "rejected"): 1}
+    audits = parts.shared.audits
+    assert [audits.is_duplicate(initial_lineage(record(0, partition=n), (), route())) for n in (0, 1)] == [False, True]
+
+
+def test_nothing_counts_if_the_offsets_cannot_be_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records are handled again."""
+    parts = Parts(forbidden(0))
+
+    def refuse(_: object) -> None:
+        raise WriteAbortedError("rebalance", unconfirmed=())
+
+    monkeypatch.setattr(parts.writer, "finish", refuse)
+    parts.committer.batch.add(handled(source(), record(0), failures={0: REJECTED}))
+    parts.committer.batch.add(handled(source(partition=1), record(0, partition=1)))
+    parts.write()
+    assert parts.observer.commits == []
 
 
 @pytest.mark.parametrize("cause", [RefusalCause.FORBIDDEN, RefusalCause.TOO_LARGE])
