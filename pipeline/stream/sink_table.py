@@ -39,7 +39,9 @@ def validate_sink(sink: SinkSection, counts: Mapping[str, int]) -> None:
         )
 
 
-def append_writer(session: SparkSession, options: Mapping[str, str], sink: SinkSection, path: str) -> DataStreamWriter:
+def append_writer(
+    session: SparkSession, options: Mapping[str, str], sink: SinkSection, path: str, max_offsets: int
+) -> DataStreamWriter:
     """Return the query, to be started with a trigger.
 
     Args:
@@ -47,6 +49,7 @@ def append_writer(session: SparkSession, options: Mapping[str, str], sink: SinkS
         options: options of the Kafka source.
         sink: the section ``pipeline.sink``.
         path: the path of the table.
+        max_offsets: the maximum number of offsets per micro-batch.
 
     Raises:
         TableFormatError: the table has another format.
@@ -59,6 +62,7 @@ def append_writer(session: SparkSession, options: Mapping[str, str], sink: SinkS
         .option("startingOffsets", "earliest")
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "true")
+        .option("maxOffsetsPerTrigger", str(max_offsets))
         .load()
     )
     writer = table_rows(read).writeStream.format(sink.format).outputMode("append")

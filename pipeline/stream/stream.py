@@ -221,7 +221,8 @@ class _Stream:
         queries = [(handling, section.trigger)]
         if section.sink is not None:
             path = _folder(section.sink.path, self.base)
-            writer = table.append_writer(session, self.options, section.sink, path)
+            most = section.max_offsets_per_trigger
+            writer = table.append_writer(session, self.options, section.sink, path, most)
             queries.append((writer.queryName(f"{settings.group}: table"), section.sink.trigger))
         return queries
 

@@ -32,7 +32,7 @@ class PipelineSection(Section):
     max_offsets_per_trigger: int = Field(
         100_000,
         ge=1,
-        description="Maximum number of offsets per micro-batch, for the sources and for the ready topics each.",
+        description="Maximum number of offsets per micro-batch: of the sources, the ready topics and the sink each.",
     )
     sink: SinkSection | None = Field(None, description="Absent: what handlers emit is only in Kafka.")
     spark: dict[str, str | int | float | bool] = Field(

@@ -1,0 +1,46 @@
+"""The table that a query appends to: while it cannot be written, records are handled, and it is completed later."""
+
+import logging
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline.streaming import LONG_S, prepare, running
+from tests.scenarios.running import Group, exactly
+from tests.scenarios.waiting import until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def test_records_are_handled_while_the_table_cannot_be_written(
+    spark: SparkSession, group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Then it gets each record once, in micro-batches that are limited like the others."""
+    caplog.set_level(logging.WARNING)
+    sink = {"topic": group.output, "path": "table", "trigger": "1s"}
+    prepare(group, pipeline={"sink": sink, "maxOffsetsPerTrigger": 20})
+    table = group.folder / "table"
+    table.mkdir()
+    today = datetime.now(UTC).date()
+    blocking = [table / f"day={day}" for day in (today, today + timedelta(days=1))]
+    for each in blocking:
+        each.touch()  # where a folder has to be
+    group.send([["ok"]] * 50)
+
+    with running(group, spark):
+        until(lambda: "the query of pipeline.sink failed" in caplog.text, "the table fails", within_s=LONG_S)
+        group.send([["ok"]] * 10, first=50)
+        until(lambda: group.outputs() == exactly(range(60)), "the handling goes on", within_s=LONG_S)
+        for each in blocking:
+            each.unlink()
+        until(lambda: "appends to its table again" in caplog.text, "the table goes on", within_s=LONG_S)
+        until(lambda: sum(_rows(spark, group).values()) >= 60, "all is in the table", within_s=LONG_S)
+
+    assert _rows(spark, group) == exactly(range(60))
+    assert len(list((table / "_checkpoint" / "commits").glob("[0-9]*"))) >= 3
+
+
+def _rows(spark: SparkSession, group: Group) -> Counter[int]:
+    return Counter(int(row.value) for row in spark.read.parquet(str(group.folder / "table")).collect())
