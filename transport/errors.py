@@ -141,6 +141,31 @@ class TopicForbiddenError(ReaderError):
         self.topic = topic
 
 
+class PartitionUnfetchableError(ReaderError):
+    """Kafka returns an error for one partition, or damaged records of it. Other partitions can still be fetched."""
+
+    def __init__(self, topic: str, number: int, offset: int, detail: str, *, damaged: bool) -> None:
+        """Take what Kafka, or the client, says.
+
+        Args:
+            topic: the topic.
+            number: the number of the partition.
+            offset: the offset of the damaged batch, or the one that was to be fetched.
+            detail: the error.
+            damaged: whether a batch of records is damaged.
+        """
+        fix = (
+            "restore the partition from an intact replica, or, to go on without the damaged records, delete those up "
+            "to the end of their batch with kafka-delete-records.sh and run: redelivery topology apply --accept-loss"
+            if damaged
+            else "look for the cause in the log of the broker that leads the partition, and repair its storage"
+        )
+        super().__init__(f"{topic}-{number} is halted: it cannot be fetched at offset {offset} ({detail}); {fix}")
+        self.topic = topic
+        self.number = number
+        self.offset = offset
+
+
 class GroupReadForbiddenError(ReaderError):
     """The user of the ``kafka`` settings may not be a member of the group."""
 
@@ -158,14 +183,24 @@ class PositionDeletedError(MissingOffsetError):
     The other partitions can be fetched further. Only :meth:`Reader.seek` makes the client fetch the partition again.
     """
 
-    def __init__(self, topic: str, number: int, offset: int, detail: str) -> None:
+    def __init__(self, topic: str, number: int, offset: int, detail: str, *, end: int | None = None) -> None:
+        """Take the position and the client's error.
+
+        Args:
+            topic: the topic.
+            number: the number of the partition.
+            offset: the position.
+            detail: the error.
+            end: the end of the log, if the position lies beyond it; else ``None``.
+        """
+        what = "does not exist any more" if end is None else f"lies beyond the end of the log, which is {end}"
         super().__init__(
-            f"{topic}-{number}: the next offset {offset} does not exist any more ({detail}); see "
-            "`redelivery topology check`"
+            f"{topic}-{number}: the next offset {offset} {what} ({detail}); see `redelivery topology check`"
         )
         self.topic = topic
         self.number = number
         self.offset = offset
+        self.end = end
 
 
 class BrokerUnavailableError(TransportError):

@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka_redelivery.transport.errors import (
     ConsumerFailedError,
     GroupReadForbiddenError,
+    PartitionUnfetchableError,
     ReaderError,
     TopicForbiddenError,
     grant,
@@ -58,6 +59,15 @@ _TRANSIENT_FOR_CONSUMERS = frozenset(
     }
 )
 
+_DAMAGED = frozenset(
+    {
+        KafkaError.INVALID_MSG,  # found by the broker: CORRUPT_MESSAGE
+        KafkaError._BAD_MSG,  # noqa: SLF001 - found by the client, with check.crcs or while it parses
+        KafkaError._BAD_COMPRESSION,  # noqa: SLF001
+        KafkaError._NOT_IMPLEMENTED,  # noqa: SLF001 - an unknown version of the batch, or an unknown codec
+    }
+)
+
 
 def is_transient(error: KafkaError) -> bool:
     """Whether a broker may answer the same request of an admin client differently a moment later.
@@ -80,19 +90,23 @@ def is_fatal(error: KafkaError) -> bool:
     return error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001 - the client's own name
 
 
-def consumer_error(error: KafkaError, topic: str, group: str) -> ReaderError:
+def consumer_error(error: KafkaError, topic: str, group: str, number: int = -1, offset: int = 0) -> ReaderError:
     """Convert an error of a consumer that is not transient.
 
     Args:
         error: what the client reports.
         topic: the topic that it concerns; empty for none.
         group: the consumer's group.
+        number: the number of the partition that it concerns; -1 for none.
+        offset: the offset that could not be fetched.
     """
     code = error.code()
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic:
         return TopicForbiddenError(topic, error.str())
     if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
         return GroupReadForbiddenError(f"the consumer cannot go on: {error.str()}{grant(f'Read on group {group}')}")
+    if topic and number >= 0 and not is_fatal(error):
+        return PartitionUnfetchableError(topic, number, offset, error.str(), damaged=code in _DAMAGED)
     kind = ConsumerFailedError if is_fatal(error) else ReaderError
     return kind(f"the consumer cannot go on: {error.str()}")
 

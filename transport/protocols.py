@@ -157,6 +157,8 @@ class Reader(Protocol):
             ReaderError: the consumer cannot go on.
             TopicForbiddenError: the user may not read a topic; the other topics can be fetched further. A reader that
                 waits does not raise it, but lists the topic in :attr:`forbidden`.
+            PartitionUnfetchableError: Kafka returns an error for a partition, or damaged records; the others can be
+                fetched further. A reader that waits lists the partition in :attr:`unfetchable` instead.
             PositionDeletedError: the position of a partition does not exist any more; the other partitions can be
                 fetched further.
         """
@@ -165,6 +167,11 @@ class Reader(Protocol):
     @property
     def forbidden(self) -> Mapping[str, str]:
         """The topics that may not be read at present, each with what is wrong and how to fix it."""
+        ...
+
+    @property
+    def unfetchable(self) -> Mapping[Partition, str]:
+        """The partitions that cannot be fetched at present, each with what is wrong and how to fix it."""
         ...
 
     def pause(self, partitions: Iterable[Partition]) -> None:

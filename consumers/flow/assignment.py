@@ -9,8 +9,8 @@ from itertools import groupby
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
-from kafka_redelivery.consumers.flow.forbidden_labels import forbidden_labels
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
+from kafka_redelivery.consumers.flow.unread_labels import unread_labels
 from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import HaltLabel, ProcessObserver, WorkerState
@@ -58,7 +58,10 @@ class Assignment:
         self._starting: list[AssignedPartition] = []
         self._owned: dict[Partition, AssignedPartition] = {}
         self._lost: dict[Partition, str] = {}
-        """Partitions without a position to read from, and the cause: ``deleted``, ``expired`` or ``forbidden``."""
+        """Partitions without a position to read from, and the cause.
+
+        The causes are ``deleted``, ``truncated`` (beyond the end of the log), ``expired`` and ``forbidden``.
+        """
 
         self._expired: dict[Partition, int] = {}
         """The partitions that :meth:`take_expired` has not returned yet."""
@@ -156,9 +159,9 @@ class Assignment:
         self.refused.forget(partition)
         self.deferred.pop(partition, None)
 
-    def halt_deleted(self, partition: Partition) -> None:
-        """Stop fetching a partition whose next offset was deleted, until it is closed."""
-        self._lost[partition] = "deleted"
+    def halt_lost(self, partition: Partition, cause: str) -> None:
+        """Stop fetching a partition whose next offset does not exist, until it is closed."""
+        self._lost[partition] = cause
 
     def take_expired(self) -> dict[Partition, int]:
         """Return the partitions that were opened, and halted because their committed offset has expired.
@@ -184,7 +187,7 @@ class Assignment:
                 assigned.dirty = assigned.dirty or assigned.partition not in self._lost
         lost = Counter(HaltLabel(each.topic, cause) for each, cause in self._lost.items())
         read = self._owned.keys() - self._lost.keys()
-        self.refused.report(observer, health, lost | forbidden_labels(self._reader, read, health))
+        self.refused.report(observer, health, lost | unread_labels(self._reader, read, health))
 
     def state(self, in_flight: int, unacknowledged: int) -> WorkerState:
         """Return the state to report; the lag of a topic is about how many of its records are not finished."""

@@ -18,6 +18,9 @@ _MAX_PAUSE_S = 30.0
 _EXPIRED = -1
 _FORBIDDEN = -2
 _ACCEPT = "to go on at the log start, run: redelivery topology apply {}"
+_RESET = (
+    "stop the processes of the group, reset its offset (redelivery topology check prints the command), and start them"
+)
 
 
 class DeletedPositions:
@@ -26,6 +29,9 @@ class DeletedPositions:
     Kafka does not say whether the deleted offsets held records that this group had to handle, or only transaction
     markers and records of aborted transactions. So no partition goes on by itself: an operator decides, with
     ``redelivery topology apply --accept-loss``. What was fetched before is still handled and committed.
+
+    A position lies beyond the end of the log if Kafka has elected a replica that was not in sync: it has lost records
+    that this group has read, and gives their offsets to new ones. The operator sets the committed offset.
 
     The same holds for a committed offset that Kafka has deleted because the group had no members for too long
     (``offsets.retention.minutes``): nothing shows which records are finished. A committed offset that the user may not
@@ -49,9 +55,17 @@ class DeletedPositions:
         partition = Partition(error.topic, error.number)
         if not self._assignment.find([partition]):
             return  # this worker does not read its topic
-        self._assignment.halt_deleted(partition)
-        cause = f"its next offset {error.offset} does not exist any more; whether records were lost is unknown"
-        self._halt(partition, error.offset, cause, _ACCEPT.format("--accept-loss"))
+        if error.end is None:
+            self._assignment.halt_lost(partition, "deleted")
+            cause = f"its next offset {error.offset} does not exist any more; whether records were lost is unknown"
+            self._halt(partition, error.offset, cause, _ACCEPT.format("--accept-loss"))
+        else:
+            self._assignment.halt_lost(partition, "truncated")
+            cause = (
+                f"its next offset {error.offset} lies beyond the end of the log, which is {error.end}; Kafka has lost "
+                "records at the end of the log, or the topic was created again"
+            )
+            self._halt(partition, error.offset, cause, _RESET)
 
     def halt_opened(self) -> None:
         """Halt the partitions whose committed offset had expired, or could not be read, when they were opened."""

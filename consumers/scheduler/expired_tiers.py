@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from kafka_redelivery.consumers.flow.forbidden_labels import forbidden_labels
+from kafka_redelivery.consumers.flow.unread_labels import unread_labels
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import HaltLabel, SchedulerObserver
 from kafka_redelivery.transport.protocols import Partition, Reader
@@ -50,6 +50,6 @@ class ExpiredTiers:
         return moved
 
     def labels(self, owned: Iterable[Partition]) -> Counter[HaltLabel]:
-        """Return the number of partitions by label of the metric, with those of topics that may not be read."""
+        """Return the number of partitions by label of the metric, with those that cannot be read for other causes."""
         expired = Counter(HaltLabel(partition.topic, "expired") for partition in self.partitions)
-        return expired + forbidden_labels(self._reader, owned, self._health)
+        return expired + unread_labels(self._reader, owned, self._health)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -15,7 +15,14 @@ from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.clients.forbidden_topics import ForbiddenTopics
 from kafka_redelivery.transport.clients.outage import Outage, Report
 from kafka_redelivery.transport.clients.reader import GroupReader
-from kafka_redelivery.transport.errors import ConsumerFailedError, GroupReadForbiddenError, TopicForbiddenError
+from kafka_redelivery.transport.clients.unfetchable_partitions import UnfetchablePartitions
+from kafka_redelivery.transport.errors import (
+    ConsumerFailedError,
+    GroupReadForbiddenError,
+    PartitionUnfetchableError,
+    PositionDeletedError,
+    TopicForbiddenError,
+)
 from kafka_redelivery.transport.kafka_errors import consumer_error, error_of, is_fatal
 from kafka_redelivery.transport.protocols import Message, Partition
 
@@ -27,7 +34,8 @@ _LOG_GROUP_EVERY_S = 60.0
 class EnduringReader(GroupReader):
     """A :class:`GroupReader` that waits for Kafka without limit, and replaces a consumer that has failed for good.
 
-    It also waits for rights: a topic that may not be read is reported, and the others are fetched further.
+    It also waits for rights: a topic that may not be read is reported, and the others are fetched further. The same
+    holds for a partition that cannot be fetched, for example because a batch of its records is damaged.
 
     After a fatal error the client has no partitions, and most of its calls fail. The next :meth:`fetch` replaces it.
     """
@@ -52,6 +60,7 @@ class EnduringReader(GroupReader):
         self._forbidden = forbidden
         if leave_out_forbidden:
             self._left_out = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED})
+        self._unfetchable = UnfetchablePartitions()
         self._log_group_again_s = 0.0
         self._report = report
         self._membership = Outage("membership", report)
@@ -63,11 +72,22 @@ class EnduringReader(GroupReader):
         """See :class:`Reader`."""
         return self._forbidden.problems
 
+    @property
+    def unfetchable(self) -> Mapping[Partition, str]:
+        """See :class:`Reader`."""
+        return self._unfetchable.problems
+
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
         """See :class:`Reader`."""
         self._forbidden.poll()
+        if due := self._unfetchable.take_due():
+            self._consumer.resume([TopicPartition(*partition) for partition in due if partition not in self._paused])
         try:
-            return super().fetch(maximum, timeout_s)
+            messages = super().fetch(maximum, timeout_s)
+            return self._without_unfetchable(messages) if self._unfetchable.problems else messages
+        except PositionDeletedError as error:
+            self._unfetchable.forget(Partition(error.topic, error.number))
+            raise
         except ConsumerFailedError as error:
             self._replace_consumer(error)
         except (KafkaException, SystemError) as exception:
@@ -76,6 +96,29 @@ class EnduringReader(GroupReader):
                 raise
             self._replace_consumer(consumer_error(cause, "", self._group))
         return []
+
+    def _without_unfetchable(self, messages: list[Message]) -> list[Message]:
+        """Drop the records behind an error, which are fetched again, and end the halts of partitions that go on."""
+        kept = []
+        fetched = {partition for partition in self._unfetchable.problems if self._ends.get(partition) is not None}
+        for message in messages:
+            partition = Partition(message.topic(), message.partition())
+            if not self._unfetchable.is_halted(partition) or message.offset() < self._starts[partition]:
+                kept.append(message)
+                fetched.add(partition)
+        self._unfetchable.fetched(fetched)
+        return kept
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        """See :class:`Reader`."""
+        resumed = list(partitions)
+        super().resume(resumed)
+        self._pause_unfetchable(resumed)
+
+    def _pause_unfetchable(self, partitions: Iterable[Partition]) -> None:
+        halted = [TopicPartition(*partition) for partition in partitions if self._unfetchable.is_halted(partition)]
+        if halted:
+            self._consumer.pause(halted)
 
     def commit(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """See :class:`GroupMember`. The client has no time-out for it, and allows no other call meanwhile."""
@@ -103,19 +146,41 @@ class EnduringReader(GroupReader):
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._joined = True
         self._membership.over()
+        self._forget_unfetchable(partitions)
         super()._on_assign(consumer, partitions)
 
+    def _unassign(self, notify: Callable[[Iterable[Partition]], None], partitions: list[TopicPartition]) -> None:
+        self._forget_unfetchable(partitions)
+        super()._unassign(notify, partitions)
+
+    def _forget_unfetchable(self, partitions: list[TopicPartition]) -> None:
+        for entry in partitions:
+            self._unfetchable.forget(Partition(entry.topic, entry.partition))
+
     def _on_error(self, error: KafkaError, partition: Partition, offset: int) -> None:
+        if self._unfetchable.is_halted(partition) and not is_fatal(error):
+            return  # behind a damaged batch, the client continues at a wrong position
         try:
             super()._on_error(error, partition, offset)
         except TopicForbiddenError as denied:
             self._forbidden.add(denied)
+        except PartitionUnfetchableError as unfetchable:
+            self._halt(partition, unfetchable)
         except GroupReadForbiddenError as denied:
             if not self._joined:
                 raise
             if monotonic() >= self._log_group_again_s:  # the client tries to join once a second
                 self._log_group_again_s = monotonic() + _LOG_GROUP_EVERY_S
                 _log.warning("%s", denied)
+
+    def _halt(self, partition: Partition, error: PartitionUnfetchableError) -> None:
+        """Stop fetching a partition. It will be fetched again from the batch with the error."""
+        start = self._starts.get(partition)
+        if start is None:
+            return  # it is not assigned any more
+        self.seek(partition, max(start, error.offset))  # the batch may begin before the position
+        self._unfetchable.add(error)
+        self._pause_unfetchable([partition])
 
     def _replace_consumer(self, error: Exception) -> None:
         """Join the group again with a new client. What the old one held is void.
@@ -145,7 +210,7 @@ class EnduringReader(GroupReader):
         self._foreign = []
         self._deleted.clear()
         self._paused.clear()
-        self._reached_ends.clear()
-        self._new_ends.clear()
+        self._ends.clear()
+        self._unfetchable.clear()
         self._consumer = self._open()
         self._subscribe()

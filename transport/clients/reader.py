@@ -25,6 +25,8 @@ from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartition
 from kafka_redelivery.transport.client_config import Config, is_cooperative
 from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.clients.outage import Outage, Report
+from kafka_redelivery.transport.clients.reached_ends import ReachedEnds
+from kafka_redelivery.transport.clients.stable_end import end_and_position
 from kafka_redelivery.transport.errors import PositionDeletedError
 from kafka_redelivery.transport.kafka_errors import consumer_error, is_fatal, is_transient_for_consumer, with_right
 from kafka_redelivery.transport.protocols import Message, Partition, RebalanceListener
@@ -81,12 +83,9 @@ class GroupReader:
         self._topics: list[str] = []
         self._cooperative = is_cooperative(config)
         self._group = str(config.get("group.id", ""))
-        self._reached_ends: dict[Partition, int] = {}
+        self._ends = ReachedEnds()
         self._foreign: list[Partition] = []
         """Assigned partitions of topics that are not subscribed."""
-
-        self._new_ends: dict[Partition, int] = {}
-        """The part of ``_reached_ends`` that :meth:`take_reached_ends` has not returned yet."""
 
         self._starts: dict[Partition, int] = {}
         """Where each assigned partition was last told to start."""
@@ -103,6 +102,11 @@ class GroupReader:
 
     @property
     def forbidden(self) -> Mapping[str, str]:
+        """See :class:`Reader`. Always empty: :meth:`fetch` raises an error instead."""
+        return {}
+
+    @property
+    def unfetchable(self) -> Mapping[Partition, str]:
         """See :class:`Reader`. Always empty: :meth:`fetch` raises an error instead."""
         return {}
 
@@ -145,9 +149,8 @@ class GroupReader:
         good = [message for message in messages if message.error() is None]
         if len(good) != len(messages):
             for message in messages:
-                error = message.error()
-                if error is not None:
-                    partition = Partition(message.topic() or "", message.partition() or 0)
+                if (error := message.error()) is not None:
+                    partition = Partition(message.topic() or "", -1 if (n := message.partition()) is None else n)
                     self._on_error(error, partition, message.offset() or 0)
         return cast("list[Message]", good)
 
@@ -189,7 +192,7 @@ class GroupReader:
 
     def seek(self, partition: Partition, offset: int) -> None:
         """See :class:`Reader`. During a fetch, by the listener, it also applies to the records of that fetch."""
-        self._forget_end(partition)
+        self._ends.forget(partition)
         self._started[partition] = self._starts[partition] = offset
         try:
             self._consumer.seek(TopicPartition(*partition, offset))
@@ -270,25 +273,18 @@ class GroupReader:
         if self._end_offsets is not None:
             self._end_offsets.refresh(self._paused)
             high = max(high, self._end_offsets.end(partition) or 0)
-        return max(0, high - max(next_offset, self._reached_ends.get(partition, 0)))
+        return max(0, high - max(next_offset, self._ends.get(partition) or 0))
 
     def reached_end(self, partition: Partition) -> int | None:
         """Return the end offset of a partition when :meth:`fetch` last reached it; ``None`` if it has not yet.
 
         All records of committed transactions before this offset have been fetched.
         """
-        return self._reached_ends.get(partition)
+        return self._ends.get(partition)
 
     def take_reached_ends(self) -> dict[Partition, int]:
         """See :class:`Reader`."""
-        if not self._new_ends:
-            return self._new_ends
-        ends, self._new_ends = self._new_ends, {}
-        return ends
-
-    def _forget_end(self, partition: Partition) -> None:
-        self._reached_ends.pop(partition, None)
-        self._new_ends.pop(partition, None)
+        return self._ends.take()
 
     def partition_counts(self) -> dict[str, int]:
         """See :class:`Reader`."""
@@ -369,7 +365,7 @@ class GroupReader:
         gone = [Partition(entry.topic, entry.partition) for entry in partitions]
         self._paused.difference_update(gone)
         for partition in gone:
-            self._forget_end(partition)
+            self._ends.forget(partition)
             self._starts.pop(partition, None)
         try:
             notify(gone)
@@ -391,10 +387,14 @@ class GroupReader:
     def _on_error(self, error: KafkaError, partition: Partition, offset: int) -> None:
         code = error.code()
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
-            self._reached_ends[partition] = self._new_ends[partition] = offset
+            self._ends.reach(partition, offset)
         elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
-            self._deleted.append(PositionDeletedError(*partition, offset, error.str()))
+            end, position = end_and_position(self._consumer, partition, offset, self._starts.get(partition, offset))
+            if end is not None and offset > position:
+                self.seek(partition, position)  # behind a damaged batch, the client jumps to any offset
+            else:
+                self._deleted.append(PositionDeletedError(*partition, offset, error.str(), end=end))
         elif is_fatal(error) or not is_transient_for_consumer(error):
-            raise consumer_error(error, partition.topic, self._group)
+            raise consumer_error(error, partition.topic, self._group, partition.number, offset)
         else:
             _log.warning("consumer: %s", error.str())

@@ -146,6 +146,7 @@ class StoredOffsets:
     """The ends that the next call of :meth:`take_reached_ends` returns."""
 
     forbidden: dict[str, str] = field(default_factory=dict)
+    unfetchable: dict[Partition, str] = field(default_factory=dict)
     unreadable: set[str] = field(default_factory=set)
     """The topics whose committed offsets may not be read."""
 

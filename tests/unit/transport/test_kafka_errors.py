@@ -3,7 +3,14 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from kafka_redelivery.transport.kafka_errors import is_transient, is_transient_for_consumer
+from kafka_redelivery.transport.errors import (
+    ConsumerFailedError,
+    GroupReadForbiddenError,
+    PartitionUnfetchableError,
+    ReaderError,
+    TopicForbiddenError,
+)
+from kafka_redelivery.transport.kafka_errors import consumer_error, is_transient, is_transient_for_consumer
 
 _ELECTION = [
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -27,3 +34,34 @@ def test_a_refusal_is_reported(code: int) -> None:
     """Waiting would not help."""
     assert not is_transient(KafkaError(code))
     assert not is_transient_for_consumer(KafkaError(code))
+
+
+_DAMAGED = [KafkaError.INVALID_MSG, KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError._NOT_IMPLEMENTED]
+
+
+@pytest.mark.parametrize("code", [*_DAMAGED, KafkaError.UNKNOWN, KafkaError.KAFKA_STORAGE_ERROR])
+def test_an_error_of_one_partition_is_its_own(code: int) -> None:
+    """It names partition and offset, and says what to do about a damaged batch, or about the broker."""
+    error = KafkaError(code)
+    assert not is_transient_for_consumer(error)
+    found = consumer_error(error, "orders", "billing", 3, 17)
+    assert isinstance(found, PartitionUnfetchableError)
+    assert (found.topic, found.number, found.offset) == ("orders", 3, 17)
+    assert "orders-3 is halted: it cannot be fetched at offset 17" in str(found)
+    assert ("--accept-loss" in str(found)) is (code in _DAMAGED)
+
+
+@pytest.mark.parametrize(("topic", "number"), [("", -1), ("orders", -1)])
+def test_an_error_without_a_partition_is_not(topic: str, number: int) -> None:
+    """Such an error concerns the whole consumer."""
+    assert type(consumer_error(KafkaError(KafkaError.UNKNOWN), topic, "billing", number)) is ReaderError
+
+
+def test_fatal_errors_and_missing_rights_stay_what_they_are() -> None:
+    """Also if they come with a partition."""
+    fatal = KafkaError(KafkaError._BAD_MSG, "broken", fatal=True)
+    assert type(consumer_error(fatal, "orders", "billing", 3)) is ConsumerFailedError
+    denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    assert type(consumer_error(denied, "orders", "billing", 3)) is TopicForbiddenError
+    denied = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
+    assert type(consumer_error(denied, "orders", "billing", 3)) is GroupReadForbiddenError

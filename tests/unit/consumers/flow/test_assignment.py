@@ -211,7 +211,7 @@ class TestReachedEnds:
         """Its records were not accepted."""
         owned = assignment(committed(orders=3))
         [source] = owned.open([ORDERS])
-        owned.halt_deleted(ORDERS)
+        owned.halt_lost(ORDERS, "deleted")
         owned.reach_ends({ORDERS: 5})
         assert source.progress.watermark == 3
 

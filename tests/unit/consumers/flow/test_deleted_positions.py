@@ -6,6 +6,7 @@ from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.telemetry.observers import HaltLabel
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import PositionDeletedError
@@ -52,6 +53,18 @@ def test_one_partition_is_halted_and_reported_once(fixture: Fixture, caplog: pyt
     assert len(fixture.observer.halt_causes) == 1
     assert "orders-0 is halted: its next offset 3 does not exist any more" in fixture.health.ready().reason
     assert fixture.health.ready().ok
+
+
+def test_a_position_beyond_the_end_is_named_as_such(fixture: Fixture) -> None:
+    """Nothing was deleted, and ``--accept-loss`` would do nothing: the operator resets the offset."""
+    fixture.positions.halt(PositionDeletedError("orders", 0, 30, "out of range", end=20))
+    assert fixture.assignment.halted == {ORDERS}
+    problem = fixture.health.ready().reason
+    assert "orders-0 is halted: its next offset 30 lies beyond the end of the log, which is 20" in problem
+    assert "redelivery topology check prints the command" in problem
+    assert "--accept-loss" not in problem
+    fixture.assignment.report(fixture.observer, fixture.health)
+    assert dict(fixture.observer.halted_numbers) == {HaltLabel("orders", "truncated"): 1}
 
 
 def test_the_committed_offset_is_read_after_growing_pauses(fixture: Fixture) -> None:

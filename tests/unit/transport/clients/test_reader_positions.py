@@ -11,6 +11,7 @@ import pytest
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from kafka_redelivery.transport.client_config import consumer_config
 from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.errors import PositionDeletedError
 from kafka_redelivery.transport.protocols import Message, Partition
 from tests.scenarios.cluster import Cluster, Sent
 from tests.scenarios.waiting import until
@@ -20,10 +21,13 @@ RECORDS = 400
 
 
 class FromStart:
-    """Starts every partition at offset 0."""
+    """Starts every partition at offset 0, or at another one."""
+
+    def __init__(self, start: int = 0) -> None:
+        self.start = start
 
     def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
-        return dict.fromkeys(partitions, 0)
+        return dict.fromkeys(partitions, self.start)
 
     def revoked(self, partitions: Iterable[Partition]) -> None:
         pass
@@ -95,6 +99,25 @@ def test_records_that_are_given_back_are_fetched_again(reader: GroupReader, part
 
     until(take_part, "all records are taken")
     assert taken == [b"%d" % n for n in range(0, 2 * RECORDS, 2)]
+
+
+def test_a_position_beyond_the_end_is_not_a_deleted_one(
+    kafka: EmbeddedKafka, cluster: Cluster, partition: Partition
+) -> None:
+    """The error names the end of the log."""
+    cluster.create(partition.topic)
+    cluster.produce(partition.topic, [Sent(b"%d" % n) for n in range(9)])
+    cluster.delete_before(partition.topic, 0, 5)
+    config = consumer_config({"bootstrap.servers": kafka.bootstrap_servers}, group=partition.topic, instance=None)
+    for start, end in ((30, 9), (3, None)):
+        reader = GroupReader(config)
+        try:
+            reader.subscribe([partition.topic], FromStart(start))
+            with pytest.raises(PositionDeletedError) as raised:
+                until(lambda: reader.fetch(9, 0.2), "the position is refused")  # noqa: B023 - called at once
+        finally:
+            reader.close()
+        assert (raised.value.offset, raised.value.end) == (start, end)
 
 
 def _of(partition: Partition, messages: Iterable[Message]) -> list[Message]:
