@@ -30,12 +30,12 @@ class DeletedPositions:
     markers and records of aborted transactions. So no partition goes on by itself: an operator decides, with
     ``redelivery topology apply --accept-loss``. What was fetched before is still handled and committed.
 
-    A position lies beyond the end of the log if Kafka has elected a replica that was not in sync: it has lost records
-    that this group has read, and gives their offsets to new ones. The operator sets the committed offset.
-
-    The same holds for a committed offset that Kafka has deleted because the group had no members for too long
-    (``offsets.retention.minutes``): nothing shows which records are finished. A committed offset that the user may not
+    An operator also decides about a committed offset that Kafka has deleted because the group had no members for too
+    long (``offsets.retention.minutes``): nothing shows which records are finished. A committed offset that the user may not
     read needs no decision: the partition goes on when it can be read.
+
+    A position lies beyond the end of the log if Kafka has elected a replica that was not in sync: it has lost records
+    that this group has read, and gives their offsets to new ones. The operator stops the group and resets its offset.
     """
 
     def __init__(self, reader: Reader, assignment: Assignment, observer: ProcessObserver, health: Health) -> None:

@@ -25,7 +25,7 @@ class OutcomeLabel(NamedTuple):
 
 
 class HaltLabel(NamedTuple):
-    """Why partitions are halted: the topic that refuses a record, and the cause (:class:`RefusalCause`)."""
+    """Why partitions are halted: the topic that refuses a record or cannot be read, and one of the runbook's causes."""
 
     refused_by: str
     cause: str

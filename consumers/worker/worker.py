@@ -316,7 +316,7 @@ class Worker:
         timeout_s = self.limits.shutdown_timeout.total_seconds()
         steps: list[Callable[[], object]] = [
             partial(self._drain_all, max(0.0, timeout_s - _CLOSING_S)),
-            self.reader.close,  # gives the partitions back and leaves the group; a static member stays in it
+            self.reader.close,  # gives the partitions back; leaves the group, if not static or with leaveOnStop
             partial(self.slots.close, 1.0),  # handlers that still run end with the process
             self.committer.close,
         ]

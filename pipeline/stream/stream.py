@@ -203,7 +203,7 @@ class _Stream:
         except Exception as error:  # noqa: BLE001 - of Kafka or of Spark; the run has succeeded without it
             _log.warning("how many records wait for a redelivery is unknown: %s", first_line(error))
             return
-        more = "; run again then, beside a scheduler" if waiting.number else ""
+        more = "; keep a scheduler running, and run again after the last due time" if waiting.number else ""
         _log.info("%s%s", waiting, more, extra={"waiting": waiting.number, "last_due_ms": waiting.last_ms})
 
     def _queries(self, starts: Mapping[Partition, int]) -> list[tuple[DataStreamWriter, timedelta]]:

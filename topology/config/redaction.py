@@ -91,7 +91,7 @@ _QUERY: Final = re.compile(r"\?[^\s,]*")
 
 
 def shown(settings: Settings) -> dict[str, Any]:
-    """Return all settings, defaults included, as in the file; of those of other libraries what may be shown."""
+    """Return all settings, defaults included, as in the file. Those of other libraries are hidden unless harmless."""
     document: dict[str, Any] = _without_secrets(settings.model_dump(mode="json", by_alias=True))
     return document
 

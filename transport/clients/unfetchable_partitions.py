@@ -47,7 +47,7 @@ class UnfetchablePartitions:
         problem = str(error)
         if self._problems.get(partition) != problem:
             self._problems[partition] = problem
-            _log.error("%s; it is fetched again by itself, other partitions go on", problem)
+            _log.error("%s; it is tried again after pauses of up to 30 s, other partitions go on", problem)
 
     def take_due(self) -> list[Partition]:
         """Return the partitions that are to be fetched again now. They are no longer halted."""
