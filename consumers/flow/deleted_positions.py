@@ -31,8 +31,8 @@ class DeletedPositions:
     ``redelivery topology apply --accept-loss``. What was fetched before is still handled and committed.
 
     An operator also decides about a committed offset that Kafka has deleted because the group had no members for too
-    long (``offsets.retention.minutes``): nothing shows which records are finished. A committed offset that the user may not
-    read needs no decision: the partition goes on when it can be read.
+    long (``offsets.retention.minutes``): nothing shows which records are finished. A committed offset that the user may
+    not read needs no decision: the partition goes on when it can be read.
 
     A position lies beyond the end of the log if Kafka has elected a replica that was not in sync: it has lost records
     that this group has read, and gives their offsets to new ones. The operator stops the group and resets its offset.
