@@ -18,6 +18,8 @@ _CLIENTS = ("producer.", "consumer.", "admin.", JAVA_PREFIX)
 
 _CONSUMER_DEFAULTS: Config = {
     "partition.assignment.strategy": "cooperative-sticky",
+    # As in the Java client. Otherwise damaged records reach handlers, or stop their partition without an error.
+    "check.crcs": True,
     # After a resume or a seek, a partition waits for the idle fetch in progress (half a second by default).
     "fetch.wait.max.ms": 20,
     # The default prefetch of 64 MiB per partition would exceed every memory limit of ours.

@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
 )
 
 from kafka_redelivery.topology.wire.progress import Progress
+from kafka_redelivery.transport.kafka_errors import is_transient
 from tests.scenarios.waiting import LONG_S, until
 
 Partition = tuple[str, int]
@@ -211,9 +212,9 @@ class Cluster:
         def committed() -> bool:
             for answer in self._admin.alter_consumer_group_offsets(request).values():
                 for answered in answer.result(_ANSWER_S).topic_partitions or []:
-                    if answered.error is not None and answered.error.code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                    if answered.error is not None:
+                        assert is_transient(answered.error), answered.error
                         return False
-                    assert answered.error is None, answered.error
             return True
 
         until(committed, f"an offset of {group} is committed")

@@ -22,7 +22,7 @@ def _send(group: Group, partition: int, *numbers: int) -> None:
 def test_a_worker_leaves_a_damaged_partition_alone(group: Group, kafka: EmbeddedKafka, damage: Damage) -> None:
     """The client finds a wrong checksum, the broker a wrong length. Both heal, and no record is lost or doubled."""
     port = free_port()
-    group.prepare(kafka={"check.crcs": True}, metrics={"port": port, "host": "127.0.0.1"})
+    group.prepare(metrics={"port": port, "host": "127.0.0.1"})
     _send(group, 0, *range(5))
     _send(group, 1, *range(100, 105))
     with damaged(kafka, group.source, 0, 2, damage):
@@ -46,7 +46,7 @@ def test_a_worker_leaves_a_damaged_partition_alone(group: Group, kafka: Embedded
 def test_damaged_records_can_be_given_up(group: Group, kafka: EmbeddedKafka) -> None:
     """Once they are deleted, the partition goes on at the log start, without a restart."""
     port = free_port()
-    group.prepare(partitions=1, kafka={"check.crcs": True}, metrics={"port": port, "host": "127.0.0.1"})
+    group.prepare(partitions=1, metrics={"port": port, "host": "127.0.0.1"})
     _send(group, 0, *range(5))
     with damaged(kafka, group.source, 0, 2, "value"):
         worker = group.worker()
@@ -64,7 +64,7 @@ def test_damaged_records_can_be_given_up(group: Group, kafka: EmbeddedKafka) -> 
 def test_a_scheduler_leaves_a_damaged_partition_alone(group: Group, kafka: EmbeddedKafka) -> None:
     """Redeliveries of other partitions are released meanwhile."""
     port = free_port()
-    group.prepare(kafka={"check.crcs": True}, metrics={})
+    group.prepare(metrics={})
     worker = group.worker()
     group.cluster.produce(group.source, [script(0, ["raise", "ok"], partition=0)])
     tier = group.tier("200ms")

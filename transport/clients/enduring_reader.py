@@ -81,6 +81,8 @@ class EnduringReader(GroupReader):
         """See :class:`Reader`."""
         self._forbidden.poll()
         if due := self._unfetchable.take_due():
+            for partition in due:
+                self.seek(partition, self._starts[partition])  # the client may have stopped it meanwhile
             self._consumer.resume([TopicPartition(*partition) for partition in due if partition not in self._paused])
         try:
             messages = super().fetch(maximum, timeout_s)
@@ -157,11 +159,11 @@ class EnduringReader(GroupReader):
         for entry in partitions:
             self._unfetchable.forget(Partition(entry.topic, entry.partition))
 
-    def _on_error(self, error: KafkaError, partition: Partition, offset: int) -> None:
+    def _on_error(self, error: KafkaError, partition: Partition, at: int | None) -> None:
         if self._unfetchable.is_halted(partition) and not is_fatal(error):
             return  # behind a damaged batch, the client continues at a wrong position
         try:
-            super()._on_error(error, partition, offset)
+            super()._on_error(error, partition, at)
         except TopicForbiddenError as denied:
             self._forbidden.add(denied)
         except PartitionUnfetchableError as unfetchable:

@@ -26,7 +26,7 @@ from kafka_redelivery.transport.client_config import Config, is_cooperative
 from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.clients.outage import Outage, Report
 from kafka_redelivery.transport.clients.reached_ends import ReachedEnds
-from kafka_redelivery.transport.clients.stable_end import end_and_position
+from kafka_redelivery.transport.clients.refused_position import judge_position
 from kafka_redelivery.transport.errors import PositionDeletedError
 from kafka_redelivery.transport.kafka_errors import consumer_error, is_fatal, is_transient_for_consumer, with_right
 from kafka_redelivery.transport.protocols import Message, Partition, RebalanceListener
@@ -126,8 +126,7 @@ class GroupReader:
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
         """See :class:`Reader`.
 
-        Waits for one record and then takes what is there: ``consume(n, timeout)`` waits for all n, which at low rates
-        adds its time-out to every delay.
+        Waits for one record and then takes what is there, because ``consume(n, timeout)`` would wait for all n.
         """
         if self._foreign:
             foreign, self._foreign = self._foreign, []
@@ -151,7 +150,7 @@ class GroupReader:
             for message in messages:
                 if (error := message.error()) is not None:
                     partition = Partition(message.topic() or "", -1 if (n := message.partition()) is None else n)
-                    self._on_error(error, partition, message.offset() or 0)
+                    self._on_error(error, partition, message.offset())
         return cast("list[Message]", good)
 
     def _rejoin(self, problem: str) -> None:
@@ -163,8 +162,7 @@ class GroupReader:
     def _without_started(self, messages: list[KafkaMessage]) -> list[KafkaMessage]:
         """Drop and refetch the records of partitions that were assigned, or got a new position by seek, in this fetch.
 
-        One call of the client can return records from before and after such a change. Those from before may lie
-        beyond the new start and would look like a gap in the offsets.
+        One call of the client can return records from before such a change, which may lie beyond the new start.
         """
         kept = []
         refetched: dict[Partition, int] = {}
@@ -384,17 +382,19 @@ class GroupReader:
             if error.offset >= self._starts.get(Partition(error.topic, error.number), error.offset + 1):
                 raise error
 
-    def _on_error(self, error: KafkaError, partition: Partition, offset: int) -> None:
+    def _on_error(self, error: KafkaError, partition: Partition, at: int | None) -> None:
         code = error.code()
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
-            self._ends.reach(partition, offset)
+            self._ends.reach(partition, at or 0)
         elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
-            end, position = end_and_position(self._consumer, partition, offset, self._starts.get(partition, offset))
-            if end is not None and offset > position:
-                self.seek(partition, position)  # behind a damaged batch, the client jumps to any offset
+            if partition not in self._starts:
+                return
+            judged = judge_position(self._consumer, partition, at, self._starts[partition], error.str())
+            if isinstance(judged, int):
+                self.seek(partition, judged)
             else:
-                self._deleted.append(PositionDeletedError(*partition, offset, error.str(), end=end))
+                self._deleted.append(judged)
         elif is_fatal(error) or not is_transient_for_consumer(error):
-            raise consumer_error(error, partition.topic, self._group, partition.number, offset)
+            raise consumer_error(error, partition.topic, self._group, partition.number, at or 0)
         else:
             _log.warning("consumer: %s", error.str())

@@ -148,6 +148,9 @@ class TransactionalWriter:
         except WriterFencedError as error:
             self._take_fresh_id(error)
             raise
+        except WriteRefusedError as refusal:
+            refusal.others_failed = True  # the transaction has written none of its records
+            raise
 
     def _write_or_find_too_large(self, transaction: _Transaction) -> WriteResult:
         try:

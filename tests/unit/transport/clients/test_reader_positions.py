@@ -4,7 +4,9 @@ The client resumes a paused partition behind the last record that it has returne
 seek had moved the position since then (librdkafka#3471), which skipped the records between the two.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -118,6 +120,30 @@ def test_a_position_beyond_the_end_is_not_a_deleted_one(
         finally:
             reader.close()
         assert (raised.value.offset, raised.value.end) == (start, end)
+
+
+@pytest.mark.long
+def test_a_log_that_is_truncated_under_its_consumer(tmp_path: Path, partition: Partition) -> None:
+    """The client compares leader epochs and stops without an offset. The error names the position and the end."""
+    with EmbeddedKafka(data_dir=tmp_path) as kafka:
+        cluster = Cluster(kafka.bootstrap_servers)
+        cluster.create(partition.topic)
+        segment = tmp_path / "data" / f"{partition.topic}-0" / f"{0:020}.log"
+        cluster.produce(partition.topic, [Sent(b"%d" % n) for n in range(5)])
+        kept = segment.stat().st_size
+        cluster.produce(partition.topic, [Sent(b"%d" % n) for n in range(5, 9)])
+        reader = GroupReader(consumer_config({"bootstrap.servers": kafka.bootstrap_servers}, group="g", instance=None))
+        try:
+            reader.subscribe([partition.topic], FromStart())
+            until(lambda: any(each.offset() == 8 for each in reader.fetch(9, 0.2)), "all records are fetched")
+            kafka.stop()
+            os.truncate(segment, kept)
+            kafka.start()
+            with pytest.raises(PositionDeletedError) as raised:
+                until(lambda: reader.fetch(9, 0.2), "the position is refused")
+        finally:
+            reader.close()
+    assert (raised.value.offset, raised.value.end) == (9, 5)
 
 
 def _of(partition: Partition, messages: Iterable[Message]) -> list[Message]:
