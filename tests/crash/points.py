@@ -43,7 +43,7 @@ STEPS: Final = {
     "assign": "assign them in the client, with their start positions",
     "revoked": "partitions go to another process: finish, write",
     "lost": "another process already owns the partitions",
-    "leave": "give the partitions back and leave the group, unless membership is static",
+    "leave": "give the partitions back and leave the group, unless membership is static and `leaveOnStop` is off",
     "slots": "leave the slots",
     "close": "close the producer",
 }
