@@ -14,7 +14,7 @@ from kafka_redelivery.consumers.routes import counts_to_produce_with
 from kafka_redelivery.consumers.scheduler.backlog import backlog
 from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions
 from kafka_redelivery.consumers.scheduler.clock_watch import ClockWatch
-from kafka_redelivery.consumers.scheduler.expired_tiers import ExpiredTiers
+from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
 from kafka_redelivery.consumers.scheduler.refusals import Refusals
 from kafka_redelivery.consumers.scheduler.release import (
     CommitLeadTime,
@@ -102,7 +102,7 @@ class Scheduler:
         self._halted = HaltedPartitions()
         self._refusals = Refusals(self._halted, observer)
         self._health = health or Health()
-        self._expired = ExpiredTiers(reader, observer, self._health)
+        self._halted_tiers = HaltedTiers(reader, observer, self._health)
         self._stopping = False
         self._reported_s = self._refreshed_s = 0.0
         self._kept_s = monotonic_s()
@@ -148,20 +148,20 @@ class Scheduler:
             self._halted.begin_trial(self._writer)
         self._release_due()
         wait_s = 0.0 if self._writer.busy else self._wait_s()
-        self._buffer(self._reader.fetch(self._settings.limits.batch_records, wait_s))
+        self._buffer(self._halted_tiers.fetch(self._settings.limits.batch_records, wait_s, self._tiers))
         self._pause_full()
         now_s = monotonic_s()
         if now_s - self._reported_s >= _REPORT_INTERVAL_S and self._health.alive().ok:
             self._reported_s = now_s
             self._observer.backlog(backlog(self._tiers, self._delays_ms, self._reader))
-            self._halted.report(self._observer, self._health, self._expired.labels(self._tiers))
+            self._halted.report(self._observer, self._health, self._halted_tiers.labels(self._tiers.keys()))
             self._failure_log.report_left_out()
             self._health.waiting("writes", self._abort_deadline.problem)
             committed = {each: tier for each, tier in self._tiers.items() if each not in self._unwritten}
             self._first_offsets.note_births({each: tier.progress.watermark for each, tier in committed.items()})
         if now_s - self._kept_s >= KEEP_EVERY_S:
             self._kept_s = now_s
-            self._unwritten.update(self._tiers)
+            self._unwritten.update(self._tiers.keys() - self._halted_tiers.partitions)
         if now_s - self._refreshed_s >= _REFRESH_INTERVAL_S:
             self._refresh()
 
@@ -175,7 +175,7 @@ class Scheduler:
             delays_ms[self._naming.mixed_topic()] = SHORTEST_LADDER_TIER_MS
         self._builder = ReleaseBuilder(self._settings, tiers, partition_counts, self._audit, self._failure_log)
         self._seek_committed(self._halted.resume_existing(partition_counts))
-        for partition, start in self._open(self._expired.moved()).items():
+        for partition, start in self._open(self._halted_tiers.moved(self._tiers, self._in_flight)).items():
             self._reader.seek(partition, start)
         self._first_tier = next(((topic, partition_counts[topic]) for topic in sorted(delays_ms)), ("", 1))
         if delays_ms != self._delays_ms:
@@ -217,7 +217,7 @@ class Scheduler:
 
     def _pause_full(self) -> None:
         """Pause the partitions that are halted or whose buffer is full, and resume the others."""
-        full = full_partitions(self._tiers, self._paused, self._settings.limits) | self._expired.partitions
+        full = full_partitions(self._tiers, self._paused, self._settings.limits) | self._halted_tiers.partitions
         full |= {partition for partition in self._halted.paused if partition in self._tiers}
         if full != self._paused:
             self._reader.pause(full - self._paused)
@@ -367,7 +367,7 @@ class Scheduler:
 
     def _give_up(self, partitions: Iterable[Partition]) -> None:
         partitions = list(partitions)
-        self._expired.forget(partitions)
+        self._halted_tiers.forget(partitions)
         for partition in partitions:
             self._tiers.pop(partition, None)
             self._unwritten.discard(partition)
@@ -386,7 +386,7 @@ class Scheduler:
                 expired = self._first_offsets.expired(partition)
                 if expired is not None:
                     starts[partition], records = expired
-                    self._expired.halt(partition, records)
+                    self._halted_tiers.halt_expired(partition, records)
                     continue
                 self._unwritten.add(partition)
                 progress = Progress(self._first_offsets.internal(partition), bound=self._first_offsets.bound)

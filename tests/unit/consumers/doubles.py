@@ -14,6 +14,7 @@ from kafka_redelivery.consumers.telemetry.observers import (
     WorkerState,
 )
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import PositionDeletedError
 from kafka_redelivery.transport.protocols import (
     Message,
     Partition,
@@ -139,6 +140,9 @@ class StoredOffsets:
     commits: dict[Partition, Checkpoint] = field(default_factory=dict)
     ends: dict[Partition, tuple[int, int]] = field(default_factory=dict)
     fetches: list[list[Message]] = field(default_factory=list)
+    deleted: list[PositionDeletedError] = field(default_factory=list)
+    """What the next calls of :meth:`fetch` raise."""
+
     sought: list[tuple[Partition, int]] = field(default_factory=list)
     paused: set[Partition] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
@@ -153,6 +157,8 @@ class StoredOffsets:
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
         """See :class:`Reader`."""
         del timeout_s
+        if self.deleted:
+            raise self.deleted.pop(0)
         if not self.fetches:
             return []
         records = self.fetches.pop(0)

@@ -1,0 +1,87 @@
+"""Why the position of a partition cannot be read from, as the log and the readiness probe say it, and how to go on."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final, Self
+
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.telemetry.observers import ProcessObserver
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import PositionDeletedError, grant
+from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
+
+_EXPIRED: Final = -1
+_FORBIDDEN: Final = -2
+_ACCEPT: Final = "to go on at the log start, run: redelivery topology apply {}"
+_RESET: Final = (
+    "stop the processes of the group, reset its offset (redelivery topology check prints the command), and start them"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LostPosition:
+    """A partition that halts alone, because the offset that it has to be read from does not exist, or is unknown."""
+
+    partition: Partition
+    offset: int
+    """The offset that does not exist; -1: it has expired, -2: it may not be read."""
+
+    label: str
+    """The cause in the metric: ``deleted``, ``truncated`` (beyond the end of the log), ``expired`` or ``forbidden``."""
+
+    cause: str
+    fix: str
+
+    @classmethod
+    def deleted(cls, error: PositionDeletedError) -> Self:
+        """Return what the reader has found: the next offset was deleted, or lies beyond the end of the log."""
+        partition = Partition(error.topic, error.number)
+        if error.end is None:
+            cause = f"its next offset {error.offset} does not exist any more; whether records were lost is unknown"
+            return cls(partition, error.offset, "deleted", cause, _ACCEPT.format("--accept-loss"))
+        cause = (
+            f"its next offset {error.offset} lies beyond the end of the log, which is {error.end}; Kafka has lost "
+            "records at the end of the log, or the topic was created again"
+        )
+        return cls(partition, error.offset, "truncated", cause, _RESET)
+
+    @classmethod
+    def expired(cls, partition: Partition, records: int, repeated: str) -> Self:
+        """Return what an expired offset means.
+
+        Args:
+            partition: the partition.
+            records: how many of its records would be repeated at most.
+            repeated: what would be done again with them, as a participle.
+        """
+        cause = f"its committed offset has expired; up to {records} records would be {repeated} again"
+        return cls(partition, _EXPIRED, "expired", cause, _ACCEPT.format("--accept-repeats"))
+
+    @classmethod
+    def forbidden(cls, partition: Partition) -> Self:
+        """Return what a committed offset means that may not be read."""
+        cause = "its committed offset may not be read; it goes on by itself when it may"
+        fix = grant(f"Read on topic {partition.topic}").removeprefix("; ")
+        return cls(partition, _FORBIDDEN, "forbidden", cause, fix)
+
+    def report(self, observer: ProcessObserver, health: Health) -> None:
+        """Report the halt to the log, to the observer and to the readiness probe."""
+        name = f"{self.partition.topic}-{self.partition.number}"
+        _log.error("%s is halted, other partitions are not: %s; %s", name, self.cause, self.fix)
+        observer.halted(f"{name}: {self.cause}")
+        health.note(name, f"{name} is halted: {self.cause}; {self.fix}")
+
+    def withdraw(self, health: Health) -> None:
+        """Remove the halt from the readiness probe."""
+        health.note(f"{self.partition.topic}-{self.partition.number}", "")
+
+    def can_go_on(self, committed: Checkpoint | None) -> bool:
+        """Whether the partition can be read from this committed offset, because it was moved or may now be read."""
+        if (_EXPIRED if committed is None else committed.offset) <= self.offset:
+            return False
+        _log.warning("%s-%d goes on: its committed offset was moved, or may be read", *self.partition)
+        return True

@@ -1,0 +1,152 @@
+"""A partition of a tier whose offset has expired or was deleted halts alone, until an operator has decided."""
+
+import pytest
+
+from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
+from kafka_redelivery.consumers.telemetry.observers import HaltLabel
+from kafka_redelivery.topology.wire.control import ControlState
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.errors import PositionDeletedError, WriteAbortedError
+from kafka_redelivery.transport.protocols import Partition
+from tests.unit.consumers.doubles import Clock
+from tests.unit.consumers.flow.test_first_offsets import Known
+from tests.unit.consumers.records import NOW
+from tests.unit.consumers.scheduler.test_scheduler import MIXED, QUICK, SLOW, Running, due
+
+
+def test_idle_tiers_are_committed_again_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise their offsets would expire earlier than those of the others."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.scheduler.scheduler.monotonic_s", clock)
+    running = Running()
+    running.turn()
+    assert running.writer.tried == []
+    clock.advance(KEEP_EVERY_S + 1)
+    running.turn()
+    assert running.writer.tried == [([], dict.fromkeys((QUICK, SLOW, MIXED), Checkpoint(0, "")))]
+    running.turn()
+    assert len(running.writer.tried) == 1
+
+
+def test_an_expired_tier_is_halted_until_it_has_an_offset() -> None:
+    """The others are released. The partition goes on where an operator has set it."""
+    running = Running()
+    known = Known(ControlState(exists=True, births={QUICK: 4}))
+    running.scheduler._first_offsets = FirstOffsets(running.reader, "billing.scheduler", control=known)
+    del running.reader.commits[QUICK]
+    running.reader.ends[QUICK] = (3, 9)
+    running.scheduler.revoked([QUICK])
+    running.scheduler.assigned([QUICK])
+    running.turn([*due(QUICK, 3), *due(SLOW, 0)])
+    assert running.values() == [[b"0"]]
+    assert QUICK in running.reader.paused
+    assert running.observer.halt_causes == [
+        "billing.retry.1s-0: its committed offset has expired; up to 6 records would be released again"
+    ]
+    running.scheduler._refresh()
+    assert running.reader.sought == []
+    running.reader.commits[QUICK] = Checkpoint(5, "")
+    running.scheduler._refresh()
+    assert running.reader.sought == [(QUICK, 5)]
+    running.turn(due(QUICK, 5))
+    assert running.values()[1:] == [[b"5"]]
+    assert QUICK not in running.reader.paused
+
+
+def delete(running: Running, offset: int, end: int | None = None, partition: Partition = QUICK) -> None:
+    """Let the reader find that the next offset of a partition does not exist."""
+    running.reader.deleted = [PositionDeletedError(*partition, offset, "out of range", end=end)]
+    running.turn()
+
+
+def test_a_tier_whose_next_offset_was_deleted_halts_alone() -> None:
+    """What was fetched before is released and committed, and so are other tiers. It shows everywhere, once."""
+    running = Running()
+    running.health.joined()
+    running.turn(due(QUICK, 0, 1, due_ms=NOW + 500))
+    delete(running, 2)
+    delete(running, 2)
+    running.turn(due(SLOW, 0))
+    assert running.reader.paused == {QUICK}
+    assert running.values() == [[b"0"]]
+    running.now_ms += 500
+    running.turn()
+    assert running.writer.confirmed[1][1] == {QUICK: Checkpoint(2, "")}
+    assert running.values()[1:] == [[b"0", b"1"]]
+    assert running.observer.halt_causes == [
+        "billing.retry.1s-0: its next offset 2 does not exist any more; whether records were lost is unknown"
+    ]
+    ready = running.health.ready()
+    assert ready.ok
+    assert "billing.retry.1s-0 is halted: its next offset 2 does not exist any more" in ready.reason
+    assert "run: redelivery topology apply --accept-loss" in ready.reason
+
+
+def test_a_halted_tier_goes_on_behind_the_deleted_offset() -> None:
+    """From the offset to which an operator has moved it, once nothing is left that was fetched before."""
+    running = Running()
+    running.health.joined()
+    running.turn(due(QUICK, 0, due_ms=NOW + 500))
+    delete(running, 1)
+    running.reader.commits[QUICK] = Checkpoint(9, "")
+    running.scheduler._refresh()
+    assert running.reader.sought == []
+    running.now_ms += 500
+    running.writer.slow = True
+    running.turn()
+    assert running.writer.busy
+    running.scheduler._refresh()
+    assert running.reader.sought == []
+    running.writer.slow = False
+    running.turn()
+    running.reader.commits[QUICK] = Checkpoint(1, "")  # an own commit is no move
+    running.scheduler._refresh()
+    assert running.reader.sought == []
+    running.reader.commits[QUICK] = Checkpoint(9, "")
+    running.scheduler._refresh()
+    assert running.reader.sought == [(QUICK, 9)]
+    running.turn(due(QUICK, 9))
+    assert running.values() == [[b"0"], [b"9"]]
+    assert running.reader.paused == set()
+    assert running.health.ready() == (True, "ready")
+
+
+@pytest.mark.parametrize(("end", "cause"), [(None, "deleted"), (3, "truncated")])
+def test_the_metric_names_the_cause(end: int | None, cause: str) -> None:
+    """A position beyond the end of the log was not deleted."""
+    running = Running()
+    delete(running, 7, end)
+    running.scheduler._reported_s = 0.0
+    running.turn()
+    assert running.observer.halted_numbers == {HaltLabel(QUICK.topic, cause): 1}
+
+
+def test_an_aborted_write_ends_no_halt() -> None:
+    """All partitions are rewound."""
+    running = Running(WriteAbortedError("no"))
+    delete(running, 7)
+    running.turn(due(SLOW, 0))
+    assert (QUICK, 0) in running.reader.sought
+    assert running.reader.paused == {QUICK}
+
+
+def test_a_halted_tier_that_is_given_up_is_forgotten() -> None:
+    """Its next owner finds the deleted offset itself. An error about the partition may come later."""
+    running = Running()
+    running.health.joined()
+    delete(running, 7)
+    running.scheduler.revoked([QUICK])
+    assert running.health.ready() == (True, "ready")
+    delete(running, 7)
+    assert running.health.ready() == (True, "ready")
+
+
+def test_the_offset_of_a_halted_tier_is_not_committed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could replace the one that an operator has set a moment ago."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.scheduler.scheduler.monotonic_s", clock)
+    running = Running()
+    delete(running, 7)
+    clock.advance(KEEP_EVERY_S + 1)
+    running.turn()
+    assert running.writer.tried == [([], dict.fromkeys((SLOW, MIXED), Checkpoint(0, "")))]
