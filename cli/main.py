@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
-from kafka_redelivery.cli.commands import config, pipeline, topology
+from kafka_redelivery.cli.commands import config, dlq, pipeline, topology
 from kafka_redelivery.cli.commands.broker import broker
 from kafka_redelivery.cli.commands.explain import explain
+from kafka_redelivery.cli.commands.find import find
 from kafka_redelivery.cli.commands.importing import import_configuration
+from kafka_redelivery.cli.commands.pauses import pause, resume
 from kafka_redelivery.cli.commands.run import scheduler, worker
+from kafka_redelivery.cli.commands.status import status
 from kafka_redelivery.cli.commands.sweep import sweep
 from kafka_redelivery.cli.errors import ReportingGroup
 from kafka_redelivery.topology import exit_codes
@@ -30,8 +33,13 @@ app = typer.Typer(
 app.add_typer(topology.app, name="topology")
 app.add_typer(config.app, name="config")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(dlq.app, name="dlq")
 app.command()(worker)
 app.command()(scheduler)
+app.command()(status)
+app.command()(find)
+app.command()(pause)
+app.command()(resume)
 app.command()(sweep)
 app.command()(explain)
 app.command(name="import")(import_configuration)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ import typer
 
 from kafka_redelivery.topology.config.loading import load_policies, load_settings
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.durations import parse_duration
 from kafka_redelivery.topology.faults import ConfigurationError, Fault, Violation
 
 ConfigFile = Annotated[
@@ -91,6 +93,14 @@ def load_partly(config: Path, overrides: list[str] | None) -> tuple[Settings, bo
         fix = "if redelivery import wrote it, follow the message of that command; otherwise add a policyEntry"
         raise ConfigurationError((Fault(str(config), "is empty", fix),))
     return load_policies(text, name=str(config), environment=os.environ, overrides=overrides or ())
+
+
+def duration(text: str, option: str) -> timedelta:
+    """Parse the value of an option; a wrong one is an error of the command line."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def _text(config: Path) -> str:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from kafka_redelivery.topology.printable import printable, printable_json
 
 _WIDTH_WITHOUT_TERMINAL = 100_000
 """So wide that lines in a file or a pipe are not wrapped."""
@@ -34,11 +38,19 @@ def print_table(console: Console, table: Table) -> None:
         console.print(line.rstrip(), soft_wrap=True)
 
 
+class _PlainConsole(Console):
+    """A console on which a control character in a name or message does nothing."""
+
+    def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401 - as its base
+        """Return a string as text."""
+        return super().render_str(printable(text), **options)
+
+
 def _console(*, stderr: bool = False, soft_wrap: bool, width: int | None = None) -> Console:
     """Without markup and emoji, because names and messages may contain texts like ``:bank:`` and ``[red]``."""
-    return Console(stderr=stderr, soft_wrap=soft_wrap, width=width, highlight=False, markup=False, emoji=False)
+    return _PlainConsole(stderr=stderr, soft_wrap=soft_wrap, width=width, highlight=False, markup=False, emoji=False)
 
 
-def print_json(document: object) -> None:
-    """Print a JSON document."""
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+def print_json(document: object, *, indent: int | None = 2) -> None:
+    """Print a JSON document; ``indent=None``: as one line."""
+    typer.echo(printable_json(json.dumps(document, indent=indent, ensure_ascii=False)))

@@ -43,6 +43,21 @@ class SweepError(ConsumersError):
     """A manual sweep cannot run: schedulers of the group sweep already, or Kafka refuses to let it read the topics."""
 
 
+class RedriveError(ConsumersError):
+    """Dead letters cannot be sent again; the message says why, and what to do."""
+
+
+class ContinuedElsewhereError(RedriveError):
+    """Another process has taken over the job, and goes on with it."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__(
+            f"job {job} is continued elsewhere: another process has taken it over, or this one was suspended for "
+            "longer than a transaction may be open; `redelivery dlq jobs` shows how far it is"
+        )
+        self.job = job
+
+
 class HaltedError(ConsumersError):
     """The worker stopped to protect data, because it would lose a record or could not handle any.
 

@@ -66,8 +66,11 @@ class Route:
         return self.dead_letter
 
     def with_expiration(self, lineage: Lineage) -> Lineage:
-        """Return the lineage with the expiration that the policy sets."""
-        if not self.sets_expiration:
+        """Return the lineage with the expiration that the policy sets.
+
+        A record that was sent again got its expiration then: the policy would count from the original's timestamp.
+        """
+        if not self.sets_expiration or lineage.redrive:
             return lineage
         expiration_ms = self.entry.expiration_ms(lineage.expiration_ms, lineage.timestamp_ms)
         return lineage._replace(expiration_ms=expiration_ms)

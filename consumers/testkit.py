@@ -7,20 +7,27 @@ that a day of redeliveries takes no time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import repeat
+from pathlib import Path
+from typing import Any, Self
 
+from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.handlers.handler import Handler, as_handler
+from kafka_redelivery.consumers.handlers.handler import Handler, as_handler, load_exceptions, load_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
-from kafka_redelivery.consumers.routes import Route
+from kafka_redelivery.consumers.routes import Route, codecs
 from kafka_redelivery.serdes.codec import Codec, RawCodec
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
+from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import NOT_DELIVERED, Decision, Failure, Retry, decide
-from kafka_redelivery.topology.policy.entry import DeadLetterStrategy, PolicyEntry
+from kafka_redelivery.topology.policy.entry import DeadLetterStrategy, PolicyEntry, RetryPolicy
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import HeaderList, retry_headers
 from kafka_redelivery.topology.wire.progress import Progress
@@ -66,7 +73,7 @@ class HandlerKit:
     handler: Callable[..., Any]
     """The handler, sync or async, with the parameters ``(record)`` or ``(record, context)``."""
 
-    policy: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
+    policy: RetryPolicy = field(default_factory=RedeliveryPolicy)
     dead_letters: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
     maximum_handler_delay: int | None = None
     """Longest delay in ms that the handler may choose with :class:`Redeliver`; ``None`` = it may choose none."""
@@ -89,13 +96,87 @@ class HandlerKit:
     now_ms: int = _START_MS
     """The simulated clock, in milliseconds since the epoch. It jumps to the due time of each redelivery."""
 
+    topic: str = "source"
+    """The name of the source topic, where :meth:`deliver` is given none."""
+
+    _resources: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
+
+    @classmethod
+    def from_config(
+        cls,
+        file: str | Path,
+        *,
+        source: str | None = None,
+        handler: Callable[..., Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Create a kit with the handler, the codecs, the outputs and the policy of a configuration file.
+
+        The jitter of a policy with collision avoidance is 0. A handler class that is a context manager is entered now;
+        use the kit in a ``with`` statement to exit it.
+
+        Args:
+            file: the configuration; its folder is added to ``sys.path``, as a worker does.
+            source: the topic of the source; by default the only one.
+            handler: called instead of the configured handler.
+            environment: overrides settings and replaces ``${NAME}``; by default that of this process.
+
+        Raises:
+            OSError: the file cannot be read.
+            ConfigurationError: it has faults.
+            HandlerLoadError: the handler cannot be loaded, or is vectorized.
+            SerdeError: a schema cannot be read.
+            ValueError: the configuration has several sources, and none is named; or not the one that is named.
+        """
+        path = Path(file)
+        base = path.absolute().parent
+        variables = os.environ if environment is None else environment
+        settings = load_settings(path.read_text(encoding="utf-8"), name=str(path), environment=variables)
+        topics = [each.topic for each in settings.sources]
+        if (source is None and len(topics) > 1) or source not in {None, *topics}:
+            raise ValueError(f"name one of the sources with source=: {', '.join(topics)}")
+        topic = topics[0] if source is None else source
+        entry = settings.entry(topic)
+        key, value = codecs(next(each for each in settings.sources if each.topic == topic), base)
+        if str(base) not in sys.path:
+            sys.path.append(str(base))
+        section, resources = settings.handler, ExitStack()
+        if section is None or (section.vectorized and handler is None):
+            problem = "is missing" if section is None else "is vectorized"
+            raise HandlerLoadError("in the configuration", problem, "give the function to test as handler=")
+        if handler is None:
+            loaded = load_handler(section.callable, section.not_retryable, resources)
+            handler, exceptions = loaded.call, loaded.not_retryable
+        else:
+            exceptions = load_exceptions(section.not_retryable)
+        kit = cls(
+            handler,
+            policy=entry.redelivery_policy,
+            dead_letters=entry.dead_letter_strategy,
+            maximum_handler_delay=entry.maximum_handler_delay,
+            not_retryable=exceptions,
+            value=value,
+            key=key,
+            outputs={output.topic: codecs(output, base) for output in settings.outputs},
+            jitter=repeat(0.0) if entry.redelivery_policy.randomised else (),
+            topic=topic,
+        )
+        kit._resources = resources
+        return kit
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._resources.close()
+
     def deliver(
         self,
         value: Any,  # noqa: ANN401 - whatever the codec encodes
         *,
         key: Any = None,  # noqa: ANN401 - as the value
         headers: HeaderList | None = None,
-        topic: str = "source",
+        topic: str | None = None,
     ) -> list[Delivery]:
         """Deliver a record again and again until it is acknowledged, dead-lettered or discarded, or halts the worker.
 
@@ -103,7 +184,7 @@ class HandlerKit:
             value: value of the record. The codec encodes it, unless it is bytes, which may be undecodable.
             key: as the value.
             headers: headers of the record.
-            topic: name of the source topic.
+            topic: name of the source topic; by default that of the kit.
 
         Returns:
             All deliveries in order. The last one has a final decision, unless the policy has no limit: then the kit
@@ -114,6 +195,7 @@ class HandlerKit:
             EncodeError: the codec cannot encode the key or the value.
         """
         handler = as_handler(self.handler, self.not_retryable)
+        topic = self.topic if topic is None else topic
         deliveries = []
         record = _FetchedRecord(
             topic, self._bytes(self.key, key), self._bytes(self.value, value), headers or [], self.now_ms

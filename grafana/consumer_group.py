@@ -170,6 +170,14 @@ def _incidents() -> list[Panel]:
             runbook="RedeliveryWorkerHalted",
         ),
         figure(
+            "Paused partitions",
+            "Not handled because of `redelivery pause`. `redelivery status` names the pauses and their ends.",
+            "none",
+            Query(f"sum(redelivery_paused_partitions{{{_G}}}) or vector(0)"),
+            levels=Levels(warning=1),
+            runbook="RedeliveryPaused",
+        ),
+        figure(
             "Early",
             "Redeliveries handed out before they were due, in the range shown. Must be 0; otherwise clocks differ.",
             "none",
@@ -200,7 +208,6 @@ def _incidents() -> list[Panel]:
             Query(f"max(time() - redelivery_alive_timestamp_seconds{{{_G}}})"),
             levels=Levels(60, 120),
             runbook="RedeliveryProcessStalled",
-            width=8,
         ),
         graph(
             "Rebalances",
@@ -210,6 +217,7 @@ def _incidents() -> list[Panel]:
                 f"sum by (event) (increase(redelivery_rebalances_total{{{_G}}}[$__rate_interval]))",
                 "{{event}}",
             ),
+            width=8,
         ),
         graph(
             "Aborted writes and halts",
@@ -218,5 +226,14 @@ def _incidents() -> list[Panel]:
             Query(f"sum(increase(redelivery_commits_undone_total{{{_G}}}[$__rate_interval]))", "aborted"),
             Query(f"sum(increase(redelivery_halts_total{{{_G}}}[$__rate_interval]))", "halts"),
             runbook="RedeliveryWritesUndone",
+            width=8,
+        ),
+        graph(
+            "Pauses applied",
+            "The control offset up to which each process of the group obeys pauses. A process that stays behind does "
+            "not obey the newest one.",
+            "none",
+            Query('max by (role, instance) (redelivery_control_offset{group="$group"})', "{{role}} {{instance}}"),
+            width=8,
         ),
     ]

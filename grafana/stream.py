@@ -194,4 +194,13 @@ def _time() -> list[Panel]:
             *quantiles("redelivery_delivery_lateness_seconds", _G),
             width=8,
         ),
+        graph(
+            "Table without progress",
+            "Time since the query of pipeline.sink appended to its table, or had nothing to append.",
+            "s",
+            Query(f"max(time() - redelivery_table_progress_timestamp_seconds{{{_G}}})", "without progress"),
+            levels=Levels(300, 900),
+            runbook="RedeliveryTableStalled",
+            width=8,
+        ),
     ]

@@ -49,6 +49,12 @@ class StreamHaltedError(PipelineError):
     exit_code = exit_codes.HALTED
 
 
+class StreamUnsettledError(PipelineError):
+    """Records still wait for a redelivery after the time that the run was given. All others have their outcome."""
+
+    exit_code = exit_codes.UNSETTLED
+
+
 class QueryFailedError(PipelineError):
     """A Spark query failed. What it has written stays valid; the next run continues from there."""
 
@@ -107,8 +113,14 @@ class TableLogError(PipelineError):
         self.location = location
 
 
+class PredicateError(PipelineError):
+    """The condition that selects the rows to erase is not valid."""
+
+    exit_code = exit_codes.USAGE
+
+
 class CompactionError(PipelineError):
-    """Compaction failed and left the table unchanged."""
+    """Compaction or erasure failed and left the table unchanged."""
 
 
 _PACKAGE: Final = "kafka_redelivery."

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.types import Schema
@@ -23,7 +23,7 @@ from kafka_redelivery.serdes.errors import (
     SchemaError,
     UnknownSchemaError,
 )
-from kafka_redelivery.serdes.schemas import SchemaSource
+from kafka_redelivery.serdes.schemas import LocalSchema, LocalSchemas, SchemaSource
 
 _MAGIC = 0
 _HEADER = struct.Struct(">BI")
@@ -64,6 +64,28 @@ class AvroCodec:
         self._subject = subject
         self._reading: dict[int, _Reading] = {}
         self._writing: _Writing | None = None
+
+    @classmethod
+    def of(
+        cls, schemas: Mapping[int, LocalSchema], *, reader: LocalSchema | None = None, write_id: int | None = None
+    ) -> Self:
+        """Create a codec from schemas, without a registry.
+
+        Args:
+            schemas: the schema of each id, as the path of its ``.avsc`` file or as the JSON itself.
+            reader: the schema into which decoded values are resolved; ``None`` leaves them as written.
+            write_id: encode with the schema of this id; by default with the only one.
+
+        Raises:
+            SchemaError: a schema cannot be read or used, or ``write_id`` is not among the ids.
+        """
+        source = LocalSchemas(schemas)
+        if write_id is None and len(schemas) == 1:
+            write_id = next(iter(schemas))
+        if write_id is not None and write_id not in schemas:
+            raise SchemaError(f"id {write_id}", "is not among the schemas; write_id is one of their ids")
+        own = None if reader is None else LocalSchemas({0: reader}).by_id(0)
+        return cls(source, reader=own, write_id=write_id)
 
     def decode(self, data: bytes | None) -> Any:  # noqa: ANN401 - the type depends on the schema
         """Decode the value, and resolve it into the reader schema if there is one.

@@ -43,6 +43,17 @@ class ControlRecordError(TopologyError):
         self.key = key
 
 
+class RedriveRecordError(TopologyError):
+    """A record about dead letters that were sent again cannot be read."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(
+            f"the record {key} about dead letters that were sent again was not written by this version of this project "
+            f"({problem}); use the version that wrote it, and do not let other programs write to the topic"
+        )
+        self.key = key
+
+
 class TopicNameError(TopologyError):
     """A topic name is illegal, too long or ambiguous. Raised when the topics of a configuration are planned."""
 

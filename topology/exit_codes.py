@@ -15,6 +15,7 @@ CONFIGURATION: Final = 3
 BROKER_UNAVAILABLE: Final = 4
 TOPOLOGY_REFUSED: Final = 5
 HALTED: Final = 6
+UNSETTLED: Final = 7
 INTERNAL: Final = 70
 
 NAMES: Final[Mapping[int, str]] = {
@@ -24,6 +25,7 @@ NAMES: Final[Mapping[int, str]] = {
     BROKER_UNAVAILABLE: "broker_unavailable",
     TOPOLOGY_REFUSED: "topology_refused",
     HALTED: "halted",
+    UNSETTLED: "unsettled",
     INTERNAL: "internal",
 }
 """The value of ``error`` in JSON output for each code."""
@@ -36,6 +38,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     BROKER_UNAVAILABLE: "no Kafka broker answered in time",
     TOPOLOGY_REFUSED: "the topics would lose records, or an output topic does not exist",
     HALTED: "a worker, scheduler or query stopped to protect data",
+    UNSETTLED: "records still wait after the time given with --until-settled",
     INTERNAL: "internal error: a bug in kafka-redelivery",
 }
 """What each code means, as ``redelivery --help`` lists it."""

@@ -195,12 +195,28 @@ QUERY_PROGRESS = Metric(
     Kind.GAUGE,
     "Time at which the streaming query last finished a micro-batch or was idle",
 )
+TABLE_PROGRESS = Metric(
+    "redelivery_table_progress_timestamp_seconds",
+    Kind.GAUGE,
+    "Time at which the query of pipeline.sink last appended to its table or had nothing to append",
+)
 HALTED_PARTITIONS = Metric(
     "redelivery_halted_partitions",
     Kind.GAUGE,
     "Partitions that are not read, to protect their records, by the topic that refuses a record or an offset, and the "
     "cause",
     ("refused_by", "cause"),
+)
+PAUSED_PARTITIONS = Metric(
+    "redelivery_paused_partitions",
+    Kind.GAUGE,
+    "Partitions assigned to this process that are not handled because of `redelivery pause`",
+    ("topic",),
+)
+CONTROL_OFFSET = Metric(
+    "redelivery_control_offset",
+    Kind.GAUGE,
+    "Offset of the control topic up to which this process obeys pauses; 0 = there was never one",
 )
 HALTS = Metric("redelivery_halts", Kind.COUNTER, "Halts to protect records")
 REBALANCES = Metric("redelivery_rebalances", Kind.COUNTER, "Rebalances of this process, by event", ("event",))
@@ -249,7 +265,10 @@ CATALOGUE: tuple[Metric, ...] = (
     MICRO_BATCH_RECORDS,
     BEHIND_LATEST,
     QUERY_PROGRESS,
+    TABLE_PROGRESS,
     HALTED_PARTITIONS,
+    PAUSED_PARTITIONS,
+    CONTROL_OFFSET,
     HALTS,
     REBALANCES,
     ALIVE,

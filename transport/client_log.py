@@ -30,6 +30,27 @@ class RateLimitFilter(logging.Filter):
         return True
 
 
+class LastFailure(logging.Handler):
+    """Keeps the last message of a client about a connection that it could not use.
+
+    The client reports some failures in its log only. It also logs to :data:`admin_log`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+        self.logger = logging.Logger(admin_log.name)  # noqa: LOG001 - it ends with its client
+        self.logger.setLevel(logging.INFO)
+        self.logger.parent = admin_log
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a message, without its first words, which name threads of the client."""
+        text = record.getMessage()
+        if text.startswith("FAIL "):
+            self.text = text.rpartition("]: ")[2]
+
+
 client_log = logging.getLogger("transport.client")
 """The logger of consumers and producers."""
 

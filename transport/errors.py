@@ -53,16 +53,16 @@ class WriteRefusedError(TransportError):
     right or topic decides about no record: the caller holds back what needs the topic until it can be written.
     """
 
-    def __init__(self, refused: Sequence[RefusedRecord], *, others_failed: bool = False) -> None:
+    def __init__(self, refused: Sequence[RefusedRecord], *, others_written: bool = False) -> None:
         """Take the refusals.
 
         Args:
             refused: the refused records, at least one.
-            others_failed: whether further records were not delivered, so that they have to be written again, too.
+            others_written: whether all other records are written. Only a writer without transactions can say so.
         """
         super().__init__(f"the broker refused {len(refused)} records, the first because: {refused[0].reason}")
         self.refused = tuple(refused)
-        self.others_failed = others_failed
+        self._others_written = others_written
 
     @property
     def outside(self) -> bool:
@@ -71,8 +71,8 @@ class WriteRefusedError(TransportError):
 
     @property
     def others_written(self) -> bool:
-        """Whether a writer without transactions has written all records but those that lack a right or a topic."""
-        return self.outside and not self.others_failed
+        """Whether all records are written, but for those that lack a right or a topic."""
+        return self._others_written and self.outside
 
 
 class WriteAbortedError(TransportError):
@@ -141,25 +141,33 @@ class TopicForbiddenError(ReaderError):
         self.topic = topic
 
 
+class Unfetchable(StrEnum):
+    """How to let a partition go on that cannot be fetched, by cause."""
+
+    DAMAGED = (
+        "restore the partition from an intact replica, or, to go on without the damaged records, delete those up "
+        "to the end of their batch with kafka-delete-records.sh and run: redelivery topology apply --accept-loss"
+    )
+    UNKNOWN_FORMAT = (
+        "if a newer program has written the records, install a version of confluent-kafka that knows their format or "
+        "compression; if not, the header of their batch is damaged: restore the partition from an intact replica"
+    )
+    BROKER = "look for the cause in the log of the broker that leads the partition, and repair its storage"
+
+
 class PartitionUnfetchableError(ReaderError):
     """Kafka returns an error for one partition, or damaged records of it. Other partitions can still be fetched."""
 
-    def __init__(self, topic: str, number: int, offset: int, detail: str, *, damaged: bool) -> None:
+    def __init__(self, topic: str, number: int, offset: int, detail: str, fix: Unfetchable) -> None:
         """Take what Kafka, or the client, says.
 
         Args:
             topic: the topic.
             number: the number of the partition.
-            offset: the offset of the damaged batch, or the one that was to be fetched.
+            offset: the offset that was to be fetched: the one behind the last record that was fetched.
             detail: the error.
-            damaged: whether a batch of records is damaged.
+            fix: what can be done.
         """
-        fix = (
-            "restore the partition from an intact replica, or, to go on without the damaged records, delete those up "
-            "to the end of their batch with kafka-delete-records.sh and run: redelivery topology apply --accept-loss"
-            if damaged
-            else "look for the cause in the log of the broker that leads the partition, and repair its storage"
-        )
         super().__init__(f"{topic}-{number} is halted: it cannot be fetched at offset {offset} ({detail}); {fix}")
         self.topic = topic
         self.number = number
@@ -226,6 +234,18 @@ class TlsError(BrokerUnavailableError):
             f"no TLS connection to {servers}: {detail}; under kafka, check ssl.ca.location (who signed the brokers' "
             "certificates), ssl.certificate.location, ssl.key.location, and that bootstrap.servers has the names in "
             "the certificates",
+        )
+        self.servers = servers
+
+
+class ConnectionClosedError(BrokerUnavailableError):
+    """Something listens, and closes each connection before it has answered the first request."""
+
+    def __init__(self, servers: str, detail: str) -> None:
+        TransportError.__init__(
+            self,
+            f"{servers} closes each connection at once: {detail}; under kafka, check security.protocol, because the "
+            "listener may expect TLS or a login, and that bootstrap.servers has the port of a Kafka listener",
         )
         self.servers = servers
 

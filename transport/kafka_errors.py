@@ -10,6 +10,7 @@ from kafka_redelivery.transport.errors import (
     PartitionUnfetchableError,
     ReaderError,
     TopicForbiddenError,
+    Unfetchable,
     grant,
 )
 
@@ -64,7 +65,6 @@ _DAMAGED = frozenset(
         KafkaError.INVALID_MSG,  # found by the broker: CORRUPT_MESSAGE
         KafkaError._BAD_MSG,  # noqa: SLF001 - found by the client, with check.crcs or while it parses
         KafkaError._BAD_COMPRESSION,  # noqa: SLF001
-        KafkaError._NOT_IMPLEMENTED,  # noqa: SLF001 - an unknown version of the batch, or an unknown codec
     }
 )
 
@@ -106,9 +106,15 @@ def consumer_error(error: KafkaError, topic: str, group: str, number: int = -1, 
     if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
         return GroupReadForbiddenError(f"the consumer cannot go on: {error.str()}{grant(f'Read on group {group}')}")
     if topic and number >= 0 and not is_fatal(error):
-        return PartitionUnfetchableError(topic, number, offset, error.str(), damaged=code in _DAMAGED)
+        return PartitionUnfetchableError(topic, number, offset, error.str(), _unfetchable(code))
     kind = ConsumerFailedError if is_fatal(error) else ReaderError
     return kind(f"the consumer cannot go on: {error.str()}")
+
+
+def _unfetchable(code: int) -> Unfetchable:
+    if code == KafkaError._NOT_IMPLEMENTED:  # noqa: SLF001 - an unknown version of the batch, or an unknown codec
+        return Unfetchable.UNKNOWN_FORMAT
+    return Unfetchable.DAMAGED if code in _DAMAGED else Unfetchable.BROKER
 
 
 def is_denied(error: KafkaError) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -13,14 +12,20 @@ from rich.table import Table
 
 from kafka_redelivery.cli.commands.signals import exit_on_signals, stop_event
 from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
+from kafka_redelivery.cli.options import (
+    DEFAULT_CONFIG,
+    AsJson,
+    ConfigFile,
+    LogLevel,
+    LogLevelOption,
+    Overrides,
+    duration,
+    load,
+)
 from kafka_redelivery.cli.output import print_json, print_table, stderr, stdout
 from kafka_redelivery.pipeline.lake.table import TableFormat
-from kafka_redelivery.topology.durations import parse_duration
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from kafka_redelivery.pipeline.archive.archive import ArchiveRun
     from kafka_redelivery.pipeline.archive.compaction import CompactionResult
     from kafka_redelivery.pipeline.archive.positions import Positions, RemovedLetters
@@ -56,7 +61,7 @@ def archive(
     A run archives the dead letters that are there and ends. The next run continues after them.
     """
     exit_on_signals()
-    pause, kept = _duration(every, "--every"), _duration(grace, "--grace")
+    pause, kept = duration(every, "--every"), duration(grace, "--grace")
     settings = load(config, overrides)
     needed = table.settings | spark_settings(settings, spark, log_level)
     from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, count_pending, read_positions
@@ -92,13 +97,6 @@ def _once(service: ArchiveService, stop: threading.Event, *, as_json: bool) -> N
     _print_run(service.archive.output, run, compacted, as_json=as_json)
 
 
-def _duration(text: str, option: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
-
-
 def _print_pending(found: Positions, counts: Mapping[tuple[str, int], int], *, as_json: bool) -> None:
     """Print what a run would archive."""
     if as_json:
@@ -123,10 +121,7 @@ def _print_run(
     if as_json:
         document = {"letters": run.letters, "batches": len(run.batches), "output": output, **_lacking(run)}
         document["compacted"] = None if compacted is None else asdict(compacted)
-        if more:
-            typer.echo(json.dumps(document))
-        else:
-            print_json(document)
+        print_json(document, indent=None if more else 2)
         return
     typer.echo(f"{run.letters:,} dead letters archived in {output} (batches: {len(run.batches)})")
     if compacted is not None and compacted.folders:

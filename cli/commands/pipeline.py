@@ -8,6 +8,7 @@ import typer
 
 from kafka_redelivery.cli.commands.archive import archive
 from kafka_redelivery.cli.commands.audit import audit
+from kafka_redelivery.cli.commands.erase import erase
 from kafka_redelivery.cli.commands.report import report
 from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
@@ -17,12 +18,14 @@ from kafka_redelivery.cli.options import (
     LogLevel,
     LogLevelOption,
     Overrides,
+    duration,
     load,
 )
 
 app = typer.Typer(help="Run jobs on Spark.", no_args_is_help=True)
 app.command()(archive)
 app.command()(audit)
+app.command()(erase)
 app.command()(report)
 
 
@@ -33,6 +36,17 @@ def stream(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Stop after one delivery of every record that is there now.")
     ] = False,
+    until_settled: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="With --available-now: go on until no record waits for a redelivery, at most this long (exit code 7).",
+        ),
+    ] = None,
+    skip_removed: Annotated[
+        bool,
+        typer.Option("--skip-removed", help="Continue the table without records that Kafka removed before the append."),
+    ] = False,
     log_level: LogLevelOption = LogLevel.INFO,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
@@ -40,5 +54,14 @@ def stream(
     from kafka_redelivery.cli.commands.run import begin_log
     from kafka_redelivery.pipeline.stream.stream import run_stream
 
+    within = None if until_settled is None else duration(until_settled, "--until-settled")
+    if within is not None and not available_now:
+        raise typer.BadParameter("is for runs with --available-now; add that option", param_hint="--until-settled")
     begin_log(log_level, log_format)
-    run_stream(load(config, overrides), config.absolute().parent, available_now=available_now)
+    run_stream(
+        load(config, overrides),
+        config.absolute().parent,
+        available_now=available_now,
+        until_settled=within,
+        skip_removed=skip_removed,
+    )

@@ -27,8 +27,9 @@ def sweep(
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.sweep import print_swept, swept_document
     from kafka_redelivery.consumers.dead_letters import manual_sweep
+    from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    log_to_stderr(logging.WARNING, "%(message)s")
     settings = load(config, overrides)
     with stop_event() as stop, progress(stderr(), "reading dead letters") as report_progress:
         swept = (manual_sweep.preview if dry_run else manual_sweep.sweep)(settings, stop, report_progress)

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s, thread_cpu_s
 from kafka_redelivery.consumers.dead_letters.counter import DeadLetterCounter
 from kafka_redelivery.consumers.process.background import background_thread
-from kafka_redelivery.consumers.telemetry.observers import DeadLetterCounts, DeadLetterObserver
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.telemetry.observers import DeadLetterCounts, DeadLetterObserver, HaltLabel
 from kafka_redelivery.topology.cluster.facts import TopicFacts
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
@@ -24,6 +27,7 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.group_members import GroupMembers
 from kafka_redelivery.transport.clients.assigned_reader import AssignedReader
+from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -48,6 +52,9 @@ _IDLE_FACTOR = 2.0
 _RESTART_S = 30.0
 """Time between an error and the restart."""
 
+_NOTE = "dead letters"
+"""The subject of the note in the readiness probe."""
+
 _MANY_UNREAD = 50_000
 """Number of uncounted dead letters above which the log reports them."""
 
@@ -71,21 +78,31 @@ class PartitionShare(NamedTuple):
 
 
 class DeadLetterMonitor:
-    """Counts the dead letters of a share of the partitions. Used by one thread."""
+    """Counts the dead letters of a share of the partitions. Used by one thread.
+
+    A partition that cannot be read is left out and tried again. It counts as halted and appears in the readiness probe.
+    """
 
     def __init__(
-        self, settings: Settings, observer: DeadLetterObserver, share: Callable[[], PartitionShare], clock: Clock
+        self,
+        settings: Settings,
+        observer: DeadLetterObserver,
+        health: Health,
+        share: Callable[[], PartitionShare],
+        clock: Clock,
     ) -> None:
         """Create the monitor; :meth:`run` opens its clients.
 
         Args:
             settings: the configuration.
             observer: receives the counts.
+            health: receives what is wrong with partitions that cannot be read.
             share: returns the current share of this scheduler.
             clock: epoch ms.
         """
         self._settings = settings
         self._observer = observer
+        self._health = health
         self._share = share
         self._clock = clock
         self._counter = DeadLetterCounter(settings)
@@ -103,7 +120,7 @@ class DeadLetterMonitor:
         """
         kafka = self._settings.kafka
         admin, members = ClusterAdmin(kafka), GroupMembers(kafka)
-        reader = AssignedReader(kafka, scheduler_group(self._settings.group))
+        reader = AssignedReader(kafka, scheduler_group(self._settings.group), endures=True)
         refreshed_s = -_REFRESH_S
         next_report_s = 0.0
         try:
@@ -157,7 +174,10 @@ class DeadLetterMonitor:
             for number, bounds in topic.bounds.items()
             if self._current_share is not None and self._current_share.has(number)
         }
-        self._observer.dead_letter_counts(self._counter.counts(self._clock(), unread))
+        counts = self._counter.counts(self._clock(), unread)
+        self._observer.dead_letter_counts(replace(counts, halted=Counter(map(_label, reader.errors.items()))))
+        problems = sorted({str(error) for error in reader.errors.values()})
+        self._health.note(_NOTE, "\n".join(f"{problem}; its dead letters are not counted" for problem in problems))
         left = sum(unread.values())
         if left > _MANY_UNREAD:
             self._catching_up = True
@@ -167,8 +187,17 @@ class DeadLetterMonitor:
             _log.info("all dead letters are counted")
 
 
+def _label(halted: tuple[Partition, ReaderError]) -> HaltLabel:
+    partition, error = halted
+    return HaltLabel(partition.topic, "forbidden" if isinstance(error, TopicForbiddenError) else "unfetchable")
+
+
 def dead_letter_monitor(
-    settings: Settings, observer: DeadLetterObserver, share: Callable[[], PartitionShare], clock: Clock
+    settings: Settings,
+    observer: DeadLetterObserver,
+    health: Health,
+    share: Callable[[], PartitionShare],
+    clock: Clock,
 ) -> AbstractContextManager[None]:
     """Run a monitor in a thread while the block runs, if a metrics endpoint is configured.
 
@@ -180,10 +209,11 @@ def dead_letter_monitor(
     def clear_metrics() -> None:
         observer.dead_letter_counts(DeadLetterCounts())
         observer.unowned_partitions({})
+        health.note(_NOTE, "")
 
     return background_thread(
         "dead-letters",
-        lambda ended: DeadLetterMonitor(settings, observer, share, clock).run(ended),
+        lambda ended: DeadLetterMonitor(settings, observer, health, share, clock).run(ended),
         "dead letters are not counted",
         restart_s=_RESTART_S,
         on_error=clear_metrics,

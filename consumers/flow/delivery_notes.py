@@ -156,19 +156,23 @@ class DeliveryNotes:
         if not self._lanes.persist_deliveries:
             return max_s
         now_ms = self._lanes.clock()
-        due_times = [due_ms for _, lane in self._lanes.all() if (due_ms := _suspect_due_ms(lane)) is not None]
+        due_times = [due_ms for lane in self._running() if (due_ms := _suspect_due_ms(lane)) is not None]
         return min([max_s, *(max(0.0, (due_ms - now_ms) / 1000) for due_ms in due_times)])
 
     def _due_suspect(self) -> Lane | None:
         """Return the first lane with a suspect that is due."""
-        for _, lane in self._lanes.all():
+        for lane in self._running():
             due_ms = _suspect_due_ms(lane)
             if due_ms is not None and due_ms <= self._lanes.clock() and not _reached_fatal_record(lane):
                 return lane
         return None
 
     def _lanes_without_suspects(self) -> Iterator[Lane]:
-        return (lane for _, lane in self._lanes.all() if lane.unpersisted and _suspect_due_ms(lane) is None)
+        return (lane for lane in self._running() if lane.unpersisted and _suspect_due_ms(lane) is None)
+
+    def _running(self) -> Iterator[Lane]:
+        """Yield the lanes that are not paused."""
+        return (lane for _, lane in self._lanes.all() if not lane.held)
 
     def _isolate(self, lane: Lane) -> None:
         assigned, message = lane.assigned, lane.unpersisted[0]

@@ -1,4 +1,4 @@
-"""Fetches records for the partitions that have room in the buffer and in their commit metadata, and are not halted."""
+"""Fetches records for the partitions that have room in buffer and metadata, and are neither halted nor paused."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Fetcher:
             timeout_s: how long to wait for records.
         """
         paused = self._quota.partitions_to_pause(unwritten_bytes) | self._assignment.halted | self._out_of_metadata
-        paused |= self._assignment.starting
+        paused |= self._assignment.starting | self._lanes.held
         if paused != self._paused:
             self._reader.pause(paused - self._paused)
             self._reader.resume(self._paused - paused)

@@ -84,6 +84,9 @@ class Lane:
     closed: bool = False
     """Whether the partition was given back. No record of it is handed out any more."""
 
+    held: bool = False
+    """Whether the partition is paused. No record of it is handed out until it is not."""
+
     @property
     def may_start(self) -> bool:
         """Whether the lane may have records for another work item."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
 from itertools import count
 
@@ -76,6 +77,9 @@ class Lanes:
         self.waiting = 0
         """Number of records that wait for a slot."""
 
+        self.held: AbstractSet[Partition] = frozenset()
+        """The paused partitions, of which no work item starts."""
+
         # With ordering by partition, a lane has no second work item while one is on its way back, so items are longer.
         by_partition = ordering is Ordering.PARTITION
         self._target_item_s = min(_MAX_TARGET_ITEM_S, TARGET_ITEM_S * slots) if by_partition else TARGET_ITEM_S
@@ -118,6 +122,14 @@ class Lanes:
         """Create the lane of a partition."""
         kind = KeyedLane if self._ordering is Ordering.KEY else Lane
         self._lanes[assigned] = kind(assigned, exclusive=self._ordering is Ordering.PARTITION)
+
+    def hold(self, partitions: AbstractSet[Partition]) -> None:
+        """Start no more work items of these partitions, and again those of all others."""
+        self.held = partitions
+        for assigned, lane in self._lanes.items():
+            lane.held = assigned.partition in partitions
+            self._enqueue_if_startable(lane)
+            self._set_wake_up(lane)
 
     def add(self, assigned: AssignedPartition, messages: list[Message]) -> None:
         """Add fetched records of one partition, in the order of their offsets."""
@@ -174,11 +186,13 @@ class Lanes:
         while self._sleeping and self._sleeping[0][0] <= now_ms:
             lane = heappop(self._sleeping)[2]
             lane.wakes_ms = None
-            if not lane.closed:
+            if not (lane.closed or lane.held):
                 self._enqueue(lane)
         while queue := self._next_queue():
             lane = queue.popleft()
             lane.enqueued = False
+            if lane.held:
+                continue
             messages = lane.take(self._item_size(lane), now_ms)
             if messages:  # empty if the partition was closed, or if all records wait for their keys
                 self._redeliveries_in_a_row = self._redeliveries_in_a_row + 1 if queue is self._redelivery_queue else 0
@@ -292,7 +306,7 @@ class Lanes:
         return size
 
     def _enqueue_if_startable(self, lane: Lane) -> None:
-        if not lane.enqueued and lane.may_start:
+        if not lane.enqueued and lane.may_start and not lane.held:
             self._enqueue(lane)
 
     def _enqueue(self, lane: Lane) -> None:
@@ -301,8 +315,8 @@ class Lanes:
             (self._redelivery_queue if lane.assigned.redelivered else self._source_queue).append(lane)
 
     def _set_wake_up(self, lane: Lane) -> None:
-        """Enqueue a lane when its first record that waits in place is due, unless it is enqueued now."""
-        due_ms = None if lane.enqueued else lane.due_ms
+        """Enqueue a lane when its first record that waits in place is due, unless it is enqueued now or paused."""
+        due_ms = None if lane.enqueued or lane.held else lane.due_ms
         if due_ms is not None and (lane.wakes_ms is None or due_ms < lane.wakes_ms):
             lane.wakes_ms = due_ms
             heappush(self._sleeping, (due_ms, next(self._sequence), lane))

@@ -12,6 +12,7 @@ from kafka_redelivery.consumers.handlers.child_process import serve
 from kafka_redelivery.consumers.handlers.handler import Handler, load_handler, not_run
 from kafka_redelivery.consumers.handlers.record import Context, Output, Record
 from kafka_redelivery.topology.policy.decision import Failure
+from kafka_redelivery.topology.policy.failure_details import FailureDetails
 
 
 class ChildSetup(NamedTuple):
@@ -21,6 +22,7 @@ class ChildSetup(NamedTuple):
     not_retryable: Sequence[str]
     log_level: int
     log_format: str
+    details: FailureDetails
 
 
 class HandlerResult(NamedTuple):
@@ -40,7 +42,7 @@ def main(descriptor: int) -> None:
     setup: ChildSetup = pipe.recv()
 
     def load(stack: ExitStack) -> Callable[[], None]:
-        handler = load_handler(setup.target, setup.not_retryable, stack)
+        handler = load_handler(setup.target, setup.not_retryable, stack, setup.details)
         runner = stack.enter_context(asyncio.Runner()) if handler.asynchronous else None
         return lambda: _answer(pipe, handler, runner)
 

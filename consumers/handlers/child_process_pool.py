@@ -21,6 +21,7 @@ from kafka_redelivery.consumers.handlers.record import Context, Record
 from kafka_redelivery.consumers.telemetry.logs import child_log_format
 from kafka_redelivery.topology.config.settings import HandlerSection
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from kafka_redelivery.topology.policy.failure_details import FailureDetails
 
 _log = logging.getLogger(__name__)
 _MODULE = "kafka_redelivery.consumers.handlers.child_main"
@@ -32,8 +33,12 @@ _CLOSING_S = 2.0
 class ChildProcessPool:
     """One child process per slot. Thread-safe: one slot at a time uses a child."""
 
-    def __init__(self, section: HandlerSection) -> None:
+    def __init__(self, section: HandlerSection, details: FailureDetails = FailureDetails.FULL) -> None:
         """Start the children and wait until each has loaded the handler.
+
+        Args:
+            section: the handler, and the number of children.
+            details: whether texts of exceptions are logged.
 
         Raises:
             HandlerLoadError: a child cannot load the handler.
@@ -41,7 +46,7 @@ class ChildProcessPool:
         deadline = section.deadline
         self._deadline_s = None if deadline is None else deadline.total_seconds()
         level, log_format = logging.getLogger().level, child_log_format(_LOG_FORMAT)
-        self._setup = ChildSetup(section.callable, section.not_retryable, level, log_format)
+        self._setup = ChildSetup(section.callable, section.not_retryable, level, log_format, details)
         self._idle: SimpleQueue[_PooledChild | None] = SimpleQueue()
         """``None`` stands for a dead child. The slot that takes it starts another one."""
 
@@ -57,7 +62,7 @@ class ChildProcessPool:
 
     def handler(self) -> Handler:
         """Return a handler that the thread of a slot calls like any synchronous function."""
-        return _PoolHandler(self._call, takes_context=True, asynchronous=False)
+        return _PoolHandler(self._call, takes_context=True, asynchronous=False, details=self._setup.details)
 
     def close(self) -> None:
         """Let idle children end by themselves within two seconds, and kill the others."""

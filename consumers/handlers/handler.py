@@ -8,15 +8,17 @@ import logging
 import sys
 import traceback
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, cast
 
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.handlers.record import Context, Record, Redeliver, Reject
+from kafka_redelivery.consumers.handlers.traceback_text import classes_and_frames
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from kafka_redelivery.topology.policy.failure_details import FailureDetails
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +41,9 @@ class Handler:
     not_retryable: tuple[type[BaseException], ...] = ()
     """Exception classes that mean the same as :class:`Reject`."""
 
+    details: FailureDetails = FailureDetails.FULL
+    """Whether texts of exceptions are logged."""
+
     logged: set[type[BaseException]] = field(default_factory=set, compare=False, repr=False)
     """Exception classes whose traceback has been logged as a warning."""
 
@@ -60,14 +65,18 @@ class Handler:
 
     def _log_traceback(self, error: BaseException) -> None:
         """Log the traceback, as a warning only once per class, so that a storm of failures stays readable."""
-        if type(error) in self.logged:
-            _log.debug(_RAISED, exc_info=error)
+        level = logging.DEBUG if type(error) in self.logged else logging.WARNING
+        self.logged.add(type(error))
+        if self.details.class_only:
+            if _log.isEnabledFor(level):
+                _log.log(level, "%s %s", _RAISED, classes_and_frames(error))
         else:
-            self.logged.add(type(error))
-            _log.warning(_RAISED, exc_info=error)
+            _log.log(level, _RAISED, exc_info=error)
 
 
-def load_handler(target: str, not_retryable: Sequence[str], stack: ExitStack) -> Handler:
+def load_handler(
+    target: str, not_retryable: Sequence[str], stack: ExitStack, details: FailureDetails = FailureDetails.FULL
+) -> Handler:
     """Load the handler ``package.module:function``.
 
     A class is instantiated without arguments. If the instance is a context manager, it is entered now and exited when
@@ -77,6 +86,7 @@ def load_handler(target: str, not_retryable: Sequence[str], stack: ExitStack) ->
         target: module and attribute, separated by a colon.
         not_retryable: exception classes in the same notation; built-in ones without a module.
         stack: closed when the handler is not needed any more.
+        details: whether texts of exceptions are logged.
 
     Raises:
         HandlerLoadError: the target does not exist, is not callable, or takes neither ``(record)`` nor
@@ -91,8 +101,16 @@ def load_handler(target: str, not_retryable: Sequence[str], stack: ExitStack) ->
         except Exception as error:
             problem = f"cannot be started: {type(error).__name__}: {error}"
             raise HandlerLoadError(target, problem, "correct the class, or provide what it needs") from error
-    exceptions = tuple(_exception(name) for name in not_retryable)
-    return as_handler(found, exceptions, target=target)
+    return replace(as_handler(found, load_exceptions(not_retryable), target=target), details=details)
+
+
+def load_exceptions(names: Iterable[str]) -> tuple[type[BaseException], ...]:
+    """Load exception classes such as ``package.module:Class``; built-in ones have no module.
+
+    Raises:
+        HandlerLoadError: a class does not exist, or is no exception.
+    """
+    return tuple(map(_exception, names))
 
 
 def as_handler(

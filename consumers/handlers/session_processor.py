@@ -106,7 +106,8 @@ class SessionProcessor(Processor):
                 self._sessions.close(delivery)
                 return super()._store_outcome(item, failure, context, before)
             _log.warning(
-                "a handler failed after it had acknowledged its record, which is not redelivered: %s", failure.message
+                "a handler failed after it had acknowledged its record, which is not redelivered: %s",
+                self._handler.details.of(failure).cause,
             )
         disposition = delivery.session.handler_returned(delivery)
         if disposition is None:

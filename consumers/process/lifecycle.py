@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kafka_redelivery.consumers.process.clients import Instance
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
+from kafka_redelivery.consumers.process.pause_watch import PauseView, watch_pauses
 from kafka_redelivery.consumers.process.signals import stop_on_signal
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Measurements, serve_metrics
@@ -25,6 +26,8 @@ class Process:
     instance: Instance
     health: Health
     observer: Measurements
+    pauses: PauseView
+    """What it must not handle now."""
 
     @contextmanager
     def until_stopped(self, stop: Callable[[], None]) -> Iterator[None]:
@@ -39,7 +42,7 @@ class Process:
 
 @contextmanager
 def start_process(settings: Settings, role: str) -> Iterator[Process]:
-    """Check the topics, name the process, and serve its metrics and probes while the block runs.
+    """Check the topics, read the pauses, and serve metrics and probes while the block runs.
 
     Args:
         settings: the configuration.
@@ -47,11 +50,14 @@ def start_process(settings: Settings, role: str) -> Iterator[Process]:
 
     Raises:
         TopologyRefusedError: the topics would lose data.
-        TransportError: Kafka cannot be asked about the topics.
+        TransportError: Kafka cannot be asked about the topics or the pauses.
         EndpointError: the port of the endpoint cannot be opened.
     """
     verify(settings, AclRole(role))
     instance = Instance.from_settings(settings)
     health = Health(settings.metrics.stalled_after)
-    with serve_metrics(settings, role, instance.name, health) as observer:
-        yield Process(settings, instance, health, observer)
+    with (
+        serve_metrics(settings, role, instance.name, health) as observer,
+        watch_pauses(settings, role, instance.name, health) as pauses,
+    ):
+        yield Process(settings, instance, health, observer, pauses)

@@ -13,6 +13,7 @@ from kafka_redelivery.consumers.scheduler.tier_partition import TierRecord
 from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.observers import OutcomeLabel
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.policy.decision import (
@@ -129,10 +130,12 @@ class ReleaseBuilder:
             log: gets a line for each record that cannot be released.
         """
         self._audit = DeadLetterAudit() if audit is None else audit
-        self._log = FailureLog() if log is None else log
+        self._details = settings.failure_details
+        self._log = FailureLog(self._details) if log is None else log
         naming = settings.naming()
         self._group = settings.group
         self._retry_topics = RetryTopics(naming, tiers, partitions)
+        self._redrive_outcomes = RedriveOutcomes(naming.actions_topic(), partitions)
         self._ready_topics = {source: topic for topic, source in naming.ready_topics_among(partitions).items()}
         """Source -> its ready topic, if that exists; also for sources that are not configured."""
 
@@ -238,6 +241,7 @@ class ReleaseBuilder:
         location = f"{partition.topic}-{partition.number}@{record.offset}"
         is_known = address in self._entries
         source = address if is_known else self._fallback_source
+        failure = self._details.of(failure)
         label = address if is_known else UNKNOWN_SOURCE
         decision = decide(failure, lineage, self._entries[source], now_ms)
         if isinstance(decision, DeadLetter) and decision.reason is not Reason.BAD_HEADERS:
@@ -261,4 +265,8 @@ class ReleaseBuilder:
                 release.outcomes[OutcomeLabel(label, "discarded", decision.ack_type)] += 1
             case _:
                 raise AssertionError(f"a record that cannot be released is never retried: {decision}")
+        ended = self._redrive_outcomes.record(lineage, decision, now_ms) if lineage.redrive else None
+        if ended is not None:
+            release.origins.append((partition, record.offset))
+            release.records.append(ended)
         self._log.log(lineage, failure, decision, record.message.key(), location)

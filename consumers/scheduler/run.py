@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.dead_letters.monitor import dead_letter_monitor
 from kafka_redelivery.consumers.dead_letters.sweeper_thread import dead_letter_sweeper
-from kafka_redelivery.consumers.process.clients import open_control, open_reader, open_writer
+from kafka_redelivery.consumers.process.clients import Instance, open_control, open_reader, open_writer
 from kafka_redelivery.consumers.process.lifecycle import start_process
+from kafka_redelivery.consumers.process.pause_watch import PauseView
 from kafka_redelivery.consumers.scheduler.scheduler import Scheduler
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.telemetry.metrics import Measurements
+from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.trimming import trimming
 from kafka_redelivery.transport.clients.write_thread import WriteThread
@@ -27,17 +33,38 @@ def run_scheduler(settings: Settings) -> None:
     """
     with (
         start_process(settings, "scheduler") as process,
-        trimming(settings, wall_clock_ms),
-        open_control(settings, process.health.waiting) as control,
+        open_scheduler(settings, process.instance, process.health, process.observer, process.pauses) as scheduler,
+        process.until_stopped(scheduler.stop),
     ):
-        instance, observer, report = process.instance, process.observer, process.health.waiting
-        reader = open_reader(settings, f"{settings.group}.scheduler", instance, small_prefetch=True, report=report)
+        # After the signal handlers are installed, because a reader of this line may send a signal.
+        _log.info("scheduler %s of group %s reads the group's tiers", process.instance.name, settings.group)
+        scheduler.run()
+
+
+@contextmanager
+def open_scheduler(
+    settings: Settings, instance: Instance, health: Health, observer: Measurements, pauses: PauseView
+) -> Iterator[Scheduler]:
+    """Yield a scheduler to be run, which closes its clients. During the block finished records and letters are removed.
+
+    Args:
+        settings: the configuration.
+        instance: the name of the scheduler among those of its group.
+        health: the scheduler's own.
+        observer: receives what it reports.
+        pauses: what it must not release now.
+
+    Raises:
+        TransportError: Kafka refuses a request for good.
+    """
+    report = health.waiting
+    with trimming(settings, wall_clock_ms), open_control(settings, report) as control:
+        reader = open_reader(settings, scheduler_group(settings.group), instance, small_prefetch=True, report=report)
         writer = WriteThread(open_writer(settings, "scheduler", instance, reader, report))
-        scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=process.health, control=control)
+        scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=health, control=control)
+        scheduler.obey(pauses)
         with (
             dead_letter_sweeper(settings, instance, observer),
-            dead_letter_monitor(settings, observer, scheduler.share, wall_clock_ms),
-            process.until_stopped(scheduler.stop),
+            dead_letter_monitor(settings, observer, health, scheduler.share, wall_clock_ms),
         ):
-            _log.info("scheduler %s of group %s reads the group's tiers", instance.name, settings.group)
-            scheduler.run()
+            yield scheduler

@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
-from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, Control, FirstOffsets
+from kafka_redelivery.consumers.flow.first_offsets import Control, FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.flow.lane import sizes_of
+from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
 from kafka_redelivery.consumers.routes import counts_to_produce_with
+from kafka_redelivery.consumers.scheduler.assigned_tiers import AssignedTiers
 from kafka_redelivery.consumers.scheduler.backlog import backlog
 from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions
 from kafka_redelivery.consumers.scheduler.clock_watch import ClockWatch
 from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
+from kafka_redelivery.consumers.scheduler.paused_tiers import PausedTiers
 from kafka_redelivery.consumers.scheduler.refusals import Refusals
 from kafka_redelivery.consumers.scheduler.release import (
     CommitLeadTime,
@@ -22,7 +25,6 @@ from kafka_redelivery.consumers.scheduler.release import (
     Release,
     ReleaseBuilder,
 )
-from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
 from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import Released, SchedulerObserver
@@ -32,7 +34,7 @@ from kafka_redelivery.consumers.writes.write_limits import WriteLimits
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS, TierSet
-from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import (
     RefusalCause,
     RefusedRecord,
@@ -86,15 +88,11 @@ class Scheduler:
         self._settings = settings
         self._naming = settings.naming()
         self._counts: Mapping[str, int] = {}
-        self._delays_ms: dict[str, int] = {}  # of each tier in the cluster
         self._first_tier = ("", 1)  # its name and number of partitions; the name is empty if there is none
-        self._first_offsets = FirstOffsets(reader, scheduler_group(settings.group), control=control)
-        self._unwritten: set[Partition] = set()  # assigned partitions whose offset is to be committed now
-        self._tiers: dict[Partition, TierPartition] = {}
         self._paused: set[Partition] = set()
         self._builder: ReleaseBuilder
         self._audit = DeadLetterAudit(settings.entries())
-        self._failure_log = FailureLog()
+        self._failure_log = FailureLog(settings.failure_details)
         self._in_flight: Release | None = None
         self._lead_time = lead_time or CommitLeadTime()
         self._abort_deadline = AbortDeadline(endures=True)
@@ -103,10 +101,17 @@ class Scheduler:
         self._refusals = Refusals(self._halted, observer)
         self._health = health or Health()
         self._halted_tiers = HaltedTiers(reader, observer, self._health)
+        first_offsets = FirstOffsets(reader, scheduler_group(settings.group), control=control)
+        self._assigned = AssignedTiers(reader, first_offsets, self._halted_tiers, self._naming.mixed_topic())
+        self._tiers = self._assigned.opened
+        self._paused_tiers = PausedTiers(NoPauses())
         self._stopping = False
         self._reported_s = self._refreshed_s = 0.0
-        self._kept_s = monotonic_s()
         self._clock_watch = ClockWatch()
+
+    def obey(self, pauses: PauseView) -> None:
+        """Release nothing that is paused. Call it before :meth:`run`."""
+        self._paused_tiers = PausedTiers(pauses)
 
     def stop(self) -> None:
         """Request a shutdown. Safe in a signal handler and from any thread."""
@@ -118,7 +123,7 @@ class Scheduler:
         The share of a scheduler is its partitions of the first tier (by name); Kafka assigns each to one scheduler. In
         a group without tiers every scheduler has everything.
         """
-        return PartitionShare.of(*self._first_tier, list(self._tiers))
+        return PartitionShare.of(*self._first_tier, self._assigned.owned)
 
     def run(self) -> None:
         """Release records until :meth:`stop` is called.
@@ -131,7 +136,7 @@ class Scheduler:
             while not self._stopping:
                 self._turn()
             self._await_write(None)
-            self._first_offsets.save(self._tiers)  # while it is closed, the client answers no requests
+            self._assigned.save_positions()  # while it is closed, the client answers no requests
         finally:
             self._health.stopping()
             self._failure_log.report_left_out(ending=True)
@@ -142,6 +147,7 @@ class Scheduler:
 
     def _turn(self) -> None:
         self._health.turned(self._writer.began_s)
+        self._paused_tiers.apply()
         self._check_clock()
         self._await_write(_WRITE_WAIT_S)
         if not self._writer.busy:
@@ -153,15 +159,13 @@ class Scheduler:
         now_s = monotonic_s()
         if now_s - self._reported_s >= _REPORT_INTERVAL_S and self._health.alive().ok:
             self._reported_s = now_s
-            self._observer.backlog(backlog(self._tiers, self._delays_ms, self._reader))
+            self._observer.backlog(backlog(self._tiers, self._assigned.delays_ms, self._reader))
             self._halted.report(self._observer, self._health, self._halted_tiers.labels(self._tiers.keys()))
+            self._paused_tiers.report(self._observer, self._tiers)
             self._failure_log.report_left_out()
             self._health.waiting("writes", self._abort_deadline.problem)
-            committed = {each: tier for each, tier in self._tiers.items() if each not in self._unwritten}
-            self._first_offsets.note_births({each: tier.progress.watermark for each, tier in committed.items()})
-        if now_s - self._kept_s >= KEEP_EVERY_S:
-            self._kept_s = now_s
-            self._unwritten.update(self._tiers.keys() - self._halted_tiers.partitions)
+            self._assigned.note_births()
+        self._assigned.keep()
         if now_s - self._refreshed_s >= _REFRESH_INTERVAL_S:
             self._refresh()
 
@@ -174,12 +178,11 @@ class Scheduler:
         if tiers.mixed:
             delays_ms[self._naming.mixed_topic()] = SHORTEST_LADDER_TIER_MS
         self._builder = ReleaseBuilder(self._settings, tiers, partition_counts, self._audit, self._failure_log)
-        self._seek_committed(self._halted.resume_existing(partition_counts))
-        for partition, start in self._open(self._halted_tiers.moved(self._tiers, self._in_flight)).items():
-            self._reader.seek(partition, start)
+        self._assigned.rewind(self._halted.resume_existing(partition_counts))
+        self._assigned.resume_moved(self._in_flight)
         self._first_tier = next(((topic, partition_counts[topic]) for topic in sorted(delays_ms)), ("", 1))
-        if delays_ms != self._delays_ms:
-            self._delays_ms = delays_ms
+        if delays_ms != self._assigned.delays_ms:
+            self._assigned.delays_ms = delays_ms
             self._reader.subscribe(sorted(delays_ms), self)
         elif not delays_ms:
             self._health.joined()  # no tiers, so nothing to join
@@ -196,7 +199,8 @@ class Scheduler:
         """Seconds until the next write must begin; a fetched record ends the wait sooner."""
         if self._abort_deadline.pause_left_s > 0:
             return min(_MAX_WAIT_S, self._abort_deadline.pause_left_s)
-        leaving = [leaves_ms for tier in self._tiers.values() if (leaves_ms := tier.next_ms) is not None]
+        running = self._paused_tiers.running(self._tiers).values()
+        leaving = [leaves_ms for tier in running if (leaves_ms := tier.next_ms) is not None]
         if not leaving:
             return _MAX_WAIT_S
         return min(_MAX_WAIT_S, max(0, min(leaving) - self._lead_time.ms - self._clock()) / 1000)
@@ -216,9 +220,10 @@ class Scheduler:
             self._reader.seek(partition, offset)
 
     def _pause_full(self) -> None:
-        """Pause the partitions that are halted or whose buffer is full, and resume the others."""
+        """Stop fetching the partitions that are halted or paused, or whose buffer is full, and resume the others."""
         full = full_partitions(self._tiers, self._paused, self._settings.limits) | self._halted_tiers.partitions
         full |= {partition for partition in self._halted.paused if partition in self._tiers}
+        full |= self._paused_tiers.held(self._tiers)
         if full != self._paused:
             self._reader.pause(full - self._paused)
             self._reader.resume(partition for partition in self._paused - full if partition in self._tiers)
@@ -232,9 +237,9 @@ class Scheduler:
         horizon_ms = now_ms + self._lead_time.ms
         space = self._limits.records
         release = Release()
-        released: dict[Partition, TierPartition] = {}
+        released: list[Partition] = []
         leaves_ms = 0
-        for partition, tier in self._tiers.items():
+        for partition, tier in self._paused_tiers.running(self._tiers).items():
             taken = tier.take(horizon_ms, space)
             if taken:
                 try:
@@ -246,18 +251,17 @@ class Scheduler:
                     refused = RefusedRecord(0, str(error), RefusalCause.MISSING)
                     problem = self._halted.halt(*error.origin, error.record, refused, awaits_topic=True)
                     self._observer.halted(problem)
-                    self._seek_committed(self._tiers)
+                    self._assigned.rewind()
                     return
                 tier.progress.complete([record.offset for record in taken])
                 leaves_ms = max(leaves_ms, *(record.leaves_ms for record in taken))
-                released[partition] = tier
+                released.append(partition)
                 space -= len(taken)
                 if space <= 0:
                     self._tiers[partition] = self._tiers.pop(partition)  # the other partitions come first next time
                     break
-        released |= {partition: self._tiers[partition] for partition in self._unwritten}
-        if released:
-            release.checkpoints = {partition: tier.progress.checkpoint() for partition, tier in released.items()}
+        release.checkpoints = self._assigned.checkpoints(released)
+        if release.checkpoints:
             release.early = leaves_ms > now_ms
             # If the clock was set back since now_ms was read, the commit must not wait for that difference.
             left_ms = leaves_ms - max(now_ms, self._clock())
@@ -271,7 +275,7 @@ class Scheduler:
         if release is None:
             resumed = self._halted.await_trial(self._writer, timeout_s)
             if resumed is not None:
-                self._seek_committed([resumed])
+                self._assigned.rewind([resumed])
             return
         try:
             result = self._writer.result(timeout_s)
@@ -300,7 +304,7 @@ class Scheduler:
         self._limits.committed(result.seconds)
         self._halted.confirm(release.checkpoints)
         self._refusals.confirm(release.checkpoints)
-        self._unwritten.difference_update(release.checkpoints)
+        self._assigned.confirm(release.checkpoints)
         clock_faults = 0
         for tier in self._tiers.values():
             clock_faults, tier.clock_faults = clock_faults + tier.clock_faults, 0
@@ -337,12 +341,7 @@ class Scheduler:
             self._abort_deadline.aborted(cause)
         _log.warning("rewinding to the committed offsets: %s", cause)
         self._observer.write_aborted(cause)
-        self._seek_committed(self._tiers)
-
-    def _seek_committed(self, partitions: Iterable[Partition]) -> None:
-        """Start partitions again at their committed offsets."""
-        for partition, start in self._open([each for each in partitions if each in self._tiers]).items():
-            self._reader.seek(partition, start)
+        self._assigned.rewind()
 
     # The reader calls these within its fetch() and close(). Partitions are given up after the write in flight has
     # ended, because their next owner reads the committed offsets.
@@ -350,7 +349,7 @@ class Scheduler:
     def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         """See :class:`RebalanceListener`."""
         self._observer.rebalanced("assigned")
-        starts = self._open(partitions)
+        starts = self._assigned.open(partitions)
         self._health.joined()
         return starts
 
@@ -367,34 +366,8 @@ class Scheduler:
 
     def _give_up(self, partitions: Iterable[Partition]) -> None:
         partitions = list(partitions)
-        self._halted_tiers.forget(partitions)
-        for partition in partitions:
-            self._tiers.pop(partition, None)
-            self._unwritten.discard(partition)
-            self._paused.discard(partition)
+        self._assigned.give_up(partitions)
+        self._paused.difference_update(partitions)
         self._await_write(None)
         for partition in partitions:  # the end of the write may have halted them
             self._halted.forget(partition)
-
-    def _open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """Start each partition at its committed progress, and return the offsets to read from."""
-        starts = {}
-        for partition, committed in self._first_offsets.positions(partitions, self._tiers).items():
-            if partition.topic not in self._delays_ms:
-                continue  # the tier was deleted meanwhile
-            if committed is None:
-                expired = self._first_offsets.expired(partition)
-                if expired is not None:
-                    starts[partition], records = expired
-                    self._halted_tiers.halt_expired(partition, records)
-                    continue
-                self._unwritten.add(partition)
-                progress = Progress(self._first_offsets.internal(partition), bound=self._first_offsets.bound)
-            else:
-                self._unwritten.discard(partition)
-                progress = self._first_offsets.restore(partition, committed)
-            topic, starts[partition] = partition.topic, progress.next_offset
-            ordered = topic != self._naming.mixed_topic()
-            self._tiers[partition] = TierPartition(topic, self._delays_ms[topic], progress, ordered=ordered)
-        self._unwritten |= self._first_offsets.restored & self._tiers.keys()
-        return starts

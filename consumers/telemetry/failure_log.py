@@ -11,7 +11,9 @@ from collections.abc import Mapping
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Failure, Halt, Retry
+from kafka_redelivery.topology.policy.failure_details import FailureDetails
 from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.printable import printable_line
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +37,13 @@ _MAX_CAUSE_LENGTH = 500
 class FailureLog:
     """Logs decisions about failed deliveries. Used by one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, details: FailureDetails = FailureDetails.FULL) -> None:
+        """Begin the first window.
+
+        Args:
+            details: whether lines have keys and texts of exceptions.
+        """
+        self._details = details
         self._window_start_s = 0.0
         self._logged: Counter[tuple[type[Decision], str]] = Counter()
         """Lines of the current window, by decision class and exception class."""
@@ -55,8 +63,11 @@ class FailureLog:
         """
         if not self._admit(type(decision), failure.exception):
             return
-        record = f"{lineage.message_id} ({_key(key)}{place and f', waits at {place}'})"
-        cause = _one_line(f"{failure.exception}: {failure.message}")
+        about = [] if self._details.class_only else [_key(key)]
+        if place:
+            about.append(f"waits at {place}")
+        record = f"{lineage.message_id} ({', '.join(about)})" if about else lineage.message_id
+        cause = _one_line(self._details.of(failure).cause)
         match decision:
             case Retry(delay_ms=delay):
                 deliveries = lineage.deliveries
@@ -129,6 +140,5 @@ def _key(key: bytes | None) -> str:
 
 
 def _one_line(cause: str) -> str:
-    """Return a cause without line breaks and other characters that are not printable, shortened if it is long."""
-    shown = cause if len(cause) <= _MAX_CAUSE_LENGTH else f"{cause[:_MAX_CAUSE_LENGTH]}..."
-    return shown if shown.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in shown)
+    """Return a cause without line breaks, shortened if it is long."""
+    return printable_line(cause if len(cause) <= _MAX_CAUSE_LENGTH else f"{cause[:_MAX_CAUSE_LENGTH]}...")

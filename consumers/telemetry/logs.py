@@ -7,6 +7,8 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from kafka_redelivery.topology.printable import printable, printable_json
+
 JSON: Final = "json"
 """Selects :class:`JsonFormatter` instead of a format of :mod:`logging`."""
 
@@ -30,7 +32,18 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         line |= {name: value for name, value in record.__dict__.items() if name not in _STANDARD_ATTRIBUTES}
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return printable_json(json.dumps(line, default=str, ensure_ascii=False))
+
+
+class TextFormatter(logging.Formatter):
+    """A format of :mod:`logging` without control characters; further lines of a message are indented.
+
+    So no message can look like another one, whatever a record's key or an exception says.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as a line, with its traceback in further lines."""
+        return printable(super().format(record)).replace("\n", "\n  ")
 
 
 def log_to_stderr(level: int | str, log_format: str = TEXT) -> None:
@@ -41,7 +54,7 @@ def log_to_stderr(level: int | str, log_format: str = TEXT) -> None:
         log_format: a format of :mod:`logging`, or :data:`JSON`.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if log_format == JSON else logging.Formatter(log_format))
+    handler.setFormatter(JsonFormatter() if log_format == JSON else TextFormatter(log_format))
     logging.basicConfig(level=level, handlers=[handler])
 
 

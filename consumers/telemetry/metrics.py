@@ -81,6 +81,8 @@ class Measurements(Collector):
         self._histograms = {
             metric.name: _Histogram(metric.buckets) for metric in catalogue.CATALOGUE if metric.kind is Kind.HISTOGRAM
         }
+        self._halted: Mapping[HaltLabel, int] = {}
+        self._halted_dead_letters: Mapping[HaltLabel, int] = {}
         self._gauges[catalogue.BUILD.name] = {(build.version, build.instance): 1}
         self._gauges[catalogue.STARTED.name] = {(): clock() / 1000}
 
@@ -156,6 +158,8 @@ class Measurements(Collector):
         self._gauges[catalogue.DEAD_LETTER_OLDEST.name] = {
             kind: kept.oldest_ms / 1000 for kind, kept in kinds if kept.oldest_ms is not None
         }
+        self._halted_dead_letters = details.halted
+        self._set_halted()
         self._gauges[catalogue.DEAD_LETTER_UNREAD.name] = {(name,): topic.unread for name, topic in topics}
         self._gauges[catalogue.DEAD_LETTER_RETENTION.name] = {
             (name,): topic.retention_ms / 1000 for name, topic in topics if topic.retention_ms is not None
@@ -202,7 +206,13 @@ class Measurements(Collector):
 
     def halted_partitions(self, numbers: Mapping[HaltLabel, int]) -> None:
         """See :meth:`ProcessObserver.halted_partitions`."""
-        self._gauges[catalogue.HALTED_PARTITIONS.name] = dict(numbers.items())
+        self._halted = numbers
+        self._set_halted()
+
+    def paused(self, partitions: Mapping[str, int], applied: int) -> None:
+        """See :meth:`ProcessObserver.paused`."""
+        self._gauges[catalogue.PAUSED_PARTITIONS.name] = {(topic,): number for topic, number in partitions.items()}
+        self._gauges[catalogue.CONTROL_OFFSET.name] = {(): applied}
 
     def micro_batch(self, details: MicroBatch) -> None:
         """See :meth:`QueryObserver.micro_batch`."""
@@ -218,6 +228,10 @@ class Measurements(Collector):
             self._set_progressed()
         self._gauges[catalogue.ASSIGNED.name] = {(): details.assigned}
         self._gauges[catalogue.LAG.name] = {(topic,): lag for topic, lag in details.lag.items()}
+
+    def table_progress(self) -> None:
+        """See :meth:`QueryObserver.table_progress`."""
+        self._gauges[catalogue.TABLE_PROGRESS.name] = {(): self._clock() / 1000}
 
     def collect(self) -> Iterator[Family]:
         """Yield the current values as metric families, in the order of the catalogue."""
@@ -239,6 +253,11 @@ class Measurements(Collector):
 
     def _set_alive(self) -> None:
         self._gauges[catalogue.ALIVE.name] = {(): self._clock() / 1000}
+
+    def _set_halted(self) -> None:
+        """Expose the halted partitions of the process and of its dead-letter monitor, which has another thread."""
+        halted = Counter(self._halted) + Counter(self._halted_dead_letters)
+        self._gauges[catalogue.HALTED_PARTITIONS.name] = dict(halted.items())
 
     def _set_progressed(self) -> None:
         self._gauges[catalogue.QUERY_PROGRESS.name] = {(): self._clock() / 1000}
@@ -297,15 +316,44 @@ def _copy(counts: Counter[_Labels], metric: Metric) -> list[tuple[_Labels, int]]
     return found or ([] if metric.labels else [((), 0)])
 
 
+def measurements(settings: Settings, role: str, instance: str) -> Measurements:
+    """Return an observer whose counters begin at 0."""
+    created = Measurements(Build(version("kafka-redelivery"), role, settings.group, instance))
+    swept = sweep_plan(settings).topics if role == "scheduler" else ()
+    created.begin_at_zero([source.topic for source in settings.sources], swept)
+    return created
+
+
 @contextmanager
-def serve_metrics(settings: Settings, role: str, instance: str, health: Health) -> Iterator[Measurements]:
+def serve_metrics(
+    settings: Settings, role: str, instance: str, health: Health, other: Measurements | None = None
+) -> Iterator[Measurements]:
     """Yield the observer of a process, and serve its metrics and probes while the block runs if a port is configured.
+
+    Args:
+        settings: the configuration.
+        role: the role of the process.
+        instance: its name.
+        health: the state that probes return.
+        other: metrics of another role that the process has as well.
 
     Raises:
         EndpointError: another process listens on the port, or the host is no address of this machine.
     """
-    measurements = Measurements(Build(version("kafka-redelivery"), role, settings.group, instance))
-    swept = sweep_plan(settings).topics if role == "scheduler" else ()
-    measurements.begin_at_zero([source.topic for source in settings.sources], swept)
-    with serve(settings.metrics, measurements, health):
-        yield measurements
+    created = measurements(settings, role, instance)
+    with serve(settings.metrics, created if other is None else _Both(created, other), health):
+        yield created
+
+
+class _Both(Collector):
+    """The metrics of two roles in one process."""
+
+    def __init__(self, one: Measurements, other: Measurements) -> None:
+        self._one = one
+        self._other = other
+
+    def collect(self) -> Iterator[Family]:
+        """Yield the families of the catalogue, each with the samples of both."""
+        for family, more in zip(self._one.collect(), self._other.collect(), strict=True):
+            family.samples.extend(more.samples)
+            yield family

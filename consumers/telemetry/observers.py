@@ -54,6 +54,10 @@ class ProcessObserver(Protocol):
         """About once a second: how many partitions are halted."""
         ...
 
+    def paused(self, partitions: Mapping[str, int], applied: int) -> None:
+        """About once a second: how many partitions of each topic are paused, and which control offset is applied."""
+        ...
+
 
 @contextmanager
 def report_halts(observer: ProcessObserver) -> Iterator[None]:
@@ -209,6 +213,8 @@ class DeadLetterCounts:
 
     kinds: Mapping[DeadLetterLabel, DeadLetterCount] = field(default_factory=dict)
     topics: Mapping[str, DeadLetterTopic] = field(default_factory=dict)
+    halted: Mapping[HaltLabel, int] = field(default_factory=dict)
+    """The number of partitions that cannot be read, so that their dead letters are not counted."""
 
 
 class DeadLetterObserver(Protocol):
@@ -308,4 +314,8 @@ class QueryObserver(ProcessObserver, Protocol):
 
     def query_state(self, details: QueryState) -> None:
         """About once a second."""
+        ...
+
+    def table_progress(self) -> None:
+        """The query of ``pipeline.sink`` was started, has appended to its table, or has nothing to append."""
         ...

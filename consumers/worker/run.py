@@ -42,6 +42,7 @@ from kafka_redelivery.serdes.codec import Codec
 from kafka_redelivery.topology.config.settings import HandlerSection, Isolation, Ordering, Settings
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 from kafka_redelivery.topology.policy.decision import AckType
+from kafka_redelivery.topology.policy.failure_details import FailureDetails
 from kafka_redelivery.topology.topics.tiers import tier_set
 from kafka_redelivery.transport.admin.control_topic import ControlTopic
 from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
@@ -80,7 +81,7 @@ def run_worker(settings: Settings, base: Path) -> None:
     with ExitStack() as stack:
         # Appended, so that a module of the user does not hide an installed one.
         sys.path.append(str(base))
-        handler = _load_handler(section, stack)
+        handler = _load_handler(section, stack, settings.failure_details)
         routes = _routes(settings, base)
         outputs = {output.topic: codecs(output, base) for output in settings.outputs}
         process = stack.enter_context(start_process(settings, "worker"))
@@ -95,10 +96,10 @@ def run_worker(settings: Settings, base: Path) -> None:
             worker.run()
 
 
-def _load_handler(section: HandlerSection, stack: ExitStack) -> Handler:
+def _load_handler(section: HandlerSection, stack: ExitStack, details: FailureDetails) -> Handler:
     if section.isolation is Isolation.NONE:
-        return load_handler(section.callable, section.not_retryable, stack)
-    children = ChildProcessPool(section)
+        return load_handler(section.callable, section.not_retryable, stack, details)
+    children = ChildProcessPool(section, details)
     stack.callback(children.close)
     return children.handler()
 
@@ -154,6 +155,7 @@ def _build_worker(
         blocking=blocking,
         audits=DeadLetterAudit(settings.entries()),
         success_ack=AckType.INDIVIDUAL if individual else AckType.STANDARD,
+        details=settings.failure_details,
     )
     committer = Committer(
         batch_dependencies,
@@ -185,6 +187,7 @@ def _build_worker(
         # In a child process, the slot kills the handler at the deadline and is free again.
         deadline=section.deadline if section.isolation is Isolation.NONE else None,
         blocking=blocking,
+        pauses=process.pauses,
     )
 
 

@@ -19,8 +19,10 @@ from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
 from kafka_redelivery.consumers.handlers.processor import SLICE_S, deadline_passed
 from kafka_redelivery.consumers.handlers.slots import Slots
+from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
+from kafka_redelivery.consumers.worker.pausing import Pausing
 from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
 from kafka_redelivery.consumers.worker.write_cycle import WriteCycle
 from kafka_redelivery.consumers.writes.committer import LINGER_S, Committer
@@ -59,12 +61,15 @@ class Worker:
     blocking: bool = False
     """Whether a record that failed waits in place, so that the records behind it wait, too."""
 
+    pauses: PauseView = field(default_factory=NoPauses)
+
     def __post_init__(self) -> None:
         """Start without partitions."""
         self._in_flight: set[WorkItem] = set()
         self._abandoned: set[WorkItem] = set()
         """Work items whose handler missed its deadline and has not returned yet. Each occupies a slot."""
 
+        self._pausing = Pausing(self.pauses, self.lanes)
         self._writes = WriteCycle(
             reader=self.reader,
             committer=self.committer,
@@ -101,6 +106,7 @@ class Worker:
     def _turn(self) -> None:
         """Fetch, hand out, collect and write once."""
         self.health.turned(self.committer.write_began_s)
+        self._pausing.apply(self._in_flight)
         self._buffer(self._fetch())
         self._decide_fatal_records()
         self._hand_out()
@@ -308,6 +314,7 @@ class Worker:
         in_flight = sum(len(item.messages) for item in self._in_flight)
         self.observer.worker_state(self.assignment.state(in_flight, len(self.unacknowledged)))
         self.assignment.report(self.observer, self.health)
+        self._pausing.report(self.observer)
         self.committer.report(self.health)
 
     def _shut_down(self) -> None:

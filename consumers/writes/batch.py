@@ -14,6 +14,7 @@ from kafka_redelivery.consumers.telemetry.observers import Committed
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies, Decisions
 from kafka_redelivery.consumers.writes.journal import Journal
 from kafka_redelivery.consumers.writes.outcomes import Decided, Outcomes, Unwritten
+from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
 from kafka_redelivery.consumers.writes.tally import Tally, outcome_of, success_of
 from kafka_redelivery.consumers.writes.write_limits import WriteLimits
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Halt, Retry
@@ -30,7 +31,7 @@ class ProducedFor(NamedTuple):
     assigned: AssignedPartition
     offset: int
     role: str
-    """What was produced: an ``output``, a ``retry`` or a ``dead letter``."""
+    """What was produced: an ``output``, a ``retry``, a ``dead letter`` or a ``redrive outcome``."""
 
 
 class Batch:
@@ -82,6 +83,8 @@ class Batch:
         self.tally = Tally(dependencies.success_ack)
         """The numbers of all outcomes."""
 
+        actions, partitions = dependencies.retry_topics.naming.actions_topic(), dependencies.retry_topics.partitions
+        self._redrive_outcomes = RedriveOutcomes(actions, partitions)
         self._journal: Journal | None = None
         if dependencies.journal is not None:
             self._journal = Journal(dependencies.group, dependencies.journal, dependencies.retry_topics)
@@ -253,9 +256,7 @@ class Batch:
         if self.halts:
             assigned, offset, failure = self.halts[0]
             topic, number = assigned.partition
-            raise HaltedError(
-                f"{failure.exception}: {failure.message}; nothing is committed past {topic}-{number}@{offset}"
-            )
+            raise HaltedError(f"{failure.cause}; nothing is committed past {topic}-{number}@{offset}")
 
     def _touch(self, assigned: AssignedPartition) -> None:
         assigned.dirty = True
@@ -289,6 +290,10 @@ class Batch:
             self.produced += outputs
             self._sources.append((assigned, offsets_of_outputs, "output"))
             self.bytes += sum(len(output.value or b"") for output in outputs)
+            if outcomes.item.redelivered and any(lineage.redrive for lineage in outcomes.item.lineages):
+                for offset, record in self._redrive_outcomes.of(outcomes, self._dependencies.clock()):
+                    self.produced.append(record)
+                    self._sources.append((assigned, (offset,), "redrive outcome"))
         else:
             for left in outcomes.unwritten:
                 self.produced.append(left.record)

@@ -25,6 +25,7 @@ from kafka_redelivery.topology.policy.decision import (
     decide,
     suppressed,
 )
+from kafka_redelivery.topology.policy.failure_details import FailureDetails
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import Headers, read_due
 from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
@@ -57,7 +58,11 @@ class BatchDependencies:
 
     audits: DeadLetterAudit = field(default_factory=DeadLetterAudit)
     report: DiscardReport = field(default_factory=DiscardReport)
-    log: FailureLog = field(default_factory=FailureLog)
+    details: FailureDetails = FailureDetails.FULL
+    log: FailureLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "log", FailureLog(self.details))
 
 
 class Decisions:
@@ -110,6 +115,7 @@ class Decisions:
         now_ms: int,
     ) -> Decided:
         dependencies, entry = self._dependencies, assigned.route.entry
+        failure = dependencies.details.of(failure)
         if failure.kind not in NOT_DELIVERED:
             lineage = lineage.delivered(lineage.deliveries + 1)
         decision = decide(

@@ -17,7 +17,10 @@ _log = logging.getLogger(__name__)
 
 
 class DeadLetterRefusedError(HaltedError):
-    """The broker refuses a dead letter. Its partition halts, because committing past the record would lose it."""
+    """The broker refuses a dead letter, or the outcome of one that was sent again.
+
+    Its partition halts, because committing past the record would lose it.
+    """
 
     def __init__(self, message: str, produced_for: ProducedFor) -> None:
         super().__init__(message)
@@ -43,7 +46,7 @@ def judged(error: WriteRefusedError, batch: Batch, is_listed: Callable[[str], bo
             refused.append(replace(each, cause=RefusalCause.OTHER, reason=f"{topic}: {each.reason}"))
         else:
             refused.append(each)
-    return WriteRefusedError(refused, others_failed=error.others_failed)
+    return WriteRefusedError(refused, others_written=error.others_written)
 
 
 def partitions_needing(
@@ -81,7 +84,7 @@ def failure_of_refused_record(produced_for: ProducedFor | None, reason: str) -> 
         reason: the broker's reason.
 
     Raises:
-        DeadLetterRefusedError: the refused record is a dead letter.
+        DeadLetterRefusedError: the refused record is a dead letter, or the outcome of one that was sent again.
         HaltedError: the refused record belongs to the journal.
     """
     if produced_for is None:
@@ -89,8 +92,8 @@ def failure_of_refused_record(produced_for: ProducedFor | None, reason: str) -> 
     partition = produced_for.assigned.partition
     location = f"{partition.topic}-{partition.number}@{produced_for.offset}"
     _log.warning("the broker refuses the %s of %s: %s", produced_for.role, location, reason)
-    if produced_for.role == "dead letter":
-        problem = f"the broker refuses the dead letter of {location}: {reason}"
+    if produced_for.role in {"dead letter", "redrive outcome"}:
+        problem = f"the broker refuses the {produced_for.role} of {location}: {reason}"
         raise DeadLetterRefusedError(problem, produced_for)
     kind = FailureKind.RAISED if produced_for.role == "output" else FailureKind.UNDELIVERABLE
     return (partition, produced_for.offset), Failure(kind, "WriteRefused", reason)

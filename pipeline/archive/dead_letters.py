@@ -35,7 +35,21 @@ def dead_letters(records: DataFrame, codecs: SourceCodecs) -> DataFrame:
         records: rows of Spark's Kafka source, with headers. A header that cannot be parsed becomes null.
         codecs: codecs of the sources, which decode keys and values.
     """
-    return _archive_columns(_with_decoded(_with_headers(records), codecs))
+    letters = _with_headers(records)
+    if codecs.details.class_only:
+        letters = _without_details(letters)
+    return _archive_columns(_with_decoded(letters, codecs))
+
+
+def _without_details(letters: DataFrame) -> DataFrame:
+    """Remove the keys and the texts of exceptions, also of dead letters that were written with them."""
+    return letters.withColumns(
+        {
+            "key": F.lit(None).cast("binary"),
+            "cause": F.col("cause").withField("message", F.lit("")),
+            "headers": F.filter("headers", lambda each: each["key"] != FAILURE_CAUSE),
+        }
+    )
 
 
 def _with_headers(records: DataFrame) -> DataFrame:

@@ -22,6 +22,7 @@ from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
 from kafka_redelivery.serdes.codec import Codec, RawCodec
 from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.topology.config.settings import CodecSection, Settings
+from kafka_redelivery.topology.policy.failure_details import FailureDetails
 
 _ERROR_LIMIT: Final = 300
 """The maximum number of characters of a decoding error."""
@@ -43,6 +44,9 @@ class SourceCodecs:
     schemas: SchemaFiles = field(default_factory=SchemaFiles)
     """The schemas, for executors that do not have the folder."""
 
+    details: FailureDetails = FailureDetails.FULL
+    """Whether rows have keys and texts of exceptions."""
+
     @classmethod
     def of(cls, settings: Settings, base: Path) -> SourceCodecs:
         """Return the codecs of a configuration.
@@ -57,7 +61,7 @@ class SourceCodecs:
         schemas = SchemaFiles.of(settings, base)
         for section in sections.values():
             _codecs(section, str(base), schemas)
-        return cls(sections, str(base), schemas)
+        return cls(sections, str(base), schemas, settings.failure_details)
 
 
 def decoded(source_codecs: SourceCodecs) -> Callable[..., Column]:
@@ -92,8 +96,8 @@ def _row(
         return None, None, None, normal, digest
     errors: list[str] = []
     key_codec, value_codec = _codecs(section, source_codecs.base, source_codecs.schemas)
-    key_json = _text(key_codec, key, "key", errors)
-    value_json = _text(value_codec, value, "value", errors)
+    key_json = _text(key_codec, key, "key", errors, source_codecs.details)
+    value_json = _text(value_codec, value, "value", errors, source_codecs.details)
     return key_json, value_json, "; ".join(errors) or None, normal, digest
 
 
@@ -109,14 +113,15 @@ def _codecs(section: str, base: str, schemas: SchemaFiles) -> tuple[Codec, Codec
     return codecs(CodecSection.model_validate_json(section), schemas.folder(Path(base)))
 
 
-def _text(codec: Codec, data: bytes | None, what: str, errors: list[str]) -> str | None:
+def _text(codec: Codec, data: bytes | None, what: str, errors: list[str], details: FailureDetails) -> str | None:
     if data is None or isinstance(codec, RawCodec):
         return None
     try:
         return as_json(codec.decode(data))
     except SerdeError as error:
         # Do not wait for a registry that is down: the bytes are archived and can be decoded later.
-        errors.append(f"{what}: {error}"[:_ERROR_LIMIT].encode(errors="replace").decode())
+        problem = type(error).__name__ if details.class_only else str(error)
+        errors.append(f"{what}: {problem}"[:_ERROR_LIMIT].encode(errors="replace").decode())
         return None
 
 

@@ -12,6 +12,9 @@ from pyspark.sql import functions as F
 
 from kafka_redelivery.consumers.writes.journal import OUTCOMES, VERSION
 
+_LONGEST: Final = 10_000_000
+"""Offsets in a range. A write has far fewer; a longer range, which another program has written, is left out."""
+
 _ENTRY: Final = "v int, group string, topic string, partition int, " + ", ".join(
     f"{outcome} array<array<bigint>>" for outcome in OUTCOMES
 )
@@ -38,5 +41,8 @@ def journal_ranges(records: DataFrame, group: str, *kept: str) -> DataFrame:
     runs = lists.select(*kept, "topic", "partition", "list.outcome", F.explode("list.ranges").alias("run"))
     first, last = F.get("run", 0).alias("first"), F.get("run", 1).alias("last")
     return runs.select("topic", "partition", "outcome", first, last, *kept).where(
-        F.col("topic").isNotNull() & (F.col("first") >= 0) & (F.col("last") >= F.col("first"))
+        F.col("topic").isNotNull()
+        & (F.col("first") >= 0)
+        & (F.col("last") >= F.col("first"))
+        & (F.col("last") - F.col("first") < _LONGEST)
     )

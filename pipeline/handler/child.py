@@ -67,7 +67,7 @@ def _load(config: HandlerConfig, stack: ExitStack, shared_position: SharedPositi
     target = config.section.callable
     try:
         routes = config.routes()
-        handler = load_handler(target, config.section.not_retryable, stack)
+        handler = load_handler(target, config.section.not_retryable, stack, config.settings.failure_details)
         outputs = {output.topic: codecs(output, config.base) for output in config.settings.outputs}
     except SerdeError as error:
         raise HandlerLoadError(target, str(error), "see to the schemas in its environment") from error

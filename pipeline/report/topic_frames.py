@@ -29,6 +29,7 @@ from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
+from kafka_redelivery.topology.policy.failure_details import FailureDetails
 from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_ADDRESS, ORIG_MESSAGE_ID, TIMESTAMP
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
@@ -38,8 +39,8 @@ _log = logging.getLogger(__name__)
 
 UNKNOWN_REASON: Final = "(unknown)"
 
-_NO_CODECS: Final = SourceCodecs({}, "")
 _KEY_BYTES: Final = 24
+_HIDDEN: Final = "(hidden)"
 _CUT: Final = 300
 
 
@@ -122,10 +123,10 @@ class TopicFrames:
         if archived is not None:
             last = archived.groupBy("topic", "partition").agg(F.max("offset").alias("last"))
             archived_ends = {Partition(row["topic"], row["partition"]): row["last"] + 1 for row in last.collect()}
-        newer = dead_letters(self._records(self._topics.letters, archived_ends), _NO_CODECS)
-        if archived is None:
-            return _for_report(newer)
-        return _for_report(newer.unionByName(archived))
+        details = self._settings.failure_details
+        newer = dead_letters(self._records(self._topics.letters, archived_ends), SourceCodecs({}, "", details=details))
+        whole = newer if archived is None else newer.unionByName(archived)
+        return _for_report(whole, details)
 
     def copies(self) -> DataFrame:
         """Return one row for each record in a tier or a ready topic, finished or not.
@@ -187,8 +188,14 @@ class TopicFrames:
         return progress
 
 
-def _for_report(letters: DataFrame) -> DataFrame:
-    """Select the columns of the report. Text is cut and has no control characters."""
+def _for_report(letters: DataFrame, details: FailureDetails) -> DataFrame:
+    """Select the columns of the report. Text is cut and has no control characters.
+
+    With ``class-only`` there are no keys and texts of exceptions, also of dead letters that were archived with them.
+    """
+    if details.class_only:
+        hidden = ("message", "normal_message")
+        letters = letters.withColumns(dict.fromkeys(hidden, F.lit("")) | {"key": F.lit(_HIDDEN).cast("binary")})
     return letters.select(
         "topic",
         "partition",

@@ -119,6 +119,10 @@ _TLS_TEXT: Final = {
     "ssl.key.pem": "ssl.keystore.key",
     "ssl.key.password": "ssl.key.password",
 }
+_LOGIN: Final = ("sasl.mechanism", "sasl.mechanisms", "ssl.certificate.location", "ssl.certificate.pem")
+_TOKENS: Final = "spark.kafka.clusters."
+"""Settings with this prefix let Spark get delegation tokens."""
+
 _TLS_CHECKS: Final = ("ssl.endpoint.identification.algorithm", "enable.ssl.certificate.verification")
 
 _LOGINS: Final = {
@@ -143,6 +147,28 @@ def kafka_options(kafka: Mapping[str, ConfigValue], *, read: Callable[[Path], st
     java = _READING | java | {name: _plain(value) for name, value in own.items()}
     java["isolation.level"] = "read_committed"
     return {f"kafka.{name}": value for name, value in java.items()}
+
+
+def refuse_delegation_tokens(kafka: Mapping[str, ConfigValue], spark: Mapping[str, str]) -> None:
+    """Refuse a job whose tasks cannot log in to Kafka, because only Spark's own client has a delegation token.
+
+    Args:
+        kafka: the ``kafka`` section.
+        spark: the settings of Spark, configured and submitted.
+
+    Raises:
+        KafkaOptionError: Spark gets delegation tokens, and librdkafka, which cannot use them, has no login.
+    """
+    clusters = sorted(name for name in spark if name.startswith(_TOKENS))
+    shared = _consumer_settings(kafka)
+    if clusters and not any(name in shared for name in _LOGIN):
+        raise KafkaOptionError(
+            "sasl.mechanism",
+            f"is missing, and {clusters[0]} is set: Spark gets delegation tokens for its own client, but the driver "
+            "and the tasks also use librdkafka, which cannot log in with them",
+            "add the login of a user to the kafka section (security.protocol, sasl.mechanism, sasl.username and "
+            "sasl.password, or ssl.certificate.location and ssl.key.location); Spark then uses it, too",
+        )
 
 
 def _consumer_settings(kafka: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:

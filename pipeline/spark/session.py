@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _LOOPBACK: Final = "127.0.0.1"
 _JAVA_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+_GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit: the port of its JVM."""
+
 _LOG: Final = "log4j2.configurationFile"
 _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 """Spark logs its default log4j profile at start, before ``spark.log.level`` applies. This file suppresses that."""
@@ -75,13 +78,14 @@ def spark_session(
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - nothing public finds one without making one
         yield _session_beside(SparkSession.builder.getOrCreate(), chosen)
         return
-    own_java = "PYSPARK_GATEWAY_PORT" not in os.environ
+    own_java = _GATEWAY not in os.environ
     fixed = _local(chosen, jars) if own_java else _submitted()
     builder = SparkSession.builder.appName(name)
     for key, value in {**chosen, **fixed}.items():
         builder = builder.config(key, value)
     handler = signal.getsignal(signal.SIGINT)
-    session = builder.getOrCreate()
+    with _output_of_java_to_stderr() if own_java else nullcontext():
+        session = builder.getOrCreate()
     # Spark's context replaces the handler of Ctrl-C by one that cancels all jobs. The caller's handler is restored.
     if handler is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
@@ -91,6 +95,11 @@ def spark_session(
         yield session
     finally:
         session.stop()
+
+
+def submitted_settings() -> dict[str, str]:
+    """Return the settings given to spark-submit, with those of its defaults file; none if it does not run this."""
+    return _submitted() if _GATEWAY in os.environ else {}
 
 
 def describing_jobs(session: SparkSession, command: str, show: Callable[[str], None]) -> Callable[[str], None]:
@@ -113,6 +122,22 @@ def _session_beside(session: SparkSession, settings: Mapping[str, str]) -> Spark
     return ours
 
 
+@contextmanager
+def _output_of_java_to_stderr() -> Iterator[None]:
+    """Let a JVM that is started in the block write to standard error what it would write to standard output.
+
+    Delta prints there how many files it has deleted, and standard output is for the results of our commands.
+    """
+    sys.stdout.flush()
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 1)
+        os.close(ours)
+
+
 def _ignore_sigterm(session: SparkSession) -> None:
     """Let the JVM ignore SIGTERM, which systemd sends to all processes of a service at once.
 
@@ -123,7 +148,7 @@ def _ignore_sigterm(session: SparkSession) -> None:
 
 
 def _submitted() -> dict[str, str]:
-    """Return the settings given to spark-submit, with those of its defaults file. They are in the JVM that it runs."""
+    """Return the settings in the JVM that spark-submit runs."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - an optional dependency
 
     # A SparkConf that is made before this process is connected to the JVM is empty.

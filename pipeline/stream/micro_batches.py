@@ -16,6 +16,7 @@ from kafka_redelivery.pipeline.errors import StreamHaltedError, first_line
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.stream.deleted_positions import RecordsDeletedError, is_data_loss
 from kafka_redelivery.pipeline.stream.membership import Membership
+from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.task.contract import TaskPlan, TaskResult, TaskStatus, merge_writes
 from kafka_redelivery.pipeline.task.task import RESULT, Task
@@ -49,6 +50,7 @@ class MicroBatches:
         counts: Mapping[str, int],
         observer: QueryObserver,
         shutdown: Shutdown,
+        gate: PauseGate,
     ) -> None:
         """Run nothing yet.
 
@@ -58,12 +60,14 @@ class MicroBatches:
             counts: number of partitions of each topic.
             observer: receives the outcomes of every micro-batch.
             shutdown: whether to stop.
+            gate: whether the group is paused.
         """
         self._config = config
         self._member = member
         self._counts = counts
         self._observer = observer
         self._shutdown = shutdown
+        self._gate = gate
         self._query = secrets.token_hex(8)
         self._runners: dict[Partition, str] = {}
         self._abort_deadline = AbortDeadline()
@@ -77,8 +81,13 @@ class MicroBatches:
             EndedError: the query cannot go on; why is in :attr:`failure`.
         """
         try:
-            with self._shutdown.micro_batch():
-                self._run(frame, number)
+            done = False
+            while not done:
+                self._gate.wait()
+                with self._shutdown.micro_batch():
+                    if not self._gate.closed:  # looked at again, because now the micro-batch counts as running
+                        self._run(frame, number)
+                        done = True
         except Exception as error:  # noqa: BLE001 - run_stream raises it again
             self.failure = error
             raise QueryEndedError from None

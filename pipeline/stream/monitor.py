@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.telemetry.health import Health
-from kafka_redelivery.consumers.telemetry.metrics import serve_metrics
+from kafka_redelivery.consumers.telemetry.metrics import Measurements, measurements, serve_metrics
 from kafka_redelivery.consumers.telemetry.observers import MicroBatch, QueryObserver, QueryState, report_halts
 from kafka_redelivery.pipeline.errors import StreamHaltedError
 from kafka_redelivery.pipeline.stream.membership import NAME
+from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
+from kafka_redelivery.topology.cluster.plan import schedules_in_driver
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.end_offsets import EndOffsets
 from kafka_redelivery.transport.protocols import Partition
@@ -31,15 +33,19 @@ _REPORT_INTERVAL_S: Final = 1.0
 class QueryMonitor:
     """Reports the progress of a query. The main thread and Spark's listener thread call it."""
 
-    def __init__(self, observer: QueryObserver, health: Health, ends: EndOffsets | None) -> None:
+    def __init__(
+        self, observer: QueryObserver, health: Health, ends: EndOffsets | None, scheduler: Measurements
+    ) -> None:
         """Report nothing yet.
 
         Args:
             observer: receives micro-batches and the state of the query.
             health: the state that probes return.
             ends: end offsets of partitions; ``None`` = lag is not reported.
+            scheduler: the observer of the scheduler in the driver, if there is one.
         """
         self.observer = observer
+        self.scheduler = scheduler
         self.health = health
         self._ends = ends
         self._finished: Mapping[Partition, int] = {}
@@ -47,6 +53,8 @@ class QueryMonitor:
 
         self._last: int | None = None
         self._reported_s = 0.0
+        self.gate: PauseGate | None = None
+        """Whether the group is paused, once that is known."""
 
     def started(self, starts: Mapping[Partition, int]) -> None:
         """Report the start offsets of the query, which may begin to count its micro-batches again."""
@@ -86,7 +94,11 @@ class QueryMonitor:
             return
         self._reported_s = now_s
         finished = self._finished
-        self.observer.query_state(QueryState(len(finished) if member else 0, idle(), self._lag(finished)))
+        waits = idle()
+        if self.gate is not None:
+            self.gate.report(self.observer, finished if member else ())
+            waits = waits or self.gate.waiting
+        self.observer.query_state(QueryState(len(finished) if member else 0, waits, self._lag(finished)))
 
     def _lag(self, finished: Mapping[Partition, int]) -> Mapping[str, int]:
         """Return the lag by topic. It reaches zero, because Spark counts transaction markers as read."""
@@ -114,10 +126,12 @@ def query_monitor(settings: Settings, observer: QueryObserver | None) -> Iterato
     """
     health = Health(settings.metrics.stalled_after)
     ends = None if settings.metrics.port is None else EndOffsets(settings.kafka)
-    serving = serve_metrics(settings, ROLE, settings.instance or NAME, health)
+    name = settings.instance or NAME
+    scheduler = measurements(settings, "scheduler", name)
+    serving = serve_metrics(settings, ROLE, name, health, scheduler if schedules_in_driver(settings) else None)
     with serving if observer is None else nullcontext(observer) as chosen, report_halts(chosen):
         try:
-            yield QueryMonitor(chosen, health, ends)
+            yield QueryMonitor(chosen, health, ends, scheduler)
         except StreamHaltedError as error:
             chosen.halted(str(error))
             raise

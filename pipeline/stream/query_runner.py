@@ -1,18 +1,20 @@
-"""Starts, monitors and stops the queries of a stream."""
+"""Starts, monitors and stops the query that handles records."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.pipeline.errors import first_line
 from kafka_redelivery.pipeline.stream.deleted_positions import DeletedPositions, RecordsDeletedError, is_data_loss
+from kafka_redelivery.pipeline.stream.driver_scheduler import DriverScheduler
 from kafka_redelivery.pipeline.stream.membership import Membership
 from kafka_redelivery.pipeline.stream.monitor import QueryMonitor, is_idle, progress_listener
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
-from kafka_redelivery.pipeline.stream.table_query import TableQuery
+from kafka_redelivery.pipeline.stream.table_query import TableQuery, triggered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,50 +34,79 @@ class QueryRunner:
         monitor: QueryMonitor,
         member: Membership,
         deleted: DeletedPositions,
+        scheduler: DriverScheduler | None,
     ) -> None:
         self._session = session
         self._shutdown = shutdown
         self._monitor = monitor
         self._member = member
         self._deleted = deleted
+        self._scheduler = scheduler
 
-    def run(self, queries: list[tuple[DataStreamWriter, timedelta]], *, available_now: bool) -> bool:
-        """Run until the first query ends, a shutdown is requested, or a partition that was left out can go on.
+    def run(self, writer: DataStreamWriter, every: timedelta, table: TableQuery | None) -> bool:
+        """Run the query that handles records until a shutdown is requested, or a partition left out can go on.
 
-        The monitor reports the first query. A failure of the second ends the run only with ``available_now``.
+        Args:
+            writer: the query.
+            every: the time from one micro-batch to the next.
+            table: the query that appends to the sink table; it has been started.
 
         Returns:
-            whether the queries have to be started again, because such a partition can go on.
+            whether the query has to be started again, because such a partition can go on.
 
         Raises:
-            RecordsDeletedError: Kafka deleted records that the first query had to read.
+            RecordsDeletedError: Kafka deleted records that the query had to read.
         """
         self._shutdown.resume()
-        if available_now:
-            # One after the other: the second reads what the first writes.
-            for number, (writer, _) in enumerate(queries):
-                if not self._shutdown.requested:
-                    self._supervise(writer.trigger(availableNow=True).start(), (), handling=number == 0, restarts=False)
-            return False
-        (handling, *tables) = (_triggered(writer, every) for writer, every in queries)
-        with ExitStack() as started:
-            query = handling.start()
-            started.callback(query.stop)
-            appending = [TableQuery(table, self._monitor.health) for table in tables]
-            for each in appending:
-                started.callback(each.stop)
-            return self._supervise(query, appending, handling=True, restarts=True)
+        query = triggered(writer, every).start()
+        try:
+            return self._supervise(query, table, handling=True, restarts=True)
+        finally:
+            query.stop()
 
-    def _supervise(
-        self, query: StreamingQuery, appending: Sequence[TableQuery], *, handling: bool, restarts: bool
-    ) -> bool:
+    def run_once(self, writer: DataStreamWriter, *, handling: bool = True) -> bool:
+        """Run a query until it has read what is there now, or a shutdown is requested.
+
+        Args:
+            writer: the query.
+            handling: whether it is the one that handles records, which the monitor reports.
+
+        Returns:
+            false: the query need not be started again.
+
+        Raises:
+            RecordsDeletedError: Kafka deleted records that the query had to handle.
+        """
+        self._shutdown.resume()
+        query = writer.trigger(availableNow=True).start()
+        try:
+            return self._supervise(query, None, handling=handling, restarts=False)
+        finally:
+            query.stop()
+
+    def pause(self, seconds: float) -> bool:
+        """Wait between two runs; return whether to go on, because no shutdown was requested."""
+        end_s = monotonic_s() + seconds
+        while not self._shutdown.wait_requested(min(POLL_S, max(0.0, end_s - monotonic_s()))):
+            if monotonic_s() >= end_s:
+                return True
+            self._check(idle=lambda: True)
+        return False
+
+    def _check(self, idle: Callable[[], bool]) -> None:
+        """Report, and raise the error if the membership is lost or the scheduler hangs."""
+        self._member.check()  # no micro-batch checks it while the query is idle
+        if self._scheduler is not None:
+            self._scheduler.check()
+        self._monitor.tick(member=self._member.joined, idle=idle)
+
+    def _supervise(self, query: StreamingQuery, table: TableQuery | None, *, handling: bool, restarts: bool) -> bool:
         held = False
         with progress_listener(self._session, query, self._monitor) if handling else nullcontext():
             while not _has_ended(query, handling=handling):
-                self._member.check()  # no micro-batch checks it while the query is idle
-                self._monitor.tick(member=self._member.joined, idle=lambda: is_idle(query))
-                for each in appending:
-                    each.check()
+                self._check(idle=lambda: is_idle(query))
+                if table is not None:
+                    table.check()
                 if self._shutdown.requested:
                     self._monitor.health.stopping()
                     self._shutdown.wait_for_micro_batch()
@@ -88,10 +119,6 @@ class QueryRunner:
                     query.stop()
                     return True
         return False
-
-
-def _triggered(writer: DataStreamWriter, every: timedelta) -> DataStreamWriter:
-    return writer.trigger(processingTime=f"{round(every.total_seconds() * 1000)} milliseconds")
 
 
 def _has_ended(query: StreamingQuery, *, handling: bool) -> bool:

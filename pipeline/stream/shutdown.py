@@ -50,6 +50,20 @@ class Shutdown:
         """Request the shutdown."""
         self._requested.set()
 
+    def wait_requested(self, seconds: float) -> bool:
+        """Wait until :attr:`requested`, at most ``seconds``; return whether it is."""
+        return self._requested.wait(seconds)
+
+    @property
+    def refuses(self) -> bool:
+        """Whether :meth:`micro_batch` lets none begin now."""
+        return self._requested.is_set() or self._held
+
+    @property
+    def idle(self) -> bool:
+        """Whether no micro-batch is running."""
+        return self._idle.is_set()
+
     @property
     def cancelled(self) -> bool:
         """Whether the running micro-batch must end without being finished."""
@@ -66,7 +80,7 @@ class Shutdown:
         Raises:
             StreamHaltedError: the shutdown was requested, or micro-batches were held, before the block began.
         """
-        if self._requested.is_set() or self._held:
+        if self.refuses:
             self._finished.wait(self._timeout_s + _CLOSING_S)
             raise StreamHaltedError("stopped before the micro-batch began")
         self._idle.clear()

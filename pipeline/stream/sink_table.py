@@ -6,16 +6,23 @@ micro-batch once even if it is repeated.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.pipeline.errors import StreamRefusedError
 from kafka_redelivery.pipeline.lake.table import TableFormat, refuse_other_format, utc_day
-from kafka_redelivery.topology.config.pipeline_section import SinkSection
+from kafka_redelivery.pipeline.stream.checkpoint import checkpoint_offsets
+from kafka_redelivery.topology.config.pipeline_section import PipelineSection, SinkSection
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_log = logging.getLogger(__name__)
 
 COLUMNS: Final = ("day", "key", "value", "headers", "partition", "offset", "timestamp")
 """The columns of the table."""
@@ -24,12 +31,21 @@ CHECKPOINT: Final = "_checkpoint"
 """A folder below the table that readers ignore. It belongs to the table: without it, all records are appended again."""
 
 
-def validate_sink(sink: SinkSection, counts: Mapping[str, int]) -> None:
+AUTO_COMPACTION: Final = {"spark.databricks.delta.autoCompact.enabled": "true"}
+"""After an append Delta merges small files of a folder if there are many."""
+
+
+def validate_sink(sink: SinkSection | None, counts: Mapping[str, int], *, skip_removed: bool) -> None:
     """Refuse a sink that cannot be written.
 
     Raises:
-        StreamRefusedError: the topic does not exist, or ``partitionBy`` names an unknown column.
+        StreamRefusedError: the topic does not exist, ``partitionBy`` names an unknown column, or there is no sink of
+            which records were to be skipped.
     """
+    if sink is None:
+        if skip_removed:
+            raise StreamRefusedError("--skip-removed is for the table of pipeline.sink, and there is none; remove it")
+        return
     if sink.topic not in counts:
         raise StreamRefusedError(f"pipeline.sink: there is no topic {sink.topic}; create it")
     unknown = [name for name in sink.partition_by if name not in COLUMNS]
@@ -39,35 +55,59 @@ def validate_sink(sink: SinkSection, counts: Mapping[str, int]) -> None:
         )
 
 
-def append_writer(
-    session: SparkSession, options: Mapping[str, str], sink: SinkSection, path: str, max_offsets: int
-) -> DataStreamWriter:
-    """Return the query, to be started with a trigger.
+@dataclass(frozen=True, slots=True)
+class SinkTable:
+    """The table of a query, and where its records come from."""
 
-    Args:
-        session: the session to run in.
-        options: options of the Kafka source.
-        sink: the section ``pipeline.sink``.
-        path: the path of the table.
-        max_offsets: the maximum number of offsets per micro-batch.
+    session: SparkSession
+    settings: Settings
+    section: PipelineSection
+    sink: SinkSection
+    options: Mapping[str, str]
+    """Options of the Kafka source."""
 
-    Raises:
-        TableFormatError: the table has another format.
-    """
-    refuse_other_format(session, path, TableFormat(sink.format))
-    read = (
-        session.readStream.format("kafka")
-        .options(**options)
-        .option("subscribe", sink.topic)
-        .option("startingOffsets", "earliest")
-        .option("includeHeaders", "true")
-        .option("failOnDataLoss", "true")
-        .option("maxOffsetsPerTrigger", str(max_offsets))
-        .load()
-    )
-    writer = table_rows(read).writeStream.format(sink.format).outputMode("append")
-    writer = writer.option("path", path).option("checkpointLocation", f"{path.rstrip('/')}/{CHECKPOINT}")
-    return writer.partitionBy(*sink.partition_by)
+    path: str
+
+    @property
+    def checkpoint(self) -> str:
+        """The folder of the checkpoint."""
+        return f"{self.path.rstrip('/')}/{CHECKPOINT}"
+
+    def writer(self, *, skip_removed: bool) -> DataStreamWriter:
+        """Return the query that appends, to be started with a trigger.
+
+        Args:
+            skip_removed: go on without records that Kafka has removed, and log which these are.
+
+        Raises:
+            TableFormatError: the table has another format.
+        """
+        refuse_other_format(self.session, self.path, TableFormat(self.sink.format))
+        if skip_removed:
+            self._log_removed()
+        read = (
+            self.session.readStream.format("kafka")
+            .options(**self.options)
+            .option("subscribe", self.sink.topic)
+            .option("startingOffsets", "earliest")
+            .option("includeHeaders", "true")
+            .option("failOnDataLoss", "false" if skip_removed else "true")
+            .option("maxOffsetsPerTrigger", str(self.section.max_offsets_per_trigger))
+            .load()
+        )
+        # Each task writes a file of its own into each folder.
+        rows = table_rows(read).coalesce(self.sink.files)
+        writer = rows.writeStream.queryName(f"{self.settings.group}: table").format(self.sink.format)
+        writer = writer.outputMode("append").partitionBy(*self.sink.partition_by)
+        return writer.option("path", self.path).option("checkpointLocation", self.checkpoint)
+
+    def _log_removed(self) -> None:
+        next_offsets = checkpoint_offsets(self.session, self.checkpoint)
+        log_starts = PartitionOffsets(self.settings.kafka).log_start_offsets(next_offsets)
+        for partition, first in sorted(next_offsets.items()):
+            last = log_starts[partition] - 1
+            if first <= last:
+                _log.warning("not in the table, because Kafka has removed them: %s-%d@%d..%d", *partition, first, last)
 
 
 def table_rows(records: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.consumers.errors import ConsumersError
+from kafka_redelivery.consumers.process.pause_watch import watch_pauses
 from kafka_redelivery.consumers.process.scheduler_watch import scheduler_watch
 from kafka_redelivery.consumers.telemetry.logs import TEXT, child_log_format
 from kafka_redelivery.consumers.telemetry.observers import QueryObserver
@@ -24,10 +25,10 @@ from kafka_redelivery.pipeline.errors import PipelineError, StreamHaltedError, f
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.handler.process import HandlerProcess
 from kafka_redelivery.pipeline.lake.table import TableFormat
-from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
+from kafka_redelivery.pipeline.spark.kafka_options import kafka_options, refuse_delegation_tokens
 from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
-from kafka_redelivery.pipeline.spark.session import spark_session
-from kafka_redelivery.pipeline.stream import sink_table as table
+from kafka_redelivery.pipeline.spark.session import spark_session, submitted_settings
+from kafka_redelivery.pipeline.stream.available_now import AvailableNow
 from kafka_redelivery.pipeline.stream.checkpoint import (
     group_checkpoint,
     refuse_skipped_records,
@@ -35,11 +36,14 @@ from kafka_redelivery.pipeline.stream.checkpoint import (
     remove_stale_checkpoint,
 )
 from kafka_redelivery.pipeline.stream.deleted_positions import DeletedPositions, RecordsDeletedError
-from kafka_redelivery.pipeline.stream.membership import Membership, membership, refuse_members
+from kafka_redelivery.pipeline.stream.driver_scheduler import scheduler_in_driver
+from kafka_redelivery.pipeline.stream.membership import NAME, Membership, membership, refuse_members
 from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEndedError
-from kafka_redelivery.pipeline.stream.monitor import QueryMonitor, query_monitor
+from kafka_redelivery.pipeline.stream.monitor import ROLE, QueryMonitor, query_monitor
+from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.query_runner import QueryRunner
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown, shutdown_on_signals
+from kafka_redelivery.pipeline.stream.sink_table import AUTO_COMPACTION, SinkTable, validate_sink
 from kafka_redelivery.pipeline.stream.start_offsets import (
     offsets_json,
     partition_counts,
@@ -49,8 +53,9 @@ from kafka_redelivery.pipeline.stream.start_offsets import (
     start_offsets,
     topics_of,
 )
+from kafka_redelivery.pipeline.stream.table_query import TableQuery
 from kafka_redelivery.pipeline.stream.validation import validate_settings
-from kafka_redelivery.pipeline.stream.waiting_records import waiting_records
+from kafka_redelivery.pipeline.stream.waiting_records import WaitingRecords, waiting_records
 from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.config.pipeline_section import PipelineSection
 from kafka_redelivery.topology.config.settings import Settings
@@ -76,6 +81,8 @@ def run_stream(
     base: Path,
     *,
     available_now: bool = False,
+    until_settled: timedelta | None = None,
+    skip_removed: bool = False,
     session: SparkSession | None = None,
     shutdown: Shutdown | None = None,
     observer: QueryObserver | None = None,
@@ -86,6 +93,8 @@ def run_stream(
         settings: the configuration.
         base: the folder of the configuration file.
         available_now: end when all records that exist at the start have been handled once.
+        until_settled: with ``available_now``, go on until no record waits for a redelivery, at most for this time.
+        skip_removed: the table goes on without records that Kafka has removed before they were appended.
         session: the session to run in; ``None`` = a new one.
         shutdown: whether to stop; ``None`` = on signals.
         observer: receives the outcomes of micro-batches; ``None`` = metrics as configured.
@@ -94,10 +103,13 @@ def run_stream(
         StreamRefusedError, KafkaOptionError, HandlerLoadError, SerdeError: the configuration cannot run here.
         TopologyRefusedError: the topics are not safe to use, for example because they would lose data.
         HaltedError, StreamHaltedError, TransportError: the query could not continue.
+        StreamUnsettledError: with ``until_settled``, records still wait.
     """
     section = validate_settings(settings)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     logging.getLogger("py4j.clientserver").addFilter(_is_no_query_end)
+    configured = {name: _text(value) for name, value in section.spark.items()}
+    refuse_delegation_tokens(settings.kafka, configured | submitted_settings())
     options = kafka_options(settings.kafka)
     # Last in the search path: a user's module must not hide an installed one.
     if str(base) not in sys.path:
@@ -107,25 +119,29 @@ def run_stream(
     HandlerProcess(config).close()
     verify(settings, AclRole.SPARK)
     counts = partition_counts(settings)
-    if section.sink is not None:
-        table.validate_sink(section.sink, counts)
+    validate_sink(section.sink, counts, skip_removed=skip_removed)
     refuse_members(settings)
     wanted = partitions_of(settings, counts)
     with ExitStack() as stack:
         stop = stack.enter_context(shutdown_on_signals(settings.limits.shutdown_timeout, shutdown))
         monitor = stack.enter_context(query_monitor(settings, observer))
+        pauses = stack.enter_context(watch_pauses(settings, ROLE, settings.instance or NAME, monitor.health))
+        monitor.gate = gate = PauseGate(pauses, topics_of(settings), stop)
         stored = TableFormat.PARQUET if section.sink is None else TableFormat(section.sink.format)
         spark = {
             "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.limits.buffer_bytes),
             "spark.log.level": "DEBUG" if _log.isEnabledFor(logging.DEBUG) else "ERROR",
             **stored.settings,
-            **{name: _text(value) for name, value in section.spark.items()},
+            **AUTO_COMPACTION,
+            **configured,
         }
         own = nullcontext(session) if session is not None else spark_session(settings.group, spark, stored.jars)
         session = stack.enter_context(own)
         # Join after Spark has started, which takes seconds: a query that this one replaces keeps running until then.
         member = stack.enter_context(membership(settings, wanted))
+        scheduler = stack.enter_context(scheduler_in_driver(settings, monitor))
         stack.enter_context(scheduler_watch(settings, monitor.health))
+        deleted = DeletedPositions(settings, monitor.observer, monitor.health)
         stream = _Stream(
             session=session,
             settings=settings,
@@ -137,10 +153,17 @@ def run_stream(
             shutdown=stop,
             monitor=monitor,
             member=member,
-            batches=MicroBatches(config, member, counts, monitor.observer, stop),
+            batches=MicroBatches(config, member, counts, monitor.observer, stop, gate),
+            deleted=deleted,
+            runner=QueryRunner(session, stop, monitor, member, deleted, scheduler),
+            table=_table(session, settings, section, options, base),
+            skip_removed=skip_removed,
         )
         _log.info("the query of group %s reads %s", settings.group, ", ".join(topics_of(settings)))
-        stream.run(available_now=available_now)
+        if available_now:
+            stream.run_available_now(until_settled)
+        else:
+            stream.run()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,67 +187,77 @@ class _Stream:
     monitor: QueryMonitor
     member: Membership
     batches: MicroBatches
+    deleted: DeletedPositions
+    runner: QueryRunner
+    table: SinkTable | None
+    skip_removed: bool
+    """Whether the table goes on without records that Kafka has removed."""
 
-    def run(self, *, available_now: bool) -> None:
-        """Run the queries, and start them again at the group's offsets when other partitions can be read.
+    def run(self) -> None:
+        """Run the queries until a shutdown is requested."""
+        with ExitStack() as stack:
+            appending: TableQuery | None = None
+            if self.table is not None:
+                appending = TableQuery(self.table, self.monitor, skip_removed=self.skip_removed)
+                stack.callback(appending.stop)
+                appending.start()
+            self._handle(lambda writer: self.runner.run(writer, self.section.trigger, appending))
+
+    def run_available_now(self, until_settled: timedelta | None) -> None:
+        """Handle the records that exist now, append to the table what they sent, and say how many records wait.
+
+        Args:
+            until_settled: go on for at most so long until no record waits; ``None`` = handle each record once.
 
         Raises:
-            StreamHaltedError: with ``available_now``, some partitions were left out.
+            StreamHaltedError: some partitions were left out, or the table could not be written.
+            StreamUnsettledError: records still wait.
         """
-        deleted = DeletedPositions(self.settings, self.monitor.observer, self.monitor.health)
-        runner = QueryRunner(self.session, self.shutdown, self.monitor, self.member, deleted)
+        run = AvailableNow(self.runner, self.shutdown, lambda: self._handle(self.runner.run_once), self._waiting)
+        run.handle(until_settled)
+        if self.table is not None and not self.shutdown.requested:
+            run.append(self.table, skip_removed=self.skip_removed)
+        run.report(None if self.deleted.problem else until_settled)
+        if self.deleted.problem:
+            raise StreamHaltedError(self.deleted.problem)
+
+    def _handle(self, run: Callable[[DataStreamWriter], bool]) -> None:
+        """Run the query that handles records, again at the group's offsets when other partitions can be read."""
         failed: Mapping[Partition, int] | None = None
         again = True
         while again and not self.shutdown.requested:
             starts = start_offsets(self.settings, self.wanted, self.member.member())
             self.monitor.started(starts)
-            readable = deleted.leave_out(starts)
+            readable = self.deleted.leave_out(starts)
             if not readable:
-                raise StreamHaltedError(deleted.problem)
-            queries = self._queries(readable)
+                raise StreamHaltedError(self.deleted.problem)
+            query = self._handling_writer(readable)
             self.batches.failure = None
             try:
                 with _unwrapped_errors(self.batches):
-                    again = runner.run(queries, available_now=available_now)
+                    again = run(query)
             except RecordsDeletedError as error:
                 if readable == failed:
                     raise StreamHaltedError(str(error)) from error
                 failed = readable
                 _log.warning("starting again at the group's offsets: %s", error)
-        if available_now and not self.shutdown.requested:
-            self._report_waiting()
-        if available_now and deleted.problem:
-            raise StreamHaltedError(deleted.problem)
 
-    def _report_waiting(self) -> None:
-        """Say how many records wait. A user without the rights of a scheduler may not know it."""
-        try:
-            waiting = waiting_records(self.session, self.settings, self.options, self.counts)
-        except Exception as error:  # noqa: BLE001 - of Kafka or of Spark; the run has succeeded without it
-            _log.warning("how many records wait for a redelivery is unknown: %s", first_line(error))
-            return
-        more = "; keep a scheduler running, and run again after the last due time" if waiting.number else ""
-        _log.info("%s%s", waiting, more, extra={"waiting": waiting.number, "last_due_ms": waiting.last_ms})
+    def _waiting(self) -> WaitingRecords:
+        with _unwrapped_errors(self.batches):
+            return waiting_records(self.session, self.settings, self.options, self.counts)
 
-    def _queries(self, starts: Mapping[Partition, int]) -> list[tuple[DataStreamWriter, timedelta]]:
-        """Return the query that handles records and, if there is a sink, the one that writes its table."""
-        session, settings, section = self.session, self.settings, self.section
-        folder = _folder(section.checkpoint, self.base)
+    def _handling_writer(self, starts: Mapping[Partition, int]) -> DataStreamWriter:
+        """Return the query that handles records."""
+        session, settings = self.session, self.settings
+        folder = _folder(self.section.checkpoint, self.base)
         refuse_unwritable(session, folder)
         checkpoint = group_checkpoint(session, settings, folder)
         refuse_unwritable(session, checkpoint)
         remove_stale_checkpoint(session, settings, checkpoint, starts)
         refuse_skipped_records(session, settings, checkpoint, starts)
-        frame = _handling(session, settings, section, self.options, starts, self.wanted - starts.keys())
+        frame = _handling(session, settings, self.section, self.options, starts, self.wanted - starts.keys())
         handling = frame.writeStream.queryName(settings.group).foreachBatch(self.batches)
-        handling = handling.option("checkpointLocation", checkpoint)
-        queries = [(handling, section.trigger)]
-        if section.sink is not None:
-            path = _folder(section.sink.path, self.base)
-            most = section.max_offsets_per_trigger
-            writer = table.append_writer(session, self.options, section.sink, path, most)
-            queries.append((writer.queryName(f"{settings.group}: table"), section.sink.trigger))
-        return queries
+        return handling.option("checkpointLocation", checkpoint)
 
 
 @contextmanager
@@ -290,6 +323,15 @@ def records(frame: DataFrame) -> DataFrame:
     # null, so an empty list replaces null.
     headers = F.coalesce("headers", F.array().cast(_HEADERS)).alias("headers")
     return frame.select("key", "value", headers, "topic", "partition", "offset", timestamp)
+
+
+def _table(
+    session: SparkSession, settings: Settings, section: PipelineSection, options: Mapping[str, str], base: Path
+) -> SinkTable | None:
+    sink = section.sink
+    if sink is None:
+        return None
+    return SinkTable(session, settings, section, sink, options, _folder(sink.path, base))
 
 
 def _folder(path: str, base: Path) -> str:

@@ -59,6 +59,7 @@ class Runner:
             jitter=draws,
             write_failures={},
             journal=naming.journal_topic() if settings.journal else None,
+            details=settings.failure_details,
         )
         self._until_closed = ExitStack()
         self._until_closed.enter_context(infrequent_garbage_collection())

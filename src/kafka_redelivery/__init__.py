@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kafka_redelivery.consumers.handlers.record import Context, Record, Redeliver, Reject
     from kafka_redelivery.consumers.testkit import Delivery, HandlerKit
     from kafka_redelivery.pipeline.handler.batch_context import BatchContext
+    from kafka_redelivery.serdes.avro import AvroCodec
     from kafka_redelivery.serdes.codec import JsonCodec, RawCodec, StringCodec
     from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
     from kafka_redelivery.topology.policy.decision import Ack, DeadLetter, Discard, Halt, Retry
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _HOMES: Final = {
     "Ack": "topology.policy.decision",
+    "AvroCodec": "serdes.avro",
     "BatchContext": "pipeline.handler.batch_context",
     "Context": "consumers.handlers.record",
     "DeadLetter": "topology.policy.decision",
@@ -63,6 +65,7 @@ _HOMES: Final = {
 
 __all__ = [
     "Ack",
+    "AvroCodec",
     "BatchContext",
     "Context",
     "DeadLetter",

@@ -97,6 +97,8 @@ def _compared(expression: promql_parser.Expr) -> list[promql_parser.Expr]:
     match expression:
         case promql_parser.BinaryExpr() if str(expression.op) == "and":
             return _compared(expression.lhs) + _compared(expression.rhs)
+        case promql_parser.BinaryExpr() if str(expression.op) == "unless":  # what it leaves out may be empty
+            return _compared(expression.lhs)
         case promql_parser.BinaryExpr() if str(expression.op) in _COMPARISONS:
             return [expression.lhs]
         case _:

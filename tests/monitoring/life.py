@@ -66,7 +66,12 @@ def begin_stream(group: Group, ports: Ports) -> None:
     group.prepare(
         handler={"callable": "tests.pipeline.handlers:scripted"},
         policyEntry=POLICY,
-        pipeline={"checkpoint": "checkpoint", "maxOffsetsPerTrigger": 100, "spark": {"spark.master": "local[1]"}},
+        pipeline={
+            "checkpoint": "checkpoint",
+            "maxOffsetsPerTrigger": 100,
+            "sink": {"topic": group.output, "path": "table", "trigger": "2s"},
+            "spark": {"spark.master": "local[1]"},
+        },
         metrics={"host": "127.0.0.1"},
     )
     group.start("scheduler", "s1", f"metrics.port={ports.streams_scheduler}")

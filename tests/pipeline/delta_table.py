@@ -1,4 +1,4 @@
-"""Reads the log of a Delta table, because the shared session of the tests has no jars of Delta."""
+"""Reads and changes the log of a Delta table, because the shared session of the tests has no jars of Delta."""
 
 import json
 from pathlib import Path
@@ -14,3 +14,17 @@ def files(table: Path) -> list[Path]:
             elif "remove" in action:
                 del found[action["remove"]["path"]]
     return list(found.values())
+
+
+def remove_column(table: Path, name: str) -> None:
+    """Remove a column from the schema of a Delta table, as if an earlier version had made the table."""
+    for log in (table / "_delta_log").glob("*.json"):
+        actions = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        for action in actions:
+            if "metaData" in action:
+                schema = json.loads(action["metaData"]["schemaString"])
+                schema["fields"] = [each for each in schema["fields"] if each["name"] != name]
+                action["metaData"]["schemaString"] = json.dumps(schema)
+        log.write_text("\n".join(map(json.dumps, actions)), encoding="utf-8")
+    for checksum in (table / "_delta_log").glob("*.crc"):  # those of Delta and of Hadoop, hidden ones included
+        checksum.unlink()

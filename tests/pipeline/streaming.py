@@ -30,10 +30,18 @@ def prepare(group: Group, **sections: Any) -> None:  # noqa: ANN401 - as in a fi
     group.prepare(handler=handler, pipeline=pipeline, **sections)
 
 
-def run(group: Group, spark: SparkSession) -> None:
+def run(group: Group, spark: SparkSession, *, skip_removed: bool = False) -> None:
     """Handle the records that exist now once, and wait until all that was written can be read."""
     settings = load_settings(group.file.read_text(encoding="utf-8"))
-    run_stream(settings, Path(group.folder), available_now=True, session=spark)
+    run_stream(settings, Path(group.folder), available_now=True, skip_removed=skip_removed, session=spark)
+    group.cluster.wait_for_markers(*(topic for topic in group.cluster.topics() if group.name in topic))
+
+
+def settle(group: Group, spark: SparkSession, *, minutes: float) -> None:
+    """Handle records until none waits, for at most some minutes."""
+    settings = load_settings(group.file.read_text(encoding="utf-8"))
+    within = timedelta(minutes=minutes)
+    run_stream(settings, Path(group.folder), available_now=True, until_settled=within, session=spark)
     group.cluster.wait_for_markers(*(topic for topic in group.cluster.topics() if group.name in topic))
 
 

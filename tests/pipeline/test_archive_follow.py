@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.pipeline.archive_command import command
-from tests.pipeline.delta_table import files
+from tests.pipeline.delta_table import files, remove_column
 from tests.pipeline.letters import KEPT, document_of, letter
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import COMMAND
@@ -47,7 +47,7 @@ def test_new_letters_are_archived_until_sigterm(cluster: Cluster, unique: str, t
     assert sum(run["compacted"]["after"] for run in runs if run["compacted"]) > 0
     assert _offsets(table) == [0, 1]
 
-    _remove_column(table, "original_expiration")
+    remove_column(table, "original_expiration")
     report = ["pipeline", "report", "--config", str(tmp_path / "redelivery.yaml"), "--output", str(tmp_path / "report")]
     report += ["--archive", str(table), "--archive-format", "delta", "--json"]
     done = subprocess.run([sys.executable, *COMMAND, *report], stdout=subprocess.PIPE, timeout=_LONG_S, check=True)
@@ -58,20 +58,6 @@ def test_new_letters_are_archived_until_sigterm(cluster: Cluster, unique: str, t
         assert again.wait(_LONG_S) == 0
     assert _offsets(table) == [0, 1, 2]
     assert "original_expiration" in _columns(table)
-
-
-def _remove_column(table: Path, name: str) -> None:
-    """Remove a column from the schema of a Delta table, as if an earlier version had made the table."""
-    for log in (table / "_delta_log").glob("*.json"):
-        actions = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-        for action in actions:
-            if "metaData" in action:
-                schema = json.loads(action["metaData"]["schemaString"])
-                schema["fields"] = [each for each in schema["fields"] if each["name"] != name]
-                action["metaData"]["schemaString"] = json.dumps(schema)
-        log.write_text("\n".join(map(json.dumps, actions)), encoding="utf-8")
-    for checksum in (table / "_delta_log").glob("*.crc"):  # those of Delta and of Hadoop, hidden ones included
-        checksum.unlink()
 
 
 def _columns(table: Path) -> list[str]:

@@ -1,8 +1,6 @@
 """Compaction merges the small files of an archive. Readers see each row once, also after a crash at any step."""
 
 import os
-from collections.abc import Callable, Iterator
-from functools import wraps
 from pathlib import Path
 
 import pytest
@@ -13,19 +11,15 @@ from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, 
 from kafka_redelivery.pipeline.archive.compaction import CompactionResult, compact
 from kafka_redelivery.pipeline.errors import CompactionError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
+from tests.pipeline.crashing import STEPS, DiedError, traps
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, letter, settings_of
 from tests.scenarios.cluster import Cluster
 
 _NOW_MS = 2**62
 """A time after every grace period."""
 
-_STEPS = ("write", "move", "replace", "delete")
 _ROUNDS = 3
 _ORIGINS = 2
-
-
-class DiedError(BaseException):
-    """Not caught anywhere, so that no cleanup runs, as after SIGKILL."""
 
 
 @pytest.fixture
@@ -82,7 +76,7 @@ def test_a_crash_at_any_step_loses_and_doubles_no_row(
     """After a crash before or after any file operation, the rows are unchanged and compaction can run again."""
     session, before = archive_session(spark), _rows(spark, archive)
     died = 0
-    for trap in _traps(monkeypatch):
+    for trap in traps(monkeypatch):
         try:
             compact(session, LakeFiles(session, archive.output), _NOW_MS)
         except DiedError:
@@ -92,41 +86,10 @@ def test_a_crash_at_any_step_loses_and_doubles_no_row(
             monkeypatch.undo()
             break
 
-    assert died > 2 * (len(_STEPS) + _ORIGINS)
+    assert died > 2 * (len(STEPS) + _ORIGINS)
     compact(session, LakeFiles(session, archive.output), _NOW_MS)
     assert _rows(spark, archive) == before
     assert len(_files(archive)) == 3
-
-
-def _traps(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Crash before and after the first file operation of compaction, then the second, and so on."""
-    number = 0
-    while True:
-        for after in (False, True):
-            _arm(monkeypatch, number, after=after)
-            yield f"{'after' if after else 'before'} change {number}"
-        number += 1
-
-
-def _arm(monkeypatch: pytest.MonkeyPatch, number: int, *, after: bool) -> None:
-    monkeypatch.undo()
-    left = [number]
-
-    def trapped(real: Callable[..., object]) -> Callable[..., object]:
-        @wraps(real)
-        def call(*arguments: object) -> object:
-            left[0] -= 1
-            if left[0] == -1 and not after:
-                raise DiedError
-            answer = real(*arguments)
-            if left[0] == -1:
-                raise DiedError
-            return answer
-
-        return call
-
-    for step in _STEPS:
-        monkeypatch.setattr(LakeFiles, step, trapped(getattr(LakeFiles, step)))
 
 
 def _rows(spark: SparkSession, archive: Archive) -> list[Row]:

@@ -18,6 +18,7 @@ _LONG_S = 150.0
 
 @pytest.mark.slow
 @pytest.mark.crash
+@pytest.mark.full
 @pytest.mark.timeout(420)
 def test_it_is_killed_in_the_middle(tmp_path: Path) -> None:
     """SIGKILL of the driver ends its JVM and Python workers. The next driver continues, and no record is lost."""

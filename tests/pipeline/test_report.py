@@ -73,6 +73,7 @@ def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluste
     output = (tmp_path / "report").as_uri()
     request = Request(settings=settings, archive=str(older), output=output, form=Tables.JSON)
 
+    session.catalog.clearCache()  # of other tests; Delta keeps snapshots
     report = make_report(session, request, FIRST_MS)
 
     assert spark._jsparkSession.sharedState().cacheManager().isEmpty(), "frames stay cached"

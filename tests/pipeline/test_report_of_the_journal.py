@@ -30,6 +30,9 @@ def test_attempts_and_times(spark: SparkSession) -> None:
         (30, "g", {"recovered": [[14, 14]]}),
         (1, "another", {"acked": [[0, 99]], "retried": [[50, 60]]}),
         (1, "g", {"acked": "all"}),
+        # Another program has written them: a table of these records would not fit anywhere.
+        (1, "g", {"retried": [[100, 2**62]], "dead_lettered": [[0, 2**63 - 1]]}),
+        (1, "g", {"discarded": [[-5, 3]], "recovered": [[9, 3]]}),
     )
 
     histories = tables.record_histories(journal).persist()

@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.streaming import LONG_S, prepare, running
+from kafka_redelivery.pipeline.errors import StreamHaltedError
+from tests.pipeline.streaming import LONG_S, prepare, run, running
+from tests.scenarios.cluster import Sent
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
 
@@ -40,6 +42,25 @@ def test_records_are_handled_while_the_table_cannot_be_written(
 
     assert _rows(spark, group) == exactly(range(60))
     assert len(list((table / "_checkpoint" / "commits").glob("[0-9]*"))) >= 3
+
+
+def test_the_table_goes_on_without_what_kafka_has_removed(
+    spark: SparkSession, group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run fails and names the command. With it, the log names the missing offsets, and the rest is appended."""
+    prepare(group, pipeline={"sink": {"topic": group.output, "path": "table"}})
+    group.cluster.produce(group.output, [Sent(b"%d" % n, partition=0) for n in range(10)])
+    run(group, spark)
+    group.cluster.produce(group.output, [Sent(b"%d" % n, partition=0) for n in range(10, 20)])
+    group.cluster.delete_before(group.output, 0, 15)
+
+    with pytest.raises(StreamHaltedError, match=r"query of pipeline\.sink failed: .*once with --skip-removed"):
+        run(group, spark)
+    run(group, spark, skip_removed=True)
+
+    assert f"Kafka has removed them: {group.output}-0@10..14" in caplog.text
+    assert _rows(spark, group) == exactly([*range(10), *range(15, 20)])
+    assert len(list((group.folder / "table").glob("day=*/part-*"))) == 2  # one for each append
 
 
 def _rows(spark: SparkSession, group: Group) -> Counter[int]:

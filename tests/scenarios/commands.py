@@ -39,7 +39,12 @@ def redelivery(*arguments: str, file: Path) -> Done:
 
 
 def topology(*arguments: str, file: Path) -> Done:
-    """Run ``redelivery topology`` in this process, which saves a second, where a test is not about the command."""
+    """Run ``redelivery topology`` in this process, where a test is not about the command."""
+    return in_process("topology", *arguments, file=file)
+
+
+def in_process(*arguments: str, file: Path) -> Done:
+    """Run ``redelivery`` in this process, which saves a second."""
     unset = dict.fromkeys(name for name in os.environ if name.startswith(_OURS))
-    done = CliRunner(env=unset).invoke(app, ["topology", *arguments, "--config", str(file)])
+    done = CliRunner(env=unset).invoke(app, [*arguments, "--config", str(file)])
     return Done(done.exit_code, done.stdout, done.stderr)

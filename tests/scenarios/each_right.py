@@ -51,7 +51,7 @@ def message_of(group: Group, right: Right, text: str) -> str:
 
 
 def _line_names(right: Right, line: str) -> bool:
-    if line == f"  {right}":
+    if line.strip() == str(right):
         return True
     found = _GRANT.search(line)
     if found is None or not found[1].startswith(f"{right.operation} "):

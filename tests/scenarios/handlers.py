@@ -111,3 +111,9 @@ def _end_here(verb: str) -> None:
 def refuse_all(record: Record) -> None:
     """Reject every record, whatever its value."""
     raise Reject("value is null" if record.value is None else "value is empty")
+
+
+def telling(record: Record) -> None:
+    """Fail with an exception that quotes the record's key, and was caused by one that does, too."""
+    text = (record.raw_key or b"").decode()
+    raise ValueError(f"cannot charge {text}") from KeyError(text)

@@ -6,7 +6,7 @@ from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.commands import topology
 from tests.scenarios.damage import Damage, damaged
 from tests.scenarios.running import Group, exactly, script
-from tests.scenarios.scraping import free_port, readiness, value_of
+from tests.scenarios.scraping import free_port, get, readiness, value_of
 from tests.scenarios.waiting import until
 
 _HALTED = "redelivery_halted_partitions"
@@ -18,9 +18,12 @@ def _send(group: Group, partition: int, *numbers: int) -> None:
         group.cluster.produce(group.source, [script(n, ["ok"], partition=partition)])
 
 
-@pytest.mark.parametrize("damage", ["value", "length"])
+@pytest.mark.parametrize("damage", ["value", "length", "offset"])
 def test_a_worker_leaves_a_damaged_partition_alone(group: Group, kafka: EmbeddedKafka, damage: Damage) -> None:
-    """The client finds a wrong checksum, the broker a wrong length. Both heal, and no record is lost or doubled."""
+    """The client finds a wrong checksum, the broker a wrong length. All heal, and no record is lost or doubled.
+
+    The error of a batch with a wrong offset names that one. The records of the batch would be skipped there.
+    """
     port = free_port()
     group.prepare(metrics={"port": port, "host": "127.0.0.1"})
     _send(group, 0, *range(5))
@@ -78,5 +81,32 @@ def test_a_scheduler_leaves_a_damaged_partition_alone(group: Group, kafka: Embed
         until(lambda: 1 in group.outputs(), "the other partition goes on")
     until(lambda: group.outputs() == exactly([0, 1]), "the partition goes on")
     until(lambda: value_of(port, _HALTED) == 0, "no partition is halted")
+    worker.stop()
+    group.stop()
+
+
+def test_a_damaged_dead_letter_does_not_end_the_count_of_the_others(group: Group, kafka: EmbeddedKafka) -> None:
+    """Its partition is halted, and its dead letters are counted when they can be fetched."""
+    port = free_port()
+    group.prepare()
+    worker = group.worker()
+    for n, partition in enumerate((0, 0, 1)):
+        group.cluster.produce(group.source, [script(n, ["reject"], partition=partition)])
+        until(lambda: len(group.dead()) == n + 1, "each dead letter is in a batch of its own")  # noqa: B023 - at once
+    group.configure(metrics={"port": port, "host": "127.0.0.1"})
+    depth = "redelivery_dead_letter_depth"
+    with damaged(kafka, group.dead_letters, 0, 0, "value"):
+        group.scheduler()
+        labels = {"refused_by": group.dead_letters, "cause": "unfetchable"}
+        until(lambda: value_of(port, _HALTED, **labels) == 1, "the partition is halted")
+        until(lambda: value_of(port, depth) == 1, "the other partition is counted")
+        until(lambda: get(port, "/readyz")[0] == 200, "the scheduler has its tiers")
+        assert f"{group.dead_letters}-0 is halted: it cannot be fetched" in readiness(port)
+        group.cluster.produce(group.source, [script(3, ["reject"], partition=1)])
+        until(lambda: value_of(port, depth) == 2, "the other partition goes on")
+        assert value_of(port, "redelivery_dead_letter_unread", dead_letter_topic=group.dead_letters) > 0
+    until(lambda: value_of(port, depth) == 4, "all are counted")
+    until(lambda: value_of(port, _HALTED) == 0, "no partition is halted")
+    assert "halted" not in readiness(port)
     worker.stop()
     group.stop()

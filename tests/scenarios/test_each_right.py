@@ -179,7 +179,8 @@ def _see_processes(users: Users, acls: Mapping[Role, Sequence[Acl]]) -> dict[tup
         else:
             named = _revoke_and_grant(users, processes[role], acl, sent, mode)
             later = right_of(acl).operation is Operation.DESCRIBE_CONFIGS or (role, shown) in _NEEDED_LATER
-            running = _GOES_ON if later or "control" in acl.name else _WAITS if named else NOT_NOTICED
+            later = later or acl.name.endswith((".control", ".dlq.actions"))
+            running = _GOES_ON if later else _WAITS if named else NOT_NOTICED
         seen[role, shown] = Cell(start, running)
     group.stop()
     return seen

@@ -1,5 +1,6 @@
 """On a broker that denies what no ACL allows, the ACLs that `redelivery topology acls` prints are enough."""
 
+import json
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ _CONFIGURATIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.kafka
 @pytest.mark.parametrize("sections", _CONFIGURATIONS.values(), ids=_CONFIGURATIONS.keys())
 def test_every_record_arrives(users: Users, sections: dict[str, Any]) -> None:
-    """Successes, retries and dead letters arrive, nothing is denied, and what is finished is trimmed."""
+    """Successes, retries and dead letters, also those sent again, arrive; nothing is denied, and all is trimmed."""
     group = users.group
     users.configure(**{"policyEntry": {"redeliveryPolicy": _RETRIES}, "topics": {"auditHorizon": "1s"}} | sections)
     assert users.topology("apply").code != 0
@@ -50,6 +51,10 @@ def test_every_record_arrives(users: Users, sections: dict[str, Any]) -> None:
     assert group.dead() == exactly(n for n in range(40) if n % 4 >= 2)
     checked = users.topology("check")
     assert checked.code == 0, checked.out + checked.err
+    users.grant("redrive")
+    redriven = users.dlq("redrive", "--yes")
+    assert redriven.code == 0, redriven
+    until(lambda: json.loads(users.dlq("jobs", "--json").out)["jobs"][0]["deadAgain"] == 20, "all have died again")
     group.stop()
     _no_denials(scheduler, worker)
     trimmed = trim(users.settings("scheduler"), now_ms() + 60_000)

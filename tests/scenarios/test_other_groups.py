@@ -59,4 +59,7 @@ def test_other_groups_never_see_a_retry(group: Group) -> None:
         group.ready,
         group.tier("100ms"),
         f"{group.name}.control",
+        f"{group.name}.dlq.jobs",
+        f"{group.name}.dlq.actions",
+        f"{group.name}.dlq.parked",
     }

@@ -25,7 +25,7 @@ def test_apply_makes_everything_once(group: Group) -> None:
 
     planned = redelivery("topology", "plan", file=group.file)
     assert planned.code == exit_codes.OK
-    assert "4 to create, 0 to change, 0 in order, 6 first offsets to commit" in planned.out
+    assert "7 to create, 0 to change, 0 in order, 6 first offsets to commit" in planned.out
     dry = redelivery("topology", "apply", "--dry-run", file=group.file)
     assert "dry run: nothing was changed" in dry.out
     assert ": created" not in dry.out
@@ -46,7 +46,7 @@ def test_apply_makes_everything_once(group: Group) -> None:
     checked = redelivery("topology", "check", file=group.file)
     assert (checked.code, checked.err) == (exit_codes.OK, "")
     assert checked.out.startswith(f"warn: {group.name}.scheduler: the group has no members, so no scheduler runs\n")
-    assert checked.out.endswith(f"4 topics of group {group.name}: no record would be lost\n")
+    assert checked.out.endswith(f"7 topics of group {group.name}: no record would be lost\n")
     assert source_properties(group) == before
     assert group.cluster.committed(group.name, group.source) == {}
 
@@ -66,6 +66,8 @@ def test_apply_grows_with_the_source_and_deletes_nothing(group: Group) -> None:
         ("create", group.tier("300ms")),
         ("grow", group.ready),
         ("grow", group.dead_letters),
+        ("grow", f"{group.name}.dlq.actions"),
+        ("grow", f"{group.name}.dlq.parked"),
     ]
     offsets = {(each["topic"], each["partition"]) for each in done["changes"] if each["change"] == "commit"}
     assert offsets == {(group.tier("300ms"), n) for n in range(4)} | {(group.ready, 2), (group.ready, 3)}

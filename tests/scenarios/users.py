@@ -3,7 +3,7 @@
 from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
-from tests.scenarios import commands
+from tests.scenarios import commands, redriving
 from tests.scenarios.authenticated import Acl, AuthenticatedKafka
 from tests.scenarios.running import Group, Process, Role
 from tests.scenarios.secured import acls_of
@@ -59,6 +59,10 @@ class Users:
         """Run a command of `redelivery topology` as the user `apply`."""
         user = f"--set=kafka.sasl.username={self.name('apply')}"
         return commands.topology(command, user, file=self.group.file)
+
+    def dlq(self, *arguments: str) -> commands.Done:
+        """Run `redelivery dlq` as the user `redrive`."""
+        return redriving.dlq(self.group, *arguments, f"--set=kafka.sasl.username={self.name('redrive')}")
 
     def start(self, role: Role, *settings: str) -> Process:
         """Start a process as its user."""

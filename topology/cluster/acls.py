@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from kafka_redelivery.topology.cluster.plan import scheduler_group
+from kafka_redelivery.topology.cluster.plan import scheduler_group, schedules_in_driver
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan, sweeper_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
@@ -28,6 +28,12 @@ class AclRole(StrEnum):
 
     ARCHIVE = "archive"
     """``redelivery pipeline archive``."""
+
+    REDRIVE = "redrive"
+    """``redelivery dlq``."""
+
+    OPERATOR = "operator"
+    """``redelivery status``, ``find``, ``pause`` and ``resume``."""
 
 
 class ResourceType(StrEnum):
@@ -127,12 +133,19 @@ def rights(settings: Settings, roles: Iterable[AclRole]) -> tuple[Right, ...]:
 def configured_topics(settings: Settings) -> tuple[Resource, ...]:
     """Return every topic that the configuration names, outputs and internal topics included."""
     named = [*map(_topic, _sources(settings)), *_outputs(settings), *_ready_topics(settings), *_tiers(settings)]
-    return (*named, *_mixed(settings), *_dead_letters(settings), *_journal(settings), _control(settings))
+    letters = (*_dead_letters(settings), *redrive_topics(settings))
+    return (*named, *_mixed(settings), *letters, *_journal(settings), _control(settings))
+
+
+def redrive_topics(settings: Settings) -> tuple[Resource, ...]:
+    """Return the topics of `redelivery dlq`. Workers and schedulers also start without them."""
+    naming = settings.naming()
+    names = (naming.jobs_topic(), naming.actions_topic(), naming.parking_topic())
+    return tuple(map(_topic, names)) if _dead_letters(settings) else ()
 
 
 def _worker(settings: Settings) -> Iterator[Right]:
     yield from _handling(settings)
-    yield Right(_control(settings), Operation.WRITE)
     yield from _transactions(settings, "worker")
 
 
@@ -142,6 +155,8 @@ def _spark(settings: Settings) -> Iterator[Right]:
         Resource(ResourceType.TRANSACTIONAL_ID, PatternType.LITERAL, f"{settings.group}.spark"), Operation.WRITE
     )
     yield from _transactions(settings, "spark")
+    if schedules_in_driver(settings):
+        yield from _scheduler(settings)
 
 
 def _handling(settings: Settings) -> Iterator[Right]:
@@ -157,29 +172,25 @@ def _handling(settings: Settings) -> Iterator[Right]:
         for waiting in _waiting(settings):
             yield from _on(waiting, retry, Operation.DESCRIBE_CONFIGS)
         yield Right(_group(scheduler_group(settings.group)), Operation.DESCRIBE)
-    for topic in (*_dead_letters(settings), *_outputs(settings), *_journal(settings)):
+    for topic in (*_dead_letters(settings), *_outputs(settings), *_journal(settings), *_actions(settings)):
         yield from _on(topic, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
-    yield from _on(_control(settings), Operation.READ, Operation.DESCRIBE_CONFIGS)
+    yield from _on(_control(settings), Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
     yield Right(_group(settings.group), Operation.READ)
 
 
 def _scheduler(settings: Settings) -> Iterator[Right]:
     """Yield what releasing, sweeping, counting and trimming need."""
+    yield from _releasing(settings)
     sweeps = sweep_plan(settings)
-    for source in _sources(settings):
-        yield from _on(_topic(source), Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
-    for ready in _ready(settings):
-        yield from _on(ready, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
-    for waiting in _waiting(settings):
-        yield from _on(waiting, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
     for letters in _dead_letters(settings):
         yield from _on(letters, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
         if sweeps.expiring or settings.metrics.port is not None:
             yield Right(letters, Operation.READ)
         if sweeps.expiring:
             yield Right(letters, Operation.DELETE)
-    for journal in _journal(settings):
-        yield from _on(journal, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
+    for topics, operation in ((_journal(settings), Operation.DELETE), (_actions(settings), Operation.WRITE)):
+        for topic in topics:
+            yield from _on(topic, operation, Operation.DESCRIBE_CONFIGS)
     yield from _on(_control(settings), Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
     yield Right(_group(settings.group), Operation.DESCRIBE)
     yield Right(_group(scheduler_group(settings.group)), Operation.READ)
@@ -191,6 +202,15 @@ def _scheduler(settings: Settings) -> Iterator[Right]:
             yield from _transactions(settings, "sweeper")
 
 
+def _releasing(settings: Settings) -> Iterator[Right]:
+    for source in _sources(settings):
+        yield from _on(_topic(source), Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+    for ready in _ready(settings):
+        yield from _on(ready, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
+    for waiting in _waiting(settings):
+        yield from _on(waiting, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
+
+
 def _apply(settings: Settings) -> Iterator[Right]:
     """Yield what creating, extending and checking the internal topics needs. Reading finds records that still wait."""
     create = (Operation.CREATE, Operation.ALTER, Operation.ALTER_CONFIGS)
@@ -200,7 +220,7 @@ def _apply(settings: Settings) -> Iterator[Right]:
         yield from _on(output, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
     for topic in (*_ready(settings), *_waiting(settings)):
         yield from _on(topic, *create, Operation.READ)
-    for topic in (*_dead_letters(settings), *_journal(settings)):
+    for topic in (*_dead_letters(settings), *_journal(settings), *redrive_topics(settings)):
         yield from _on(topic, *create)
     control = (Operation.CREATE, Operation.READ, Operation.WRITE, Operation.ALTER_CONFIGS)  # it never grows
     yield from _on(_control(settings), *control)
@@ -213,12 +233,38 @@ def _archive(settings: Settings) -> Iterator[Right]:
         yield from _on(letters, Operation.READ, Operation.DESCRIBE_CONFIGS)
 
 
+def _redrive(settings: Settings) -> Iterator[Right]:
+    """Yield what listing dead letters and sending them again needs."""
+    for letters in _dead_letters(settings):
+        yield Right(letters, Operation.READ)
+    for topic in redrive_topics(settings):
+        yield from _on(topic, Operation.READ, Operation.WRITE)
+    for ready in _ready(settings):
+        yield Right(ready, Operation.WRITE)
+    yield Right(_group(settings.group), Operation.DESCRIBE)
+    ids = Resource(ResourceType.TRANSACTIONAL_ID, PatternType.PREFIXED, f"{settings.group}.dlq.")
+    yield Right(ids, Operation.WRITE)
+
+
+def _operator(settings: Settings) -> Iterator[Right]:
+    """Yield what looking at the group and pausing it needs. The configurations of topics are not read."""
+    for topic in (*map(_topic, _sources(settings)), *_ready_topics(settings), *_dead_letters(settings)):
+        yield Right(topic, Operation.READ)
+    for topic in (*_waiting(settings), *_journal(settings)):
+        yield Right(topic, Operation.READ)
+    yield from _on(_control(settings), Operation.READ, Operation.WRITE)
+    yield Right(_group(settings.group), Operation.DESCRIBE)
+    yield Right(_group(scheduler_group(settings.group)), Operation.DESCRIBE)
+
+
 _NEEDED = {
     AclRole.WORKER: _worker,
     AclRole.SCHEDULER: _scheduler,
     AclRole.APPLY: _apply,
     AclRole.SPARK: _spark,
     AclRole.ARCHIVE: _archive,
+    AclRole.REDRIVE: _redrive,
+    AclRole.OPERATOR: _operator,
 }
 
 
@@ -256,6 +302,11 @@ def _dead_letters(settings: Settings) -> list[Resource]:
 
 def _journal(settings: Settings) -> list[Resource]:
     return [_topic(settings.naming().journal_topic())] if settings.journal else []
+
+
+def _actions(settings: Settings) -> list[Resource]:
+    """Return the topic in which those who end a record that was sent again say so."""
+    return [_topic(settings.naming().actions_topic())] if _dead_letters(settings) else []
 
 
 def _control(settings: Settings) -> Resource:

@@ -22,7 +22,20 @@ _PURPOSE: Mapping[Role, str] = {
     Role.DEAD_LETTER: "dead letters",
     Role.JOURNAL: "the outcomes of the records",
     Role.CONTROL: "what the group knows about its partitions",
+    Role.JOBS: "the jobs that send dead letters again",
+    Role.ACTIONS: "what became of dead letters that are sent again",
+    Role.PARKING: "dead letters that were sent again too often",
 }
+
+_NO_REDRIVE = "`redelivery dlq` cannot send dead letters again"
+_OPTIONAL: Mapping[Role, str] = {
+    Role.CONTROL: "with auto.offset.reset=latest, a partition that is added to a source starts at its end, and it is "
+    "unknown whether a missing committed offset has expired",
+    Role.JOBS: _NO_REDRIVE,
+    Role.ACTIONS: _NO_REDRIVE,
+    Role.PARKING: _NO_REDRIVE,
+}
+"""What is missed without a topic that workers and schedulers need not have."""
 
 
 def check(plan: TopologyPlan, cluster: ClusterFacts) -> tuple[TopologyFault, ...]:
@@ -76,7 +89,8 @@ def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]
     for topic in plan.topics:
         actual = cluster.topics.get(topic.name)
         if actual is None:
-            yield _missing_control(topic) if topic.role is Role.CONTROL else _missing(topic, cluster)
+            optional = _OPTIONAL.get(topic.role)
+            yield _missing(topic, cluster) if optional is None else _missing_optional(topic, optional)
             continue
         yield from _partitions(topic, actual)
         yield from _replication(plan, topic, actual)
@@ -108,15 +122,8 @@ def _missing(topic: PlannedTopic, cluster: ClusterFacts) -> TopologyFault:
     return TopologyFault(Severity.REFUSE, topic.name, _MISSING, loss, _APPLY)
 
 
-def _missing_control(topic: PlannedTopic) -> TopologyFault:
-    return TopologyFault(
-        Severity.WARN,
-        topic.name,
-        _MISSING,
-        "no record is lost that would not be lost without it: with auto.offset.reset=latest, a partition that is added "
-        "to a source starts at its end, and it is unknown whether a missing committed offset has expired",
-        _APPLY,
-    )
+def _missing_optional(topic: PlannedTopic, loss: str) -> TopologyFault:
+    return TopologyFault(Severity.WARN, topic.name, _MISSING, f"no record is lost, but {loss}", _APPLY)
 
 
 def _partitions(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:

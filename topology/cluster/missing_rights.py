@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from kafka_redelivery.topology.cluster.acls import AclRole, Operation, ResourceType, Right, configured_topics, rights
+from kafka_redelivery.topology.cluster.acls import (
+    AclRole,
+    Operation,
+    ResourceType,
+    Right,
+    configured_topics,
+    redrive_topics,
+    rights,
+)
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 
@@ -23,7 +31,7 @@ def missing_rights(settings: Settings, role: AclRole, allowed: Mapping[str, Coll
 
     At start a role describes its topics and their configurations, and a worker, query or scheduler reads some of them.
     A right to write, delete or create is missed later, and by some records only, so a start goes on without it. The
-    control topic is optional.
+    control topic is optional, and so are the topics of `redelivery dlq` for all roles but apply, which creates them.
 
     Args:
         settings: the configuration.
@@ -32,8 +40,10 @@ def missing_rights(settings: Settings, role: AclRole, allowed: Mapping[str, Coll
             operations are unknown is left out.
     """
     needed = [right for right in rights(settings, [role]) if right.resource.type is ResourceType.TOPIC]
-    control = settings.naming().control_topic()
-    optional_reads = {control, *sweep_plan(settings).topics}
+    optional = {settings.naming().control_topic()}
+    if role is not AclRole.APPLY:
+        optional |= {topic.name for topic in redrive_topics(settings)}
+    optional_reads = optional | set(sweep_plan(settings).topics)
     lacking: dict[Right, None] = {}
     refused = False
     for topic in configured_topics(settings):
@@ -43,9 +53,10 @@ def missing_rights(settings: Settings, role: AclRole, allowed: Mapping[str, Coll
         on_topic = [right for right in needed if right.resource.covers(topic)]
         lacking |= dict.fromkeys(right for right in on_topic if right.operation not in operations)
         if on_topic and Operation.DESCRIBE not in operations:
-            refused |= topic.name != control
+            refused |= topic.name not in optional
             continue
-        required = {Operation.DESCRIBE_CONFIGS} if on_topic else set()
+        describes = role not in {AclRole.REDRIVE, AclRole.OPERATOR}
+        required = {Operation.DESCRIBE_CONFIGS} if on_topic and describes else set()
         if role is not AclRole.APPLY and topic.name not in optional_reads:
             required |= {right.operation for right in on_topic} & {Operation.READ}
         refused |= not required <= set(operations)

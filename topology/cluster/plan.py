@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from kafka_redelivery.topology.cluster.facts import (
+    BROKER_DEFAULTS,
     CLEANUP,
     MAX_MESSAGE,
     MIN_INSYNC,
@@ -40,6 +41,9 @@ class Role(StrEnum):
     DEAD_LETTER = "dead-letter"
     JOURNAL = "journal"
     CONTROL = "control"
+    JOBS = "jobs"
+    ACTIONS = "actions"
+    PARKING = "parking"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +164,11 @@ def needs_scheduler(settings: Settings) -> bool:
     return tiers.mixed or bool(tiers.delays_ms)
 
 
+def schedules_in_driver(settings: Settings) -> bool:
+    """Whether the driver of a streaming query runs the group's scheduler."""
+    return settings.pipeline is not None and settings.pipeline.scheduler == "driver"
+
+
 def plan(settings: Settings, sources: Mapping[str, TopicFacts]) -> TopologyPlan:
     """Plan the topics that a configuration needs.
 
@@ -176,6 +185,8 @@ def plan(settings: Settings, sources: Mapping[str, TopicFacts]) -> TopologyPlan:
         if settings.journal:
             topics.append(_internal(settings, settings.naming().journal_topic(), Role.JOURNAL, known))
         topics.append(_control(settings, known))
+        if any(topic.role is Role.DEAD_LETTER for topic in topics):
+            topics += _redrive(settings, known)
     return TopologyPlan(
         group=settings.group,
         naming=settings.naming(),
@@ -241,6 +252,17 @@ def _dead_letter(settings: Settings, known: Sequence[TopicFacts]) -> list[Planne
 def _control(settings: Settings, sources: Sequence[TopicFacts]) -> PlannedTopic:
     topic = _internal(settings, settings.naming().control_topic(), Role.CONTROL, sources)
     return replace(topic, partitions=1, configs={CLEANUP: "compact", MIN_INSYNC: topic.configs[MIN_INSYNC]})
+
+
+def _redrive(settings: Settings, sources: Sequence[TopicFacts]) -> list[PlannedTopic]:
+    naming = settings.naming()
+    jobs = replace(_internal(settings, naming.jobs_topic(), Role.JOBS, sources), partitions=1)
+    actions = _internal(settings, naming.actions_topic(), Role.ACTIONS, sources)
+    largest = {MAX_MESSAGE: str(max(int(BROKER_DEFAULTS[MAX_MESSAGE]), int(actions.configs[MAX_MESSAGE])))}
+    return [
+        *(replace(topic, configs={**topic.configs, **largest}) for topic in (jobs, actions)),
+        _internal(settings, naming.parking_topic(), Role.PARKING, sources),
+    ]
 
 
 def _retention(strategies: Sequence[DeadLetterStrategy]) -> str:

@@ -82,6 +82,8 @@ def _retention(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFaul
             loss = "dead letters that never expire are deleted"
         elif topic.role is Role.JOURNAL:
             loss = "the audit can no longer verify the outcome of older records"
+        elif topic.role in {Role.JOBS, Role.ACTIONS}:
+            loss = "it is forgotten which dead letters were sent again, and they are sent once more"
         else:
             loss = "records that wait longer than that are deleted before they are processed"
         yield TopologyFault(

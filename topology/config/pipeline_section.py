@@ -16,7 +16,10 @@ class SinkSection(Section):
     topic: str = Field(min_length=1, description="Outcome topic: what handlers emit to it is appended to the table.")
     path: str = Field(min_length=1, description="Path of the table, relative to the configuration file's folder.")
     format: Literal["parquet", "delta"] = Field("parquet", description="Format of the table.")
-    trigger: Duration = Field(timedelta(seconds=10), description="Time from one append to the next.")
+    trigger: Duration = Field(timedelta(minutes=1), description="Time from one append to the next.")
+    files: int = Field(
+        1, ge=1, description="Maximum number of tasks of an append: each writes one file for each folder of the table."
+    )
     partition_by: tuple[str, ...] = Field(("day",), description="Columns that partition the table.")
 
 
@@ -33,6 +36,10 @@ class PipelineSection(Section):
         100_000,
         ge=1,
         description="Maximum number of offsets per micro-batch: of the sources, the ready topics and the sink each.",
+    )
+    scheduler: Literal["process", "driver"] = Field(
+        "process",
+        description="Where the group's scheduler runs: in a process of its own, or in a thread of the driver.",
     )
     sink: SinkSection | None = Field(None, description="Absent: what handlers emit is only in Kafka.")
     spark: dict[str, str | int | float | bool] = Field(

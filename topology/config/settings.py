@@ -27,6 +27,7 @@ from kafka_redelivery.topology.durations import format_duration
 from kafka_redelivery.topology.faults import Path
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode, LazyAcknowledgement
 from kafka_redelivery.topology.policy.entry import PolicyEntry
+from kafka_redelivery.topology.policy.failure_details import FailureDetails
 from kafka_redelivery.topology.resolution.artemis import ArtemisResolution, resolve_artemis
 from kafka_redelivery.topology.resolution.classic import ClassicResolution, resolve_classic
 from kafka_redelivery.topology.topics.naming import Naming, kafka_topic
@@ -169,6 +170,7 @@ class TopicsSection(Section):
     ready: str = "{group}.ready.{topic}"
     journal: str = "{group}.journal"
     control: str = "{group}.control"
+    redrive: str = Field("{group}.dlq", description="Start of the names of the topics .jobs, .actions and .parked.")
     replication_factor: int | None = Field(None, ge=1, description="Absent: that of the source.")
     audit_horizon: Duration = Field(timedelta(days=7), description="How long internal topics keep finished records.")
 
@@ -177,7 +179,9 @@ class MetricsSection(Section):
     """The HTTP endpoint for Prometheus and for health checks."""
 
     port: int | None = Field(None, ge=0, le=65535, description="Absent: no endpoint; 0: any free port.")
-    host: str = "0.0.0.0"  # noqa: S104 - a container's endpoint is scraped from outside
+    host: str | None = Field(
+        None, min_length=1, description="Address to listen on. Absent: 127.0.0.1, in a container all addresses."
+    )
     stalled_after: Duration = Field(
         timedelta(minutes=2), description="/healthz fails if the polling thread makes no progress for this time."
     )
@@ -204,6 +208,10 @@ class Settings(Section):
     activemq: ClassicSection | None = Field(None, description="ActiveMQ Classic's configuration; replaces policyEntry.")
     artemis: ArtemisSection | None = Field(None, description="Artemis's address settings; replace policyEntry.")
     journal: bool = False
+    failure_details: FailureDetails = Field(
+        FailureDetails.FULL,
+        description="class-only: no exception text and no record key in headers, logs, archive and report.",
+    )
     topics: TopicsSection = TopicsSection()
     limits: LimitsSection = LimitsSection()
     metrics: MetricsSection = MetricsSection()
@@ -300,6 +308,7 @@ class Settings(Section):
             ready=topics.ready,
             journal=topics.journal,
             control=topics.control,
+            redrive=topics.redrive,
         )
 
 

@@ -121,6 +121,11 @@ class Failure(NamedTuple):
     message: str = ""
     after_ms: int | None = None
 
+    @property
+    def cause(self) -> str:
+        """Exception and message, for logs and errors."""
+        return f"{self.exception}: {self.message}" if self.message else self.exception
+
 
 @dataclass(frozen=True, slots=True)
 class Ack:

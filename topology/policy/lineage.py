@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
+
+from kafka_redelivery.topology.java.numbers import LONG_MAX
+
+_MESSAGE_ID: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-([0-9]{1,10})@([0-9]{1,19})")
+_MAX_PARTITION: Final = 2**31 - 1
 
 
 class Lineage(NamedTuple):
@@ -11,7 +17,8 @@ class Lineage(NamedTuple):
     ``address``, ``partition`` and ``offset`` identify the source record; ``address`` is its topic. ``timestamp_ms`` is
     the source record's timestamp (epoch ms). ``deliveries`` is the number of deliveries made, 0 before the first.
     ``expiration_ms`` is ``JMSExpiration`` (epoch ms, 0 = never). ``persistent`` is false if the header
-    ``JMSDeliveryMode`` says that the record may be lost.
+    ``JMSDeliveryMode`` says that the record may be lost. ``redrive`` is the mark of a record that was sent again from a
+    dead-letter topic, empty on any other.
     """
 
     address: str
@@ -21,6 +28,7 @@ class Lineage(NamedTuple):
     deliveries: int = 0
     expiration_ms: int = 0
     persistent: bool = True
+    redrive: str = ""
 
     @property
     def message_id(self) -> str:
@@ -29,27 +37,25 @@ class Lineage(NamedTuple):
 
     def delivered(self, deliveries: int) -> Lineage:
         """Return the lineage of the same record after ``deliveries`` deliveries."""
-        address, partition, offset, timestamp_ms, _, expiration_ms, persistent = self  # _replace takes twice as long
-        return Lineage(address, partition, offset, timestamp_ms, deliveries, expiration_ms, persistent)
+        address, partition, offset, timestamp_ms, _, expiration_ms, persistent, redrive = (
+            self  # _replace takes twice as long
+        )
+        return Lineage(address, partition, offset, timestamp_ms, deliveries, expiration_ms, persistent, redrive)
 
 
 def parse_message_id(message_id: str) -> tuple[str, int, int]:
     """Parse ``topic-partition@offset`` into the three of them.
 
+    Topic, partition and offset are such as Kafka allows. So a header that another program has written makes neither a
+    dead letter nor a journal record larger than its topic takes.
+
     Raises:
-        ValueError: the text does not have that form, or a number is negative.
+        ValueError: the text does not have that form.
     """
-    topic_partition, at, offset = message_id.rpartition("@")
-    address, dash, partition = topic_partition.rpartition("-")
-    if not (
-        at
-        and dash
-        and address
-        and partition.isascii()
-        and partition.isdigit()
-        and offset.isascii()
-        and offset.isdigit()
-    ):
-        msg = f"not a message id of the form topic-partition@offset: {message_id[:300]!r}"
-        raise ValueError(msg)
-    return address, int(partition), int(offset)
+    found = _MESSAGE_ID.fullmatch(message_id)
+    if found is not None:
+        address, partition, offset = found[1], int(found[2]), int(found[3])
+        if partition <= _MAX_PARTITION and offset <= LONG_MAX:
+            return address, partition, offset
+    msg = f"not a message id of the form topic-partition@offset: {message_id[:300]!r}"
+    raise ValueError(msg)

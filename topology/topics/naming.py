@@ -29,6 +29,7 @@ class Naming:
     ready: str = "{group}.ready.{topic}"
     journal: str = "{group}.journal"
     control: str = "{group}.control"
+    redrive: str = "{group}.dlq"
 
     def tier_topic(self, delay_ms: int) -> str:
         """Return the name of the retry tier with this delay."""
@@ -64,6 +65,18 @@ class Naming:
     def control_topic(self) -> str:
         """Return the name of the control topic, in which the group keeps what it knows about itself."""
         return self._fill(self.control)
+
+    def jobs_topic(self) -> str:
+        """Return the name of the topic with the jobs that send dead letters again."""
+        return self._fill(self.redrive) + ".jobs"
+
+    def actions_topic(self) -> str:
+        """Return the name of the topic with what these jobs have done, and what became of it."""
+        return self._fill(self.redrive) + ".actions"
+
+    def parking_topic(self) -> str:
+        """Return the name of the topic for dead letters that were sent again too often."""
+        return self._fill(self.redrive) + ".parked"
 
     def dead_letter_topic(self, template: str, source: str) -> str:
         """Return the name of a source's dead-letter topic, from the template of its strategy."""

@@ -20,6 +20,7 @@ key                           fields of the value                 written by
 ============================  ==================================  ======================================
 
 Each value also has ``firstSeenMs``, the time of its writer (epoch ms).
+:mod:`kafka_redelivery.topology.wire.pauses` has the records of pauses.
 """
 
 from __future__ import annotations
@@ -30,16 +31,19 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kafka_redelivery.topology.errors import ControlRecordError
+from kafka_redelivery.topology.java.numbers import LONG_MAX
 from kafka_redelivery.topology.wire.progress import Checkpoint
 
 VERSION = 1
+_MAX_PARTITIONS = 2**31
 
 
 class ControlRecord(NamedTuple):
     """A record of the control topic."""
 
     key: bytes
-    value: bytes
+    value: bytes | None
+    """``None`` withdraws the record of this key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +82,28 @@ class ControlState:
 
 def source_record(topic: str, partitions: int, now_ms: int) -> ControlRecord:
     """Return the record of a source that the group begins to read."""
-    return _record(f"source/{topic}", now_ms, partitions=partitions)
+    return control_record(f"source/{topic}", now_ms, partitions=partitions)
 
 
 def birth_record(topic: str, number: int, offset: int, now_ms: int) -> ControlRecord:
     """Return the record of a partition in which the group has committed an offset."""
-    return _record(f"partition/{topic}/{number}", now_ms, offset=offset)
+    return control_record(f"partition/{topic}/{number}", now_ms, offset=offset)
 
 
 def saved_record(topic: str, number: int, last: Checkpoint, cluster: str, now_ms: int) -> ControlRecord:
     """Return the record of a partition whose owner stops after its last commit."""
     fields: dict[str, int | str | None] = {"offset": last.offset, "metadata": last.metadata, "cluster": cluster}
-    return _record(f"partition/{topic}/{number}", now_ms, **fields)
+    return control_record(f"partition/{topic}/{number}", now_ms, **fields)
 
 
 def tier_record(topic: str, retired_ms: int | None, now_ms: int) -> ControlRecord:
     """Return the record of a tier that is used, or retired."""
-    return _record(f"tier/{topic}", now_ms, retiredMs=retired_ms)
+    return control_record(f"tier/{topic}", now_ms, retiredMs=retired_ms)
 
 
 def level_record(level: int, now_ms: int) -> ControlRecord:
     """Return the record of a feature level."""
-    return _record("feature-level", now_ms, level=level)
+    return control_record("feature-level", now_ms, level=level)
 
 
 def control_state(records: Iterable[tuple[bytes | None, bytes | None]], cluster: str = "") -> ControlState:
@@ -126,17 +130,17 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]], cluster:
         try:
             match key.decode().split("/"):
                 case ["source", topic]:
-                    sources[topic] = int(_fields(value)["partitions"])
-                case ["partition", topic, number]:
-                    fields = _fields(value)
-                    offset = births[topic, int(number)] = int(fields["offset"])
+                    sources[topic] = whole(fields_of(value)["partitions"], most=_MAX_PARTITIONS)
+                case ["partition", topic, digits]:
+                    fields, number = fields_of(value), whole(int(digits), most=_MAX_PARTITIONS - 1)
+                    offset = births[topic, number] = whole(fields["offset"])
                     if "metadata" in fields and fields.get("cluster") == cluster:
-                        saved[topic, int(number)] = Checkpoint(offset, str(fields["metadata"]))
+                        saved[topic, number] = Checkpoint(offset, str(fields["metadata"]))
                 case ["tier", topic]:
-                    since = _fields(value)["retiredMs"]
-                    retired[topic] = None if since is None else int(since)
+                    since = fields_of(value)["retiredMs"]
+                    retired[topic] = None if since is None else whole(since)
                 case ["feature-level"]:
-                    level = int(_fields(value)["level"])
+                    level = whole(fields_of(value)["level"], least=1)
                 case _:
                     pass
         except (ValueError, TypeError, LookupError, RecursionError) as error:
@@ -146,11 +150,24 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]], cluster:
     )
 
 
-def _record(key: str, now_ms: int, **fields: int | str | None) -> ControlRecord:
+def control_record(key: str, now_ms: int, **fields: int | str | None) -> ControlRecord:
+    """Return a record with these fields, a version and the time of its writer (epoch ms)."""
     value = {"version": VERSION, "firstSeenMs": now_ms, **fields}
     return ControlRecord(key.encode(), json.dumps(value, separators=(",", ":")).encode())
 
 
-def _fields(value: bytes) -> dict[str, Any]:
+def whole(value: object, *, least: int = 0, most: int = LONG_MAX) -> int:
+    """Return a whole number. To a Kafka client a negative offset means the start or the end of the log."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"not a number from {least} to {most}: {value!r:.50}")
+    return value
+
+
+def fields_of(value: bytes) -> dict[str, Any]:
+    """Return the fields of a value.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
     fields: dict[str, Any] = json.loads(value)
     return fields

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Reason, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage, parse_message_id
+from kafka_redelivery.topology.wire.redrive_mark import MAX_MARK, parse_mark
 
 ORIG_ADDRESS = "_AMQ_ORIG_ADDRESS"
 ORIG_QUEUE = "_AMQ_ORIG_QUEUE"
@@ -26,6 +27,7 @@ ACTUAL_EXPIRY = "_AMQ_ACTUAL_EXPIRY"
 ORIGINAL_EXPIRATION = "originalExpiration"
 ORIGINAL_DELIVERY_MODE = "originalDeliveryMode"
 FAILURE_CAUSE = "dlqDeliveryFailureCause"
+REDRIVE = "redrive"
 
 DELIVERY_MODE = "JMSDeliveryMode"
 """A header of the user: ``NON_PERSISTENT`` (or JMS's 1) means that the record may be lost, any other value not."""
@@ -45,6 +47,7 @@ OURS = frozenset(
         ORIGINAL_EXPIRATION,
         ORIGINAL_DELIVERY_MODE,
         FAILURE_CAUSE,
+        REDRIVE,
     }
 )
 """The headers that this project sets and that users cannot."""
@@ -109,6 +112,19 @@ def expired_dead_letter_headers(letter: Headers, now_ms: int) -> HeaderList:
     """
     kept = [pair for pair in letter if pair[0] not in {EXPIRATION, ACTUAL_EXPIRY}]
     return [*kept, (ACTUAL_EXPIRY, b"%d" % now_ms)]
+
+
+def redriven_headers(letter: Headers, lineage: Lineage, group: str) -> HeaderList:
+    """Return the headers of a ready record that a dead letter becomes when it is sent again.
+
+    They are the user's own and the origin. Without a due time the record is not late. ``JMSExpiration`` is that of the
+    lineage, so it is not the dead letter's.
+    """
+    headers = [pair for pair in users_own(letter) if pair[0] != EXPIRATION]
+    headers += _origin(lineage, group)
+    if lineage.expiration_ms:
+        headers.append((EXPIRATION, b"%d" % lineage.expiration_ms))
+    return headers
 
 
 def ready_headers(retry: Headers) -> HeaderList:
@@ -236,7 +252,15 @@ def _lineage(values: Mapping[str, bytes | None], headers: Headers) -> Lineage:
     # Users may set it several times, and retry records keep theirs: the first that is a number counts.
     expiration_ms = read_expiration(headers) if EXPIRATION in values else 0
     persistent = persistent_mode(values.get(DELIVERY_MODE))
-    return Lineage(address, partition, offset, _number(values, TIMESTAMP), deliveries, expiration_ms, persistent)
+    redrive = _redrive(values[REDRIVE]) if REDRIVE in values else ""
+    timestamp_ms = _number(values, TIMESTAMP)
+    return Lineage(address, partition, offset, timestamp_ms, deliveries, expiration_ms, persistent, redrive)
+
+
+def _redrive(value: bytes | None) -> str:
+    """Return the mark; empty if another program has set the header."""
+    text = (value or b"")[: MAX_MARK + 1].decode(errors="replace")
+    return text if parse_mark(text) else ""
 
 
 def _due(value: bytes | None) -> int | None:
@@ -244,13 +268,16 @@ def _due(value: bytes | None) -> int | None:
 
 
 def _origin(lineage: Lineage, group: str) -> list[tuple[str, bytes | None]]:
-    return [
+    headers: list[tuple[str, bytes | None]] = [
         (ORIG_ADDRESS, lineage.address.encode()),
         (ORIG_QUEUE, group.encode()),
         (ORIG_MESSAGE_ID, lineage.message_id.encode()),
         (TIMESTAMP, b"%d" % lineage.timestamp_ms),
         (DELIVERY_COUNT, b"%d" % lineage.deliveries),
     ]
+    if lineage.redrive:
+        headers.append((REDRIVE, lineage.redrive.encode()))
+    return headers
 
 
 def _text(values: Mapping[str, bytes | None], name: str) -> str:

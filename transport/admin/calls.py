@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from kafka_redelivery.transport.admin.errors import AdminError, ClientSettingsError, NotAuthorisedError
+from kafka_redelivery.transport.admin.errors import AdminError, ClientSettingsError, LoginError, NotAuthorisedError
 from kafka_redelivery.transport.client_config import Config
-from kafka_redelivery.transport.client_log import admin_log
-from kafka_redelivery.transport.errors import BrokerUnavailableError, TlsError
+from kafka_redelivery.transport.client_log import LastFailure
+from kafka_redelivery.transport.errors import BrokerUnavailableError, ConnectionClosedError, TlsError
 from kafka_redelivery.transport.kafka_errors import is_transient, message_of
 
 _T = TypeVar("_T")
@@ -29,15 +29,26 @@ _UNREACHABLE = frozenset(
         KafkaError._SSL,  # noqa: SLF001
     }
 )
-_NOT_AUTHORISED = frozenset(
+_NO_LOGIN = frozenset(
     {
         KafkaError._AUTHENTICATION,  # noqa: SLF001
         KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+    }
+)
+_NOT_AUTHORISED = _NO_LOGIN | frozenset(
+    {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
+_TLS = ("SSL handshake failed", ":SSL routines:")
+"""Parts of messages of the client and of its TLS library."""
+
+_CLOSED = "in state APIVERSION_QUERY"
+"""Part of a message of the client: the connection exists, and the first request has no answer."""
+
 _RETRY_INTERVAL_S = 0.2
 
 
@@ -53,9 +64,10 @@ class AdminCalls:
         self.servers = str(config.get("bootstrap.servers", config.get("metadata.broker.list", "")))
         self.timeout_s = timeout_s
         self._client_errors: list[KafkaError] = []
+        self._failure = LastFailure()
         settings: dict[str, Any] = {**config, "error_cb": self._client_errors.append}
         try:
-            self.client = AdminClient(settings, logger=admin_log)
+            self.client = AdminClient(settings, logger=self._failure.logger)
         except (KafkaException, TypeError, ValueError) as error:
             raise ClientSettingsError(message_of(error)) from None
 
@@ -70,7 +82,10 @@ class AdminCalls:
             return self.client.list_topics(timeout=self.timeout_s)
         except KafkaException as error:
             self.client.poll(0)
-            raise _final_error("list the topics", error.args[0], self.servers, self._client_errors) from None
+            found = _final_error("list the topics", error.args[0], self.servers, self._client_errors)
+            if type(found) is BrokerUnavailableError and _CLOSED in self._failure.text:
+                found = ConnectionClosedError(self.servers, self._failure.text)
+            raise found from None
 
     def each(self, operation: str, ask: Callable[[], Mapping[_K, Future[_T]]], right: str = "") -> dict[_K, _T]:
         """Send a request and return all its answers; repeat it while one of them is a transient error.
@@ -128,17 +143,25 @@ def _final_error(
     operation: str, error: KafkaError, servers: str, client_errors: Sequence[KafkaError], right: str = ""
 ) -> AdminError | BrokerUnavailableError:
     """Convert an error that is not repeated. Often only the client's connection errors contain its cause."""
+    refused = next((each for each in (error, *client_errors) if each.code() in _NO_LOGIN), None)
+    if refused is not None:
+        return LoginError(operation, servers, refused.str())
     refused = next((each for each in client_errors if each.code() in _NOT_AUTHORISED), None)
     if refused is not None:
         return NotAuthorisedError(operation, refused.str())
     if error.code() in _UNREACHABLE:
-        tls = next((each for each in (error, *client_errors) if each.code() == KafkaError._SSL), None)  # noqa: SLF001
+        tls = next((each for each in (error, *client_errors) if _is_tls(each)), None)
         if tls is not None:
             return TlsError(servers, tls.str())
         no_cause = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the client's own name
         first = next((each for each in client_errors if each.code() != no_cause), None)
         return BrokerUnavailableError(servers, error.str() if first is None else first.str())
     return admin_error(operation, error, right)
+
+
+def _is_tls(error: KafkaError) -> bool:
+    """Whether TLS failed. A broker that refuses the client's certificate says so after the handshake only."""
+    return error.code() == KafkaError._SSL or any(part in error.str() for part in _TLS)  # noqa: SLF001
 
 
 def admin_error(operation: str, error: KafkaError, right: str = "") -> AdminError:

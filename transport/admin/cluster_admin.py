@@ -69,6 +69,11 @@ class ClusterAdmin:
         """Return all topics that the user may see."""
         return frozenset(self._calls.metadata().topics)
 
+    def partition_counts(self) -> dict[str, int]:
+        """Return the number of partitions of every topic that the user may see."""
+        topics = self._calls.metadata().topics
+        return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
+
     def allowed_operations(self, topics: Iterable[str]) -> dict[str, Collection[Operation]]:
         """Return what the user may do on each topic; those that do not exist, and what is unknown, are missing."""
         return allowed_operations(self._calls, topics)

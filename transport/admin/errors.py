@@ -27,6 +27,14 @@ class NotAuthorisedError(AdminError):
         super().__init__(operation, detail + (grant(right) if right else ""))
 
 
+class LoginError(NotAuthorisedError):
+    """The brokers do not accept the credentials, or the client gets no token to show them."""
+
+    def __init__(self, operation: str, servers: str, detail: str) -> None:
+        fix = "under kafka, check sasl.mechanism, and sasl.username and sasl.password or the sasl.oauthbearer settings"
+        super().__init__(operation, f"cannot log in at {servers}: {detail}; {fix}")
+
+
 class GroupForbiddenError(NotAuthorisedError):
     """The user may not ask about a consumer group."""
 

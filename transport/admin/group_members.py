@@ -58,6 +58,19 @@ class GroupMembers:
         described = (each for each in self._describe(group) if each.error is None)
         return {_name(str(member.id)) for each in described for member in each.members}
 
+    def owners(self, group: str) -> dict[str, list[Partition]]:
+        """Return the partitions of each member, by names as :meth:`names` returns them.
+
+        Raises:
+            TransportError: the cluster does not answer, or does not allow it.
+        """
+        described = (each for each in self._describe(group) if each.error is None)
+        return {
+            _name(str(member.id)): list(decode_assignment(member.assignment or b""))
+            for each in described
+            for member in each.members
+        }
+
     def unowned(self, group: str, partitions: Mapping[str, int]) -> dict[str, int] | None:
         """Return the number of partitions of each topic that are assigned to no member.
 

@@ -61,7 +61,7 @@ class AutoWriter:
         if records:
             failures = self._deliver(records, _CALL_TIMEOUT_S)
             try:
-                raise_if_refused(failures)
+                raise_if_refused(failures, transactional=False)
             except BatchTooLargeError as error:
                 failures = [failure for failure in failures if failure[0] not in error.candidates]
                 try:
@@ -69,7 +69,7 @@ class AutoWriter:
                         failures += [(index, why) for _, why in self._deliver([records[index]], _CALL_TIMEOUT_S)]
                 except WriteAbortedError as abort:  # its index is that of a single record
                     raise WriteAbortedError(str(abort)) from abort
-                raise_if_refused(failures, one_per_batch=True)
+                raise_if_refused(failures, one_per_batch=True, transactional=False)
             if failures:
                 raise WriteAbortedError(failures[0][1].str(), unconfirmed={index for index, _ in failures})
         return WriteResult(time.monotonic() - started_s)

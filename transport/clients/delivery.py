@@ -188,12 +188,13 @@ def is_refused(failures: Failures) -> bool:
     return any(error.code() in _PERMANENT | UNKNOWN_TOPIC for _, error in failures)
 
 
-def raise_if_refused(failures: Failures, *, one_per_batch: bool = False) -> None:
+def raise_if_refused(failures: Failures, *, one_per_batch: bool = False, transactional: bool = True) -> None:
     """Raise an error if one of the failures is permanent.
 
     Args:
         failures: the records that were not delivered.
         one_per_batch: whether each record was in a batch of its own.
+        transactional: whether the other records of the write are not written either.
 
     Raises:
         WriteRefusedError: names the refused records.
@@ -204,7 +205,7 @@ def raise_if_refused(failures: Failures, *, one_per_batch: bool = False) -> None
         raise BatchTooLargeError(too_large)
     refused = [_refused(index, error) for index, error in failures if error.code() in _PERMANENT]
     if refused:
-        raise WriteRefusedError(refused, others_failed=len(refused) < len(failures))
+        raise WriteRefusedError(refused, others_written=not transactional and len(refused) == len(failures))
 
 
 def confirmed(

@@ -1,4 +1,4 @@
-"""The control topic of a running worker or scheduler, which waits until Kafka answers."""
+"""The control topic of a running worker or scheduler, which waits until it can be read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
+from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.transport.admin.control_topic import ControlTopic
 from kafka_redelivery.transport.client_config import ConfigValue
@@ -17,7 +18,10 @@ _Answer = TypeVar("_Answer")
 
 
 class EnduringControlTopic(ControlTopic):
-    """A :class:`ControlTopic` that is read when it is created, and then waits for Kafka without limit."""
+    """A :class:`ControlTopic` that is read when it is created, and then waits without limit.
+
+    It waits for Kafka, and for an operator who removes the record of another program.
+    """
 
     def __init__(
         self, kafka: Mapping[str, ConfigValue], group: str, topic: str, clock: Callable[[], int], report: Report
@@ -44,7 +48,7 @@ class EnduringControlTopic(ControlTopic):
         while True:
             try:
                 answer = ask()
-            except ReaderError as error:
+            except (ReaderError, ControlRecordError) as error:
                 self._outage.wait(str(error))
             else:
                 self._outage.over()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as KafkaMessage
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.end_offsets import EndOffsets
@@ -15,6 +17,7 @@ from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.clients.forbidden_topics import ForbiddenTopics
 from kafka_redelivery.transport.clients.outage import Outage, Report
 from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.refused_position import partition_of
 from kafka_redelivery.transport.clients.unfetchable_partitions import UnfetchablePartitions
 from kafka_redelivery.transport.errors import (
     ConsumerFailedError,
@@ -75,7 +78,7 @@ class EnduringReader(GroupReader):
     @property
     def unfetchable(self) -> Mapping[Partition, str]:
         """See :class:`Reader`."""
-        return self._unfetchable.problems
+        return {partition: str(error) for partition, error in self._unfetchable.errors.items()}
 
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
         """See :class:`Reader`."""
@@ -86,7 +89,7 @@ class EnduringReader(GroupReader):
             self._consumer.resume([TopicPartition(*partition) for partition in due if partition not in self._paused])
         try:
             messages = super().fetch(maximum, timeout_s)
-            return self._without_unfetchable(messages) if self._unfetchable.problems else messages
+            return self._without_unfetchable(messages) if self._unfetchable.errors else messages
         except PositionDeletedError as error:
             self._unfetchable.forget(Partition(error.topic, error.number))
             raise
@@ -102,7 +105,7 @@ class EnduringReader(GroupReader):
     def _without_unfetchable(self, messages: list[Message]) -> list[Message]:
         """Drop the records behind an error, which are fetched again, and end the halts of partitions that go on."""
         kept = []
-        fetched = {partition for partition in self._unfetchable.problems if self._ends.get(partition) is not None}
+        fetched = {partition for partition in self._unfetchable.errors if self._ends.get(partition) is not None}
         for message in messages:
             partition = Partition(message.topic(), message.partition())
             if not self._unfetchable.is_halted(partition) or message.offset() < self._starts[partition]:
@@ -159,11 +162,12 @@ class EnduringReader(GroupReader):
         for entry in partitions:
             self._unfetchable.forget(Partition(entry.topic, entry.partition))
 
-    def _on_error(self, error: KafkaError, partition: Partition, at: int | None) -> None:
-        if self._unfetchable.is_halted(partition) and not is_fatal(error):
+    def _on_error(self, messages: Sequence[KafkaMessage], index: int) -> None:
+        partition = partition_of(messages[index])
+        if self._unfetchable.is_halted(partition) and not is_fatal(cast("KafkaError", messages[index].error())):
             return  # behind a damaged batch, the client continues at a wrong position
         try:
-            super()._on_error(error, partition, at)
+            super()._on_error(messages, index)
         except TopicForbiddenError as denied:
             self._forbidden.add(denied)
         except PartitionUnfetchableError as unfetchable:
@@ -176,12 +180,11 @@ class EnduringReader(GroupReader):
                 _log.warning("%s", denied)
 
     def _halt(self, partition: Partition, error: PartitionUnfetchableError) -> None:
-        """Stop fetching a partition. It will be fetched again from the batch with the error."""
-        start = self._starts.get(partition)
-        if start is None:
+        """Stop fetching a partition. It will be fetched again behind the last record before the error."""
+        if partition not in self._starts:
             return  # it is not assigned any more
-        self.seek(partition, max(start, error.offset))  # the batch may begin before the position
-        self._unfetchable.add(error)
+        self.seek(partition, error.offset)
+        self._unfetchable.add(partition, error)
         self._pause_unfetchable([partition])
 
     def _replace_consumer(self, error: Exception) -> None:

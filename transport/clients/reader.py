@@ -24,11 +24,12 @@ from kafka_redelivery.transport.admin.end_offsets import EndOffsets
 from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartitionWatch
 from kafka_redelivery.transport.client_config import Config, is_cooperative
 from kafka_redelivery.transport.client_log import client_log
+from kafka_redelivery.transport.clients.committed_offsets import checkpoint_of, commit_offsets
 from kafka_redelivery.transport.clients.outage import Outage, Report
 from kafka_redelivery.transport.clients.reached_ends import ReachedEnds
-from kafka_redelivery.transport.clients.refused_position import judge_position
+from kafka_redelivery.transport.clients.refused_position import judge_position, partition_of, position_before
 from kafka_redelivery.transport.errors import PositionDeletedError
-from kafka_redelivery.transport.kafka_errors import consumer_error, is_fatal, is_transient_for_consumer, with_right
+from kafka_redelivery.transport.kafka_errors import consumer_error, is_fatal, is_transient_for_consumer
 from kafka_redelivery.transport.protocols import Message, Partition, RebalanceListener
 
 _log = logging.getLogger(__name__)
@@ -43,10 +44,6 @@ _LEAVE_TIMEOUT_S = 2.0
 
 def _names(partitions: Iterable[Partition]) -> str:
     return ", ".join(f"{partition.topic}-{partition.number}" for partition in partitions)
-
-
-def _checkpoint(entry: TopicPartition) -> Checkpoint | None:
-    return None if entry.offset < 0 else Checkpoint(entry.offset, entry.metadata or "")
 
 
 class GroupReader:
@@ -147,10 +144,9 @@ class GroupReader:
             messages = self._without_started(messages)
         good = [message for message in messages if message.error() is None]
         if len(good) != len(messages):
-            for message in messages:
-                if (error := message.error()) is not None:
-                    partition = Partition(message.topic() or "", -1 if (n := message.partition()) is None else n)
-                    self._on_error(error, partition, message.offset())
+            for index, message in enumerate(messages):
+                if message.error() is not None:
+                    self._on_error(messages, index)
         return cast("list[Message]", good)
 
     def _rejoin(self, problem: str) -> None:
@@ -227,7 +223,7 @@ class GroupReader:
         right = f"Read on group {self._group} and on topics {', '.join(sorted({entry.topic for entry in asked}))}"
         found: dict[Partition, Checkpoint | None] = {}
         for entry in self._requests.repeat(ask, "the committed offsets cannot be read", right):
-            found[Partition(entry.topic, entry.partition)] = _checkpoint(entry)
+            found[Partition(entry.topic, entry.partition)] = checkpoint_of(entry)
         return found
 
     def committed_now(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint | None]:
@@ -238,7 +234,7 @@ class GroupReader:
         except KafkaException as exception:
             _log.debug("the committed offsets cannot be read now: %s", exception)
             return {}
-        return {Partition(entry.topic, entry.partition): _checkpoint(entry) for entry in answer if entry.error is None}
+        return {Partition(each.topic, each.partition): checkpoint_of(each) for each in answer if each.error is None}
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """See :class:`Reader`."""
@@ -297,14 +293,7 @@ class GroupReader:
 
     def commit(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """See :class:`GroupMember`."""
-        offsets = [
-            TopicPartition(partition.topic, partition.number, point.offset, metadata=point.metadata)
-            for partition, point in checkpoints.items()
-        ]
-        if offsets:
-            for entry in self._consumer.commit(offsets=offsets, asynchronous=False) or ():
-                if entry.error is not None:
-                    raise KafkaException(with_right(entry.error, f"Read on topic {entry.topic}"))
+        commit_offsets(self._consumer, checkpoints)
 
     def leave(self) -> None:
         """Give the assignment back and leave the group, also with static membership. Then call :meth:`close`."""
@@ -382,8 +371,11 @@ class GroupReader:
             if error.offset >= self._starts.get(Partition(error.topic, error.number), error.offset + 1):
                 raise error
 
-    def _on_error(self, error: KafkaError, partition: Partition, at: int | None) -> None:
-        code = error.code()
+    def _on_error(self, messages: Sequence[KafkaMessage], index: int) -> None:
+        """Act on the error among the fetched messages that has this index."""
+        message = messages[index]
+        error, at = cast("KafkaError", message.error()), message.offset()
+        partition, code = partition_of(message), error.code()
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
             self._ends.reach(partition, at or 0)
         elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
@@ -395,6 +387,8 @@ class GroupReader:
             else:
                 self._deleted.append(judged)
         elif is_fatal(error) or not is_transient_for_consumer(error):
-            raise consumer_error(error, partition.topic, self._group, partition.number, at or 0)
+            start = self._starts.get(partition)
+            offset = 0 if start is None else position_before(self._consumer, messages, index, start)
+            raise consumer_error(error, partition.topic, self._group, partition.number, offset)
         else:
             _log.warning("consumer: %s", error.str())

@@ -36,6 +36,7 @@ from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.write_rights import WriteRights
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.clients.bounded_waits import BoundedCalls, wait_until
+from kafka_redelivery.transport.clients.committed_offsets import offsets_of
 from kafka_redelivery.transport.clients.delivery import (
     ASK,
     BatchTooLargeError,
@@ -97,13 +98,6 @@ class _Transaction(NamedTuple):
     group_metadata: object
 
 
-def _offsets(checkpoints: Mapping[Partition, Checkpoint]) -> list[TopicPartition]:
-    return [
-        TopicPartition(partition.topic, partition.number, point.offset, metadata=point.metadata)
-        for partition, point in checkpoints.items()
-    ]
-
-
 def _raise_if_offsets_forbidden(error: KafkaError, offsets: Sequence[TopicPartition]) -> None:
     topics = ", ".join(sorted({entry.topic for entry in offsets}))
     if topics and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
@@ -114,8 +108,10 @@ def _raise_if_offsets_forbidden(error: KafkaError, offsets: Sequence[TopicPartit
 class TransactionalWriter:
     """Exactly once: records and offsets in one transaction, fenced by the group metadata."""
 
-    def __init__(self, config: Config, group: GroupMember, endurance: Endurance | None = None) -> None:
+    def __init__(self, config: Config, group: GroupMember | None, endurance: Endurance | None = None) -> None:
         """Create a producer, which fences the one that had this ``transactional.id`` before.
+
+        Without a ``group`` it writes no offsets.
 
         Raises:
             TransportError: the broker does not answer, or does not allow transactions.
@@ -132,7 +128,7 @@ class TransactionalWriter:
 
     def group_metadata(self) -> object:
         """See :class:`Writer`."""
-        return self._group.group_metadata()
+        return None if self._group is None else self._group.group_metadata()
 
     def write(
         self,
@@ -142,14 +138,11 @@ class TransactionalWriter:
         group_metadata: object = None,
     ) -> WriteResult:
         """See :class:`Writer`. Only the commit of the transaction waits for the release time."""
-        transaction = _Transaction(records, _offsets(checkpoints), release_time, group_metadata)
+        transaction = _Transaction(records, offsets_of(checkpoints), release_time, group_metadata)
         try:
             return self._write_or_find_too_large(transaction)
         except WriterFencedError as error:
             self._take_fresh_id(error)
-            raise
-        except WriteRefusedError as refusal:
-            refusal.others_failed = True  # the transaction has written none of its records
             raise
 
     def _write_or_find_too_large(self, transaction: _Transaction) -> WriteResult:

@@ -10,28 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_redelivery.cli.main import app
+from tests.scenarios.canary import CANARY, REGISTRY, SECRETS, SPARK
 
-CANARY = "canary7741"
-_SECRETS = {
-    "sasl.password": CANARY,
-    "ssl.key.password": CANARY,
-    "sasl.oauthbearer.client.secret": CANARY,
-    "sasl.oauthbearer.extensions": f"key={CANARY}",
-    "spark.ssl.keystore.key": CANARY,
-    "spark.sasl.jaas.config": f'required password="{CANARY}";',
-}
-_REGISTRY = {"url": f"http://user:{CANARY}@127.0.0.1:1", "max.retries": "0"}
-_SPARK = {
-    "spark.hadoop.fs.s3a.secret.key": CANARY,
-    "spark.hadoop.fs.azure.account.key.here": CANARY,
-    "spark.ssl.keyPassword": CANARY,
-}
 _WHOLE = {
     "group": "billing",
-    "kafka": {"bootstrap.servers": "127.0.0.1:1", "socket.connection.setup.timeout.ms": 1000, **_SECRETS},
-    "sources": [{"topic": "orders", "value": {"format": "avro", "registry": _REGISTRY}}],
+    "kafka": {"bootstrap.servers": "127.0.0.1:1", "socket.connection.setup.timeout.ms": 1000, **SECRETS},
+    "sources": [{"topic": "orders", "value": {"format": "avro", "registry": REGISTRY}}],
     "handler": {"callable": "json:loads"},
-    "pipeline": {"checkpoint": "checkpoint", "spark": _SPARK},
+    "pipeline": {"checkpoint": "checkpoint", "spark": SPARK},
 }
 
 
@@ -73,14 +59,14 @@ def test_commands_print_no_secret(command: str) -> None:
 @pytest.mark.parametrize(
     "sections",
     [
-        {"kafka": _SECRETS | {"sasl.pasword": CANARY}},
+        {"kafka": SECRETS | {"sasl.pasword": CANARY}},
         {"kafka": {"sasl.password": [CANARY]}},
         {"kafka": {"sasl.password": {"x": CANARY}}},
         {"kafka": CANARY},
         {"kafka": _WHOLE["kafka"], "pipeline": {"checkpoint": "c", "spark": {"secret.key": [CANARY]}}},
         {
             "sources": [
-                {"topic": "orders", "value": {"format": "avro", "registry": _REGISTRY | {"url": f"u:{CANARY}@x"}}}
+                {"topic": "orders", "value": {"format": "avro", "registry": REGISTRY | {"url": f"u:{CANARY}@x"}}}
             ]
         },
         {"sources": [{"topic": "orders", "value": {"format": "avro", "registry": {"x.password": CANARY}}}]},

@@ -20,6 +20,7 @@ from kafka_redelivery.consumers.handlers.handler import as_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record
 from kafka_redelivery.consumers.handlers.session_processor import SessionProcessor
+from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
 from kafka_redelivery.consumers.worker.worker import Worker
@@ -78,6 +79,7 @@ class SimulatedKafka:
     """Probability that a write is committed, but reported as aborted."""
 
     policy: RedeliveryPolicy = field(default_factory=lambda: RedeliveryPolicy(maximum_redeliveries=2))
+    pauses: PauseView = field(default_factory=NoPauses)
     now_ms: int = NOW
     commits: dict[Partition, Checkpoint] = field(default_factory=dict)
     written: list[ProducerRecord] = field(default_factory=list)
@@ -246,6 +248,7 @@ class SimulatedWorker:
             limits=limits,
             observer=NoOpObserver(),
             blocking=kafka.blocking,
+            pauses=kafka.pauses,
         )
         self.assign(kafka.records if partitions is None else partitions)
 

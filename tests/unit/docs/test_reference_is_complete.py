@@ -1,7 +1,10 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
+from kafka_redelivery.cli.main import app
 from kafka_redelivery.topology.config.section import KebabSection, Section
 from kafka_redelivery.topology.config.settings import CodecSection
 from kafka_redelivery.topology.metric_catalogue import CATALOGUE, Kind
@@ -38,3 +41,15 @@ def test_every_metric_is_in_the_reference() -> None:
         for metric in CATALOGUE
     ]
     assert rows == expected
+
+
+def commands(group: object, name: str) -> Iterator[str]:
+    """Yield the full names of all commands."""
+    for own, command in group.commands.items():  # type: ignore[attr-defined]
+        yield from commands(command, f"{name} {own}") if hasattr(command, "commands") else [f"{name} {own}"]
+
+
+def test_every_command_is_in_the_reference() -> None:
+    """docs/commands.md has a row for each command, and no other row."""
+    rows = [row for row in (DOCS / "commands.md").read_text().splitlines() if row.startswith("| `redelivery ")]
+    assert sorted(row.split("`")[1] for row in rows) == sorted(commands(typer.main.get_command(app), "redelivery"))

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 import struct
 import threading
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -319,3 +321,30 @@ def test_one_codec_serves_several_threads() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+class TestWithoutARegistry:
+    """The codec that users create from their schemas."""
+
+    def test_the_only_schema_is_written(self) -> None:
+        """With the id in the header."""
+        codec = AvroCodec.of({7: {"type": "string"}})
+        assert codec.encode("A1") == b"\x00\x00\x00\x00\x07\x04A1"
+        assert codec.decode(b"\x00\x00\x00\x00\x07\x04A1") == "A1"
+
+    def test_one_of_several_is_named(self) -> None:
+        """Without a name the codec only decodes; an id that is not there is refused at once."""
+        schemas = {7: {"type": "string"}, 8: {"type": "int"}}
+        assert AvroCodec.of(schemas, write_id=8).encode(1) == b"\x00\x00\x00\x00\x08\x02"
+        with pytest.raises(EncodeError):
+            AvroCodec.of(schemas).encode(1)
+        with pytest.raises(SchemaError, match="id 9"):
+            AvroCodec.of(schemas, write_id=9)
+
+    def test_versions_are_resolved_into_the_reader(self, tmp_path: Path) -> None:
+        """A file or JSON; fields that only the reader has get their default."""
+        old = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}
+        new = {**old, "fields": [*old["fields"], {"name": "amount", "type": "int", "default": 5}]}
+        (tmp_path / "order.avsc").write_text(json.dumps(new))
+        codec = AvroCodec.of({1: old}, reader=tmp_path / "order.avsc")
+        assert codec.decode(AvroCodec.of({1: old}).encode({"id": "x"})) == {"id": "x", "amount": 5}

@@ -36,7 +36,7 @@ def test_a_refusal_is_reported(code: int) -> None:
     assert not is_transient_for_consumer(KafkaError(code))
 
 
-_DAMAGED = [KafkaError.INVALID_MSG, KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError._NOT_IMPLEMENTED]
+_DAMAGED = [KafkaError.INVALID_MSG, KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION]
 
 
 @pytest.mark.parametrize("code", [*_DAMAGED, KafkaError.UNKNOWN, KafkaError.KAFKA_STORAGE_ERROR])
@@ -49,6 +49,14 @@ def test_an_error_of_one_partition_is_its_own(code: int) -> None:
     assert (found.topic, found.number, found.offset) == ("orders", 3, 17)
     assert "orders-3 is halted: it cannot be fetched at offset 17" in str(found)
     assert ("--accept-loss" in str(found)) is (code in _DAMAGED)
+    assert ("repair its storage" in str(found)) is (code not in _DAMAGED)
+
+
+def test_an_unknown_format_is_not_called_damaged() -> None:
+    """Nothing may be deleted for it: a newer client can read the records."""
+    found = str(consumer_error(KafkaError(KafkaError._NOT_IMPLEMENTED), "orders", "billing", 3, 17))
+    assert "install a version of confluent-kafka that knows their format" in found
+    assert "--accept-loss" not in found
 
 
 @pytest.mark.parametrize(("topic", "number"), [("", -1), ("orders", -1)])

@@ -19,6 +19,7 @@ _ALLOWED = {
     "ready": {"group", "topic"},
     "journal": {"group"},
     "control": {"group"},
+    "redrive": {"group"},
 }
 _REQUIRED = {
     "retry": ("delay", "all tiers would be one topic, and a short delay would wait behind a long one"),
@@ -172,6 +173,10 @@ def _names_of_group(settings: Settings) -> dict[str, _Name]:
     if settings.journal:
         names["the journal"] = _Name(naming.journal_topic(), _template_path(settings, "journal", ("group",)))
     names["the control topic"] = _Name(naming.control_topic(), _template_path(settings, "control", ("group",)))
+    redrive = _template_path(settings, "redrive", ("group",))
+    names["the topic of the jobs"] = _Name(naming.jobs_topic(), redrive)
+    names["the topic of the actions"] = _Name(naming.actions_topic(), redrive)
+    names["the parking topic"] = _Name(naming.parking_topic(), redrive)
     return names
 
 

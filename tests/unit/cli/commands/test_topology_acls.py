@@ -58,7 +58,7 @@ def test_the_three_formats_grant_the_same(file: str) -> None:
         for acl in user["acls"]
     }
     assert {user["principal"] for user in document} == {
-        f"User:billing-{role}" for role in ("worker", "scheduler", "apply", "spark", "archive")
+        f"User:billing-{role}" for role in ("worker", "scheduler", "apply", "spark", "archive", "redrive", "operator")
     }
     assert granted(acls(file).stdout) == expected
     users = list(yaml.safe_load_all(acls(file, "--format", "strimzi").stdout))

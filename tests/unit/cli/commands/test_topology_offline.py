@@ -37,6 +37,9 @@ def test_plan_as_json(file: str) -> None:
         "DLQ.orders": 8,
         "DLQ.bills": 2,
         "billing.control": 1,
+        "billing.dlq.jobs": 1,
+        "billing.dlq.actions": 8,
+        "billing.dlq.parked": 8,
     }
     assert {topic["replicationFactor"] for topic in document["topics"]} == {3}
     assert {topic["configs"]["min.insync.replicas"] for topic in document["topics"]} == {"2"}

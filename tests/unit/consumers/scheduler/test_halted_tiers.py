@@ -17,7 +17,7 @@ from tests.unit.consumers.scheduler.test_scheduler import MIXED, QUICK, SLOW, Ru
 def test_idle_tiers_are_committed_again_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise their offsets would expire earlier than those of the others."""
     clock = Clock()
-    monkeypatch.setattr("kafka_redelivery.consumers.scheduler.scheduler.monotonic_s", clock)
+    monkeypatch.setattr("kafka_redelivery.consumers.scheduler.assigned_tiers.monotonic_s", clock)
     running = Running()
     running.turn()
     assert running.writer.tried == []
@@ -32,7 +32,7 @@ def test_an_expired_tier_is_halted_until_it_has_an_offset() -> None:
     """The others are released. The partition goes on where an operator has set it."""
     running = Running()
     known = Known(ControlState(exists=True, births={QUICK: 4}))
-    running.scheduler._first_offsets = FirstOffsets(running.reader, "billing.scheduler", control=known)
+    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, "billing.scheduler", control=known)
     del running.reader.commits[QUICK]
     running.reader.ends[QUICK] = (3, 9)
     running.scheduler.revoked([QUICK])
@@ -51,6 +51,28 @@ def test_an_expired_tier_is_halted_until_it_has_an_offset() -> None:
     running.turn(due(QUICK, 5))
     assert running.values()[1:] == [[b"5"]]
     assert QUICK not in running.reader.paused
+
+
+def test_an_offset_that_expires_between_two_writes_halts_the_tier() -> None:
+    """What was fetched is dropped: its commit would pass the records of the aborted write, which would be lost."""
+    running = Running(WriteAbortedError("no"))
+    known = Known(ControlState(exists=True, births={QUICK: 0}))
+    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, "billing.scheduler", control=known)
+    running.reader.ends[QUICK] = (0, 9)
+    running.writer.slow = True
+    running.turn([*due(QUICK, 0), *due(QUICK, 1, due_ms=NOW + 500)])
+    del running.reader.commits[QUICK]
+    running.writer.slow = False
+    running.turn()
+    running.now_ms += 500
+    running.turn(due(SLOW, 0))
+    assert [checkpoints for _, checkpoints in running.writer.confirmed] == [{SLOW: Checkpoint(1, "")}]
+    assert running.reader.paused == {QUICK}
+    assert running.scheduler.share().has(0)
+    running.reader.commits[QUICK] = Checkpoint(0, "")
+    running.scheduler._refresh()
+    running.turn(due(QUICK, 0, 1))
+    assert running.values()[1:] == [[b"0", b"1"]]
 
 
 def delete(running: Running, offset: int, end: int | None = None, partition: Partition = QUICK) -> None:
@@ -144,7 +166,7 @@ def test_a_halted_tier_that_is_given_up_is_forgotten() -> None:
 def test_the_offset_of_a_halted_tier_is_not_committed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It could replace the one that an operator has set a moment ago."""
     clock = Clock()
-    monkeypatch.setattr("kafka_redelivery.consumers.scheduler.scheduler.monotonic_s", clock)
+    monkeypatch.setattr("kafka_redelivery.consumers.scheduler.assigned_tiers.monotonic_s", clock)
     running = Running()
     delete(running, 7)
     clock.advance(KEEP_EVERY_S + 1)

@@ -20,7 +20,7 @@ class Parts:
         self.observer = RecordingObserver()
         self.refusals = Refusals(self.halted, self.observer)
 
-    def add(self, **causes: RefusalCause) -> dict[Partition, Checkpoint]:
+    def add(self, *, others_written: bool = True, **causes: RefusalCause) -> dict[Partition, Checkpoint]:
         """Refuse the records ``first``, ``second`` and ``slow``."""
         names = ("first", "second", "slow")
         release = Release(
@@ -29,7 +29,7 @@ class Parts:
             checkpoints=POINTS,
         )
         refused = [RefusedRecord(names.index(name), f"why {name}", cause) for name, cause in causes.items()]
-        return self.refusals.add(release, WriteRefusedError(refused))
+        return self.refusals.add(release, WriteRefusedError(refused, others_written=others_written))
 
 
 def test_a_refused_record_is_kept_until_it_is_finished() -> None:
@@ -59,6 +59,13 @@ def test_a_missing_right_halts_once_and_is_no_refusal_of_a_record() -> None:
     assert parts.refusals.reason(QUICK, 0) is None
     [cause] = parts.observer.halt_causes
     assert "grant the right Write on billing.ready.orders" in cause
+
+
+def test_nothing_is_committed_if_the_other_records_are_not_written() -> None:
+    """They were in the transaction that was aborted."""
+    parts = Parts()
+    assert parts.add(others_written=False, first=RefusalCause.FORBIDDEN) == {}
+    assert parts.halted.paused == {QUICK}
 
 
 def test_nothing_is_committed_if_a_record_is_refused_as_well() -> None:

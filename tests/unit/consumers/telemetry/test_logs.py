@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kafka_redelivery.consumers.telemetry.logs import JSON, TEXT, JsonFormatter, child_log_format
+from kafka_redelivery.consumers.telemetry.logs import JSON, TEXT, JsonFormatter, TextFormatter, child_log_format
 
 
 def formatted(level: int, message: str, *arguments: object, **more: object) -> dict[str, object]:
@@ -69,3 +69,19 @@ def test_child_processes_use_the_format_of_their_parent(form: str, child_format:
 def test_child_processes_of_an_unconfigured_parent_log_text() -> None:
     """As in a program with its own logging."""
     assert child_log_format("%(message)s") == "%(message)s"
+
+
+def test_no_text_can_look_like_another_line() -> None:
+    """Control characters of a record are escaped, and what follows a line feed is indented, a traceback, too."""
+    hostile = "x\r\x1b[2J\n2026-01-01 00:00:00,000 INFO root: all is well"
+    try:
+        int(f"{hostile}{hostile}\n")
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "x", 1, "failed: %s", (hostile,), sys.exc_info())
+    first, *others = TextFormatter("%(levelname)s: %(message)s").format(record).split("\n")
+    assert first == r"ERROR: failed: x\r\x1b[2J"
+    assert len(others) >= 4
+    for line in others:
+        assert line.startswith("  ")
+        assert line.isprintable()
+    assert JsonFormatter().format(record).isprintable()

@@ -163,7 +163,10 @@ def everything() -> Measurements:
     found.rebalanced("assigned")
     found.halted("cause")
     found.halted_partitions({HaltLabel("DLQ.orders", "too_large"): 1})
+    found.paused({"orders": 3}, 12)
+    found.table_progress()
     found.micro_batch(MicroBatch(1.5, 1000, {"orders": 25, "billing.ready.orders": 0}))
+    found.table_progress()
     return found
 
 
@@ -244,11 +247,14 @@ class TestValues:
             ("redelivery_in_flight",): 9,
             ("redelivery_unacknowledged",): 2,
             ("redelivery_halted_partitions", "DLQ.orders", "too_large"): 1,
+            ("redelivery_paused_partitions", "orders"): 3,
+            ("redelivery_control_offset",): 12,
             ("redelivery_halts_total",): 1,
             ("redelivery_rebalances_total", "assigned"): 1,
             ("redelivery_behind_latest_offsets", "orders"): 25,
             ("redelivery_behind_latest_offsets", "billing.ready.orders"): 0,
             ("redelivery_query_progress_timestamp_seconds",): 1_780_000_100.25,
+            ("redelivery_table_progress_timestamp_seconds",): 1_780_000_100.25,
             ("redelivery_alive_timestamp_seconds",): 1_780_000_100.25,
             ("redelivery_started_timestamp_seconds",): 1_780_000_100.25,
             ("redelivery_build_info", "1.2.3", "billing-0"): 1,

@@ -3,8 +3,11 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kafka_redelivery.consumers.telemetry.metrics import Build, Measurements
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.consumers.telemetry.metrics import Build, Measurements, measurements, serve_metrics
 from kafka_redelivery.consumers.telemetry.observers import MicroBatch, QueryState
+from kafka_redelivery.topology.config.loading import load_settings
+from tests.scenarios.scraping import free_port, value_of
 
 NOW_MS = 1_780_000_100_250
 
@@ -28,5 +31,23 @@ def test_an_idle_query_makes_progress(*, busy: bool) -> None:
     assert value("behind_latest_offsets", topic="orders") == 7
     assert value("lag", topic="orders") == 11
     assert value("assigned_partitions") == 3
+    assert value("table_progress_timestamp_seconds") is None  # no alert for a query without a table
+    found.table_progress()
+    assert value("table_progress_timestamp_seconds") == now_ms / 1000
     assert [value(f"micro_batch_seconds_{end}") for end in ("count", "sum")] == [1, 0.5]
     assert [value(f"micro_batch_records_{end}") for end in ("count", "sum")] == [1, 10]
+
+
+def test_an_endpoint_has_the_metrics_of_a_scheduler_in_the_driver() -> None:
+    """Each family is there once, with the samples of both roles."""
+    text = "group: billing\nkafka: {bootstrap.servers: 'localhost:9'}\nsources: [{topic: orders}]\n"
+    port = free_port()
+    settings = load_settings(f"{text}metrics: {{port: {port}, host: 127.0.0.1}}\n")
+    scheduler = measurements(settings, "scheduler", "spark")
+    with serve_metrics(settings, "stream", "spark", Health(), scheduler) as query:
+        query.write_aborted("cause")
+        found = {role: value_of(port, "redelivery_commits_undone_total", role=role) for role in ("stream", "scheduler")}
+        assert found == {"stream": 1, "scheduler": 0}
+        scheduler.fenced()
+        assert value_of(port, "redelivery_fenced_total", role="scheduler") == 1
+        assert value_of(port, "redelivery_build_info") == 2

@@ -178,7 +178,8 @@ def test_a_refusal_of_a_lost_partition_leaves_nothing(cause: RefusalCause) -> No
     fixture = Fixture()
     fixture.handle()
     fixture.worker._writes.begin()
-    fixture.writer.script.append(WriteRefusedError([RefusedRecord(index, "no", cause) for index in range(2)]))
+    refused = [RefusedRecord(index, "no", cause) for index in range(2)]
+    fixture.writer.script.append(WriteRefusedError(refused, others_written=True))
     fixture.worker.lost([LOST])
     failures, halted = fixture.common.write_failures, fixture.worker.assignment.halted
     assert {partition for partition, _ in failures} | halted == {RETAINED}

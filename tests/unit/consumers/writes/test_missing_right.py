@@ -19,9 +19,10 @@ from tests.unit.consumers.records import entry, record, route, source
 ORDERS = [Partition("orders", number) for number in range(3)]
 
 
-def forbidden(*indexes: int) -> WriteRefusedError:
-    """The topics of the records with these indexes may not be written."""
-    return WriteRefusedError([RefusedRecord(index, "no right", RefusalCause.FORBIDDEN) for index in indexes])
+def forbidden(*indexes: int, others_written: bool = True) -> WriteRefusedError:
+    """The topics of the records with these indexes may not be written. There is no transaction, if the others are."""
+    refused = [RefusedRecord(index, "no right", RefusalCause.FORBIDDEN) for index in indexes]
+    return WriteRefusedError(refused, others_written=others_written)
 
 
 class Parts:
@@ -99,7 +100,7 @@ def test_every_partition_needs_the_journal(cause: RefusalCause) -> None:
 def test_a_refusal_for_another_cause_is_decided() -> None:
     """It may be that of a record in the same write. Nothing is committed: not all other records are written."""
     both = [*forbidden(0).refused, RefusedRecord(1, "too large", RefusalCause.TOO_LARGE)]
-    parts = Parts(WriteRefusedError(both))
+    parts = Parts(WriteRefusedError(both, others_written=True))
     parts.committer.batch.add(handled(source(), record(0), failures={0: REJECTED}))
     parts.committer.batch.add(handled(source(partition=1), record(0, partition=1), outputs={0: [output(b"large")]}))
     parts.write()
@@ -110,7 +111,7 @@ def test_a_refusal_for_another_cause_is_decided() -> None:
 
 def test_nothing_is_committed_if_other_records_failed_as_well() -> None:
     """They are not written, for example because the broker did not answer in time."""
-    parts = Parts(WriteRefusedError(forbidden(0).refused, others_failed=True))
+    parts = Parts(forbidden(0, others_written=False))
     parts.committer.batch.add(handled(source(), record(0), failures={0: REJECTED}))
     parts.committer.batch.add(handled(source(partition=1), record(0, partition=1), outputs={0: [output(b"late")]}))
     assert parts.write() is not None

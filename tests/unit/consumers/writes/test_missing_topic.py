@@ -15,7 +15,8 @@ ORDERS = [Partition("orders", number) for number in range(4)]
 
 def missing(*indexes: int) -> WriteRefusedError:
     """The topics of the records with these indexes do not exist."""
-    return WriteRefusedError([RefusedRecord(index, "unknown topic", RefusalCause.MISSING) for index in indexes])
+    refused = [RefusedRecord(index, "unknown topic", RefusalCause.MISSING) for index in indexes]
+    return WriteRefusedError(refused, others_written=True)
 
 
 class Parts:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafka_redelivery.pipeline.errors import KafkaOptionError
-from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
+from kafka_redelivery.pipeline.spark.kafka_options import kafka_options, refuse_delegation_tokens
 
 
 def test_only_committed_records_are_read() -> None:
@@ -98,3 +98,18 @@ def test_a_java_setting_replaces_a_missing_translation() -> None:
     found = kafka_options({"bootstrap.servers": "a:1", "ssl.curves.list": "x", "spark.ssl.curves.list": "y"})
 
     assert found["kafka.ssl.curves.list"] == "y"
+
+
+_TOKENS = {"spark.kafka.clusters.main.auth.bootstrap.servers": "a:1"}
+
+
+def test_delegation_tokens_are_refused_without_a_login_for_the_tasks() -> None:
+    """The error says why and what to add. A login is enough, and without tokens none is needed."""
+    servers = {"bootstrap.servers": "a:1"}
+    with pytest.raises(KafkaOptionError, match="librdkafka, which cannot log in with them; add the login"):
+        refuse_delegation_tokens(servers | {"security.protocol": "SASL_SSL"}, _TOKENS)
+
+    refuse_delegation_tokens(servers | {"sasl.mechanism": "SCRAM-SHA-512"}, _TOKENS)
+    refuse_delegation_tokens(servers | {"consumer.sasl.mechanisms": "PLAIN"}, _TOKENS)
+    refuse_delegation_tokens(servers | {"ssl.certificate.location": "me.pem"}, _TOKENS)
+    refuse_delegation_tokens(servers, {"spark.master": "yarn"})

@@ -98,6 +98,27 @@ def test_a_scheduler() -> None:
     }
 
 
+def test_sending_dead_letters_again() -> None:
+    """It reads dead letters and writes to ready topics; it neither deletes nor describes configurations."""
+    expected = {
+        "orders": set(),
+        "billing.retry.1s": set(),
+        "billing.ready.orders": {"Write"},
+        "DLQ.orders": {"Read"},
+        "billing.dlq.jobs": {"Read", "Write"},
+        "billing.dlq.actions": {"Read", "Write"},
+        "billing.dlq.parked": {"Read", "Write"},
+    }
+    assert {topic: operations(ONE_SOURCE, AclRole.REDRIVE, topic) for topic in expected} == expected
+    others = {right for right in found(ONE_SOURCE, AclRole.REDRIVE) if right[0] != "topic"}
+    assert others == {
+        ("group", "literal", "billing", "Describe"),
+        ("transactionalId", "prefixed", "billing.dlq.", "Write"),
+    }
+    for role in (*_BOTH, AclRole.SCHEDULER):
+        assert operations(ONE_SOURCE, role, "billing.dlq.actions") == {"Write", "DescribeConfigs"}
+
+
 def test_dead_letters_that_expire() -> None:
     """Only then a scheduler may delete dead letters; with an expiry topic it needs a transaction for it, too."""
     assert operations(ONE_SOURCE + _EXPIRING, AclRole.SCHEDULER, "DLQ.orders") == {
@@ -141,14 +162,33 @@ def test_the_archive() -> None:
 
 
 def test_spark_is_a_worker_with_other_transactions() -> None:
-    """The query writes what a worker writes, but not the control topic."""
+    """The query writes what a worker writes."""
     difference = found(ONE_SOURCE, AclRole.WORKER) ^ found(ONE_SOURCE, AclRole.SPARK)
     assert difference == {
         ("transactionalId", "prefixed", "billing.worker.", "Write"),
         ("transactionalId", "prefixed", "billing.spark.", "Write"),
         ("transactionalId", "literal", "billing.spark", "Write"),
-        ("topic", "literal", "billing.control", "Write"),
     }
+
+
+def test_an_operator_changes_nothing_but_the_control_topic() -> None:
+    """To find a record it reads all topics but outputs."""
+    assert found(ONE_SOURCE, AclRole.OPERATOR) == {
+        ("topic", "literal", "billing.control", "Read"),
+        ("topic", "literal", "billing.control", "Write"),
+        ("topic", "literal", "orders", "Read"),
+        ("topic", "literal", "billing.ready.orders", "Read"),
+        ("topic", "literal", "DLQ.orders", "Read"),
+        ("topic", "prefixed", "billing.retry.", "Read"),
+        ("group", "literal", "billing", "Describe"),
+        ("group", "literal", "billing.scheduler", "Describe"),
+    }
+
+
+def test_a_query_with_the_scheduler_in_its_driver_has_the_rights_of_both() -> None:
+    """And no more."""
+    driver = ONE_SOURCE + "pipeline: {checkpoint: c, scheduler: driver}\n"
+    assert found(driver, AclRole.SPARK) == found(ONE_SOURCE, AclRole.SPARK, AclRole.SCHEDULER)
 
 
 def test_where_records_wait_in_place_no_retry_topic_is_written() -> None:
@@ -196,7 +236,7 @@ def test_no_right_is_granted_twice(configuration: Settings, roles: list[AclRole]
 
 @given(_CONFIGURATIONS)
 def test_every_topic_of_the_plan_is_covered(configuration: Settings) -> None:
-    """All roles but the archive describe every internal topic at start, and `apply` creates every one of them.
+    """All processes of a group describe every internal topic at start, and `apply` creates every one of them.
 
     The control topic alone has one partition for good.
     """
@@ -204,13 +244,15 @@ def test_every_topic_of_the_plan_is_covered(configuration: Settings) -> None:
     for topic, role in product(planned.topics, (*_BOTH, AclRole.SCHEDULER, AclRole.APPLY)):
         resource = Resource(ResourceType.TOPIC, PatternType.LITERAL, topic.name)
         wanted = [Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS]
+        if topic.role in {Role.JOBS, Role.PARKING} and role is not AclRole.APPLY:
+            continue
         if role is AclRole.APPLY:
             wanted += [Operation.CREATE, Operation.ALTER_CONFIGS]
         if role is AclRole.APPLY and topic.role is not Role.CONTROL:
             wanted.append(Operation.ALTER)
-        if role in _BOTH and topic.role in {Role.DEAD_LETTER, Role.JOURNAL}:
+        if role in _BOTH and topic.role in {Role.DEAD_LETTER, Role.JOURNAL, Role.ACTIONS}:
             wanted.append(Operation.WRITE)
-        if role is AclRole.SCHEDULER and topic.role not in {Role.DEAD_LETTER, Role.CONTROL}:
+        if role is AclRole.SCHEDULER and topic.role not in {Role.DEAD_LETTER, Role.CONTROL, Role.ACTIONS}:
             wanted.append(Operation.DELETE)
         granted = rights(configuration, [role])
         assert all(any(have.includes(Right(resource, each)) for have in granted) for each in wanted)

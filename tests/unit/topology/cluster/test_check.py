@@ -23,6 +23,7 @@ PLAN = planned()
 CLUSTER = as_planned(PLAN)
 MISSING = "does not exist, or may not be described"
 TIER, READY, DEAD = "billing.retry.1s", "billing.ready.orders", "DLQ.orders"
+REDRIVE = ["billing.dlq.jobs", "billing.dlq.actions", "billing.dlq.parked"]
 
 
 def told(cluster: ClusterFacts, plan: TopologyPlan = PLAN) -> list[tuple[str, str, str]]:
@@ -47,6 +48,20 @@ def test_a_missing_topic(topic: str) -> None:
 def test_a_missing_control_topic() -> None:
     """A group works without one, as it did before there were control topics."""
     assert told(without_topic(CLUSTER, "billing.control")) == [("warn", "billing.control", MISSING)]
+
+
+def test_missing_topics_of_the_redrive() -> None:
+    """Workers and schedulers of an older topology start; only `redelivery dlq` needs them."""
+    for name in REDRIVE:
+        assert told(without_topic(CLUSTER, name)) == [("warn", name, MISSING)]
+
+
+def test_a_job_that_would_be_forgotten() -> None:
+    """What was sent again must not be sent once more."""
+    for name in REDRIVE[:2]:
+        (fault,) = check(PLAN, with_config(CLUSTER, name, "retention.ms", "1000"))
+        assert (fault.severity, fault.topic) == ("refuse", name)
+        assert "sent once more" in fault.loss
 
 
 def test_a_control_topic_that_forgets() -> None:
@@ -149,7 +164,7 @@ def test_a_plan_that_is_less_safe_than_its_source() -> None:
     """A configured replication factor below the source's is refused before anything is created."""
     plan = planned(ONE_SOURCE + "topics: {replicationFactor: 1}\n")
     faults = check_plan(plan)
-    assert {fault.topic for fault in faults} == {TIER, READY, DEAD, "billing.control"}
+    assert {fault.topic for fault in faults} == {TIER, READY, DEAD, "billing.control", *REDRIVE}
     assert {fault.fix for fault in faults} == {"set topics.replicationFactor: 3, or remove it"}
 
 
@@ -157,7 +172,7 @@ def test_a_plan_that_could_never_be_written() -> None:
     """So is one with more replicas in sync than replicas."""
     plan = planned(ONE_SOURCE, source(replicas=1, min_insync_replicas="2"))
     assert all("must be in sync" in fault.problem for fault in check_plan(plan))
-    assert len(check_plan(plan)) == 4
+    assert len(check_plan(plan)) == len(plan.topics)
 
 
 def test_a_missing_source() -> None:

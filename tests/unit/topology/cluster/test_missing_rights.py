@@ -41,6 +41,13 @@ def test_the_rights_of_a_role_suffice(role: AclRole) -> None:
     assert lacking(role) == ([], False)
 
 
+def test_the_topic_of_the_outcomes_is_not_needed_to_start() -> None:
+    """A worker or scheduler without a right to it starts, and says so."""
+    for role in (AclRole.WORKER, AclRole.SCHEDULER):
+        left = {Operation.DESCRIBE_CONFIGS}
+        assert lacking(role, billing_dlq_actions=left) == (["Write on topic billing.dlq.actions"], False)
+
+
 def test_a_topic_that_may_not_be_described_is_refused_with_all_its_rights() -> None:
     """All topics are reported together."""
     missing, refused = lacking(AclRole.WORKER, orders=(), receipts=())
@@ -69,6 +76,12 @@ def test_a_topic_that_may_not_be_described_is_refused_with_all_its_rights() -> N
             "billing.retry.1s",
             {Operation.CREATE, Operation.READ, Operation.ALTER, Operation.DESCRIBE},
             "AlterConfigs on topics billing.retry.*",
+        ),
+        (
+            AclRole.APPLY,
+            "billing.dlq.actions",
+            {Operation.CREATE, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS},
+            "Alter on topic billing.dlq.actions",
         ),
     ],
 )

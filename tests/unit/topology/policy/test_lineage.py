@@ -59,6 +59,13 @@ MALFORMED = [
     "orders-3@4_2",
     "orders-3@\N{ARABIC-INDIC DIGIT FOUR}",
     "orders-\N{SUPERSCRIPT TWO}@42",
+    "or ders-3@42",
+    "orders\x1b[2J\n-3@42",
+    "../orders-3@42",
+    f"{'x' * 250}-3@42",
+    f"orders-{2**31}@42",
+    f"orders-3@{2**63}",
+    f"orders-3@{'9' * 4000}"[:300],
 ]
 
 

@@ -52,7 +52,7 @@ def test_a_saved_position_holds_until_the_next_record_of_its_partition() -> None
 def test_values_bear_a_version_and_a_time() -> None:
     """A later version may add fields."""
     assert source_record("orders", 2, NOW).key == b"source/orders"
-    value = json.loads(source_record("orders", 2, NOW).value)
+    value = json.loads(source_record("orders", 2, NOW).value or b"")
     assert value == {"version": 1, "firstSeenMs": NOW, "partitions": 2}
 
 
@@ -67,15 +67,43 @@ def test_the_newest_record_of_a_key_counts() -> None:
 def test_keys_and_fields_of_a_later_version_are_ignored() -> None:
     """Processes of two versions may run side by side."""
     key, value = birth_record("orders", 0, 5, NOW)
-    wider = json.dumps(json.loads(value) | {"version": 2, "more": []}).encode()
+    wider = json.dumps(json.loads(value or b"") | {"version": 2, "more": []}).encode()
     assert control_state([(b"pause/orders", b"x"), (b"a", b""), (key, wider)]).births == {("orders", 0): 5}
 
 
-@pytest.mark.parametrize("value", [b"", b"x", b"[]", b"{}", b'{"offset": "x"}', b'{"offset": null}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(b"", b"x", b"[]", b"{}", b"[" * 100_000),
+        *(b'{"offset": %s}' % offset for offset in (b'"x"', b"null", b"1e999", b"NaN", b"1.5", b"true", b'"7"', b"-2")),
+        b'{"offset": 9223372036854775808}',
+        b'{"offset": -1, "metadata": "", "cluster": ""}',
+    ],
+)
 def test_a_record_of_another_program_is_an_error(value: bytes) -> None:
     """What the group knows must not be guessed. The message names the key."""
     with pytest.raises(ControlRecordError, match="partition/orders/0"):
         control_state([(b"partition/orders/0", value)])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"partition/orders/-1", b'{"offset":1}'),
+        (b"partition/orders/2147483648", b'{"offset":1}'),
+        (b"partition/orders/one", b'{"offset":1}'),
+        (b"source/orders", b'{"partitions":-1}'),
+        (b"source/orders", b'{"partitions":1e999}'),
+        (b"tier/t", b'{"retiredMs":1e999}'),
+        (b"feature-level", b'{"level":1e999}'),
+        (b"feature-level", b'{"level":0}'),
+        (b"\xff", b"{}"),
+    ],
+)
+def test_numbers_are_those_that_kafka_has(key: bytes, value: bytes) -> None:
+    """A negative offset would mean the start or the end of the log to the client."""
+    with pytest.raises(ControlRecordError):
+        control_state([(key, value)])
 
 
 def test_what_is_new() -> None:

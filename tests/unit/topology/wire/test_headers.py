@@ -29,6 +29,7 @@ from kafka_redelivery.topology.wire.headers import (
     retry_headers,
     users_own,
 )
+from kafka_redelivery.topology.wire.redrive_mark import MAX_MARK
 
 NOW = 1_780_000_000_000
 LONG_MAX = 2**63 - 1
@@ -47,6 +48,7 @@ LINEAGES = st.builds(
     deliveries=st.integers(0, 2**31),
     expiration_ms=TIMES,
     persistent=st.just(value=True),
+    redrive=st.just("") | st.from_regex(r"[0-9a-z]{10}/[0-9]{1,3}@[0-9]{1,15}/[0-9]", fullmatch=True),
 )
 RETRIES = st.builds(Retry, delay_ms=TIMES, due_ms=TIMES)
 
@@ -266,8 +268,12 @@ class TestSize:
     GROUP = "g" * 40
 
     def test_a_retry_takes_400_bytes_at_most(self) -> None:
-        """Even with every number at its longest."""
-        assert size(retry_headers(self.LONGEST, self.GROUP, [], Retry(LONG_MAX, LONG_MAX))) <= 400
+        """Even with every number at its longest, and of a record that was sent again."""
+        again = self.LONGEST._replace(redrive="j" * 10 + "/99999@" + "9" * 19 + "/99")
+        assert len(again.redrive) == MAX_MARK
+        copy = retry_headers(again, self.GROUP, [], Retry(LONG_MAX, LONG_MAX))
+        assert size(copy) <= 400
+        assert read_lineage(copy).redrive == again.redrive
 
     @given(ANY_TEXT.filter(bool), ANY_TEXT.filter(bool), st.sampled_from(Reason))
     def test_a_dead_letter_takes_one_and_a_half_kilobytes_at_most(

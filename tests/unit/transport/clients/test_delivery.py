@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kafka_redelivery.transport.clients.delivery import Failures, confirmed, raise_if_refused, trial_timeout_s
-from kafka_redelivery.transport.errors import RefusalCause, WriteRefusedError
+from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteRefusedError
 from kafka_redelivery.transport.protocols import ProducerRecord
 
 UNKNOWN_TOPIC, UNKNOWN_PARTITION = KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION
@@ -49,14 +49,20 @@ def test_one_denied_record_shows_that_its_topic_may_not_be_written() -> None:
     assert set(refused(confirmed([(0, KafkaError(FORBIDDEN))], RECORDS, {}, {}))) == {0, 1}
 
 
-def test_the_error_says_whether_other_records_failed() -> None:
-    """Only if none did, a writer without transactions has written all the others."""
-    late = (2, KafkaError(KafkaError._MSG_TIMED_OUT))
-    for failures, written in (([], True), ([late], False)):
-        with pytest.raises(WriteRefusedError) as error:
-            raise_if_refused(confirmed(failures, RECORDS, {"a": FORBIDDEN}, {}))
-        assert error.value.outside
-        assert error.value.others_written is written
+@pytest.mark.parametrize("transactional", [True, False])
+@pytest.mark.parametrize("others_failed", [True, False])
+def test_the_error_says_whether_the_other_records_are_written(*, transactional: bool, others_failed: bool) -> None:
+    """They are, if none of them failed and no transaction is aborted with them."""
+    failures = [(2, KafkaError(KafkaError._MSG_TIMED_OUT))] if others_failed else []
+    with pytest.raises(WriteRefusedError) as error:
+        raise_if_refused(confirmed(failures, RECORDS, {"a": FORBIDDEN}, {}), transactional=transactional)
+    assert error.value.outside
+    assert error.value.others_written is not (transactional or others_failed)
+
+
+def test_an_error_that_does_not_say_so_means_that_nothing_is_written() -> None:
+    """To write a record again is safe, to commit past it is not."""
+    assert not WriteRefusedError([RefusedRecord(0, "no right", RefusalCause.FORBIDDEN)]).others_written
 
 
 @pytest.mark.parametrize(("size", "least", "most"), [(0, 2, 2), (40_000_000, 20, 30), (90_000_000, 30, 30)])

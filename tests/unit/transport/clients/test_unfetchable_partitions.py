@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_redelivery.transport.clients.unfetchable_partitions import UnfetchablePartitions
-from kafka_redelivery.transport.errors import PartitionUnfetchableError
+from kafka_redelivery.transport.errors import PartitionUnfetchableError, Unfetchable
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.doubles import Clock
 
@@ -19,21 +19,21 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def _damaged(partition: Partition, offset: int = 7) -> PartitionUnfetchableError:
-    return PartitionUnfetchableError(*partition, offset, "bad checksum", damaged=True)
+    return PartitionUnfetchableError(*partition, offset, "bad checksum", Unfetchable.DAMAGED)
 
 
 def test_the_pauses_grow(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     """From 1 s to 30 s, and the same problem is logged once."""
     halted = UnfetchablePartitions()
     for pause_s in (1, 2, 4, 8, 16, 30, 30):
-        halted.add(_damaged(ORDERS))
+        halted.add(ORDERS, _damaged(ORDERS))
         clock.advance(pause_s - 0.5)
         assert halted.is_halted(ORDERS)
         assert halted.take_due() == []
         clock.advance(0.5)
         assert halted.take_due() == [ORDERS]
         assert not halted.is_halted(ORDERS)
-        assert list(halted.problems) == [ORDERS]
+        assert list(halted.errors) == [ORDERS]
     [message] = caplog.messages
     assert "orders-0 is halted: it cannot be fetched at offset 7 (bad checksum)" in message
     assert "kafka-delete-records.sh" in message
@@ -42,15 +42,15 @@ def test_the_pauses_grow(clock: Clock, caplog: pytest.LogCaptureFixture) -> None
 def test_a_fetched_record_ends_the_halt(clock: Clock) -> None:
     """Only of a partition that is being tried: what was fetched before the error says nothing."""
     halted = UnfetchablePartitions()
-    halted.add(_damaged(ORDERS))
-    halted.add(_damaged(OTHER))
+    halted.add(ORDERS, _damaged(ORDERS))
+    halted.add(OTHER, _damaged(OTHER))
     halted.fetched({ORDERS, OTHER})
-    assert set(halted.problems) == {ORDERS, OTHER}
+    assert set(halted.errors) == {ORDERS, OTHER}
     clock.advance(1)
     assert halted.take_due() == [ORDERS, OTHER]
     halted.fetched({ORDERS})
-    assert set(halted.problems) == {OTHER}
-    halted.add(_damaged(ORDERS, 9))
+    assert set(halted.errors) == {OTHER}
+    halted.add(ORDERS, _damaged(ORDERS, 9))
     clock.advance(1)
     assert halted.take_due() == [ORDERS]  # its pauses begin anew
 
@@ -58,8 +58,8 @@ def test_a_fetched_record_ends_the_halt(clock: Clock) -> None:
 def test_a_partition_that_is_given_back_is_forgotten(clock: Clock) -> None:
     """Another member fetches it, and finds the error itself."""
     halted = UnfetchablePartitions()
-    halted.add(_damaged(ORDERS))
+    halted.add(ORDERS, _damaged(ORDERS))
     halted.forget(ORDERS)
     clock.advance(60)
     assert halted.take_due() == []
-    assert halted.problems == {}
+    assert halted.errors == {}

@@ -1,0 +1,388 @@
+"""`redelivery dlq`: lists dead letters and sends them again."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from kafka_redelivery.cli.commands.dlq_selection import (
+    Exceptions,
+    HeaderValues,
+    Ids,
+    IdsFrom,
+    Keys,
+    OfGroup,
+    Origins,
+    Reasons,
+    Since,
+    States,
+    Until,
+    selection,
+)
+from kafka_redelivery.cli.commands.signals import stop_event
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
+from kafka_redelivery.cli.output import print_json, stderr, stdout
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.redrive.job import JobOptions
+from kafka_redelivery.topology.redrive.letter import Selection
+
+app = typer.Typer(help="List dead letters and send them again, each exactly once.", no_args_is_help=True)
+
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job, or the start of its name.")]
+JobsOf = Annotated[
+    str | None, typer.Option("--of-group", metavar="GROUP", help="Jobs of another consumer group's letters.")
+]
+Rate = Annotated[
+    float | None, typer.Option("--rate", min=0.001, metavar="N", help="Letters in a second. Default: no limit.")
+]
+
+
+@app.command(name="list")
+def list_letters(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    origins: Origins = None,
+    reasons: Reasons = None,
+    exceptions: Exceptions = None,
+    keys: Keys = None,
+    headers: HeaderValues = None,
+    since: Since = None,
+    until: Until = None,
+    states: States = None,
+    ids: Ids = None,
+    ids_from: IdsFrom = None,
+    of_group: OfGroup = None,
+    each: Annotated[bool, typer.Option("--each", help="Print every letter instead of their kinds.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="With --each: print this many at most.")] = 1000,
+    as_json: AsJson = False,
+) -> None:
+    """List dead letters: how many of which kind, and what became of those that were sent again."""
+    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.cli.views.dlq import Kinds, letter_document, print_kinds, print_letters
+    from kafka_redelivery.consumers.clock import wall_clock_ms
+    from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, dead_letters, letter_ends
+    from kafka_redelivery.topology.wire.expiry import has_expired
+
+    wanted = selection(origins, reasons, exceptions, keys, headers, since, until, states, ids, ids_from)
+    settings = _load(config, overrides)
+    group, kinds, expired, others = of_group or settings.group, Kinds(), 0, 0
+    shown: list[Found] = []
+    with progress(stderr(), "reading dead letters") as report_progress:
+        ledger = Ledger(settings, group)
+        ends, now_ms = letter_ends(settings, ledger.partition_counts), wall_clock_ms()
+        for number, found in enumerate(dead_letters(settings, ledger.standings(), ends)):
+            if number % 1000 == 0:
+                report_progress(number, sum(ends.values()))
+            if found.letter.group != group:
+                others += 1
+            elif wanted.matches(found.letter, found.standing):
+                if has_expired(found.letter.expiration_ms, now_ms):
+                    expired += 1
+                    continue
+                kinds.add(found)
+                if each and len(shown) < limit:
+                    shown.append(found)
+    if as_json:
+        document: dict[str, Any] = {"ok": True, "letters": kinds.counts.total(), "expired": expired, "ofOthers": others}
+        document |= {"each": [letter_document(found) for found in shown]} if each else {"kinds": kinds.document()}
+        print_json(document)
+        return
+    if each:
+        print_letters(stdout(), shown)
+        if len(shown) < kinds.counts.total():
+            stdout().print(f"{kinds.counts.total() - len(shown)} more (--limit)")
+    else:
+        print_kinds(stdout(), kinds, expired, others)
+
+
+@app.command()
+def show(
+    letter: Annotated[str, typer.Argument(metavar="ID", help="TOPIC-PARTITION@OFFSET of the dead letter.")],
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    of_group: JobsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one dead letter: its headers, its value, and what jobs did with it."""
+    from kafka_redelivery.cli.views.dlq import print_shown, shown_document
+    from kafka_redelivery.consumers.redrive.ledger import Ledger, one_dead_letter
+
+    settings = _load(config, overrides)
+    ledger = Ledger(settings, of_group)
+    found = one_dead_letter(settings, ledger, letter)
+    history = ledger.standings().history(found.letter.topic, found.letter.partition, found.letter.offset)
+    if as_json:
+        print_json({"ok": True, **shown_document(found, history)})
+    else:
+        print_shown(stdout(), found, history)
+
+
+@app.command()
+def redrive(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    origins: Origins = None,
+    reasons: Reasons = None,
+    exceptions: Exceptions = None,
+    keys: Keys = None,
+    headers: HeaderValues = None,
+    since: Since = None,
+    until: Until = None,
+    states: States = None,
+    ids: Ids = None,
+    ids_from: IdsFrom = None,
+    of_group: OfGroup = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="TOPIC", help="Send to this topic instead.")] = None,
+    ready: Annotated[
+        str | None, typer.Option("--ready", metavar="TOPIC", help="The ready topic of another group.")
+    ] = None,
+    rate: Rate = None,
+    again: Annotated[bool, typer.Option("--again", help="Also letters that were sent before.")] = False,
+    keep_attempts: Annotated[
+        bool, typer.Option("--keep-attempts", help="Continue to count attempts instead of beginning anew.")
+    ] = False,
+    max_redrives: Annotated[
+        int, typer.Option("--max-redrives", min=1, help="A record sent again so often goes to the parking topic.")
+    ] = 3,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent; send nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send dead letters again, each exactly once, to the ready topic of the group that failed.
+
+    The letters are fixed when the job is created; letters that die later are not sent. If this command is ended,
+    `redelivery dlq resume` goes on. Exit code 1 if a letter could not be sent or the job has not ended.
+    """
+    wanted = selection(origins, reasons, exceptions, keys, headers, since, until, states, ids, ids_from)
+    _refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
+    settings = _load(config, overrides)
+    options = JobOptions(
+        group=of_group or settings.group,
+        to=to,
+        ready=ready,
+        keep_attempts=keep_attempts,
+        again=again,
+        max_redrives=max_redrives,
+        rate=rate,
+    )
+    _create_and_run(settings, wanted, options, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+@app.command()
+def discard(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    origins: Origins = None,
+    reasons: Reasons = None,
+    exceptions: Exceptions = None,
+    keys: Keys = None,
+    headers: HeaderValues = None,
+    since: Since = None,
+    until: Until = None,
+    states: States = None,
+    ids: Ids = None,
+    ids_from: IdsFrom = None,
+    of_group: OfGroup = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be discarded.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Set dead letters aside: they count as done, and `redrive` leaves them out without --again. Deletes nothing."""
+    wanted = selection(origins, reasons, exceptions, keys, headers, since, until, states, ids, ids_from)
+    _refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
+    settings = _load(config, overrides)
+    options = JobOptions(group=of_group or settings.group, discard=True)
+    _create_and_run(settings, wanted, options, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+@app.command()
+def export(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    origins: Origins = None,
+    reasons: Reasons = None,
+    exceptions: Exceptions = None,
+    keys: Keys = None,
+    headers: HeaderValues = None,
+    since: Since = None,
+    until: Until = None,
+    states: States = None,
+    ids: Ids = None,
+    ids_from: IdsFrom = None,
+    of_group: OfGroup = None,
+) -> None:
+    """Print dead letters as lines of JSON, byte for byte: key, value and header values are in base64."""
+    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.cli.views.dlq import exported_document
+    from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters, letter_ends
+
+    wanted = selection(origins, reasons, exceptions, keys, headers, since, until, states, ids, ids_from)
+    settings = _load(config, overrides)
+    group = of_group or settings.group
+    with progress(stderr(), "reading dead letters") as report_progress:
+        ledger = Ledger(settings, group)
+        ends = letter_ends(settings, ledger.partition_counts)
+        for number, found in enumerate(dead_letters(settings, ledger.standings(), ends)):
+            if number % 1000 == 0:
+                report_progress(number, sum(ends.values()))
+            if found.letter.group == group and wanted.matches(found.letter, found.standing):
+                print_json(exported_document(found), indent=None)
+
+
+@app.command()
+def purge(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove dead letters that are done from the start of each partition, up to the first one that is not.
+
+    Done are letters that recovered, died again, expired, were parked or discarded. Another group's letters stay.
+    """
+    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.cli.views.dlq import print_removable, removable_document
+    from kafka_redelivery.consumers.redrive.ledger import Ledger
+    from kafka_redelivery.consumers.redrive.purge import removable, remove
+
+    _refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
+    settings = _load(config, overrides)
+    with progress(stderr(), "reading dead letters") as report_progress:
+        chosen = removable(settings, Ledger(settings), report_progress)
+    if not as_json:
+        print_removable(stdout(), chosen)
+    number = sum(each.letters for each in chosen.values())
+    ask = number and not (yes or dry_run)
+    if ask and not typer.confirm("remove them for good?"):
+        raise typer.Exit(exit_codes.FAILED)
+    failed = {} if dry_run else remove(settings, chosen)
+    if as_json:
+        print_json({"ok": not failed, "dryRun": dry_run, **removable_document(chosen, failed)})
+    for partition, reason in failed.items():
+        stderr().print(f"{partition.topic}-{partition.number} stays: {reason}")
+    if failed:
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _refuse_without_question(*, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Refuse to change something where it cannot be asked whether to do it."""
+    if not (yes or dry_run) and (as_json or not sys.stdin.isatty()):
+        raise typer.BadParameter("is needed where there is no terminal, unless --dry-run is given", param_hint="--yes")
+
+
+def _create_and_run(
+    settings: Settings, wanted: Selection, options: JobOptions, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Show what a job would do, ask, create it and run it."""
+    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.cli.views.dlq import preview_document, print_preview
+    from kafka_redelivery.consumers.redrive.creation import create, preview
+    from kafka_redelivery.consumers.redrive.ledger import Ledger
+
+    ledger = Ledger(settings, options.group)
+    with progress(stderr(), "reading dead letters") as report_progress:
+        chosen = preview(settings, ledger, wanted, options, report_progress)
+    if not as_json:
+        print_preview(stdout(), chosen, options)
+    if dry_run or not chosen.total:
+        if as_json:
+            print_json({"ok": True, "dryRun": dry_run, "job": None, **preview_document(chosen, options)})
+        elif dry_run:
+            stdout().print("dry run: nothing was changed")
+        return
+    if not yes and not typer.confirm("discard them?" if options.discard else "send them?"):
+        raise typer.Exit(exit_codes.FAILED)
+    job = create(settings, ledger, wanted, options, chosen)
+    if not as_json:
+        stdout().print(f"job {job.id} is created")
+    _run(settings, ledger, job.id, as_json=as_json)
+
+
+@app.command()
+def jobs(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    of_group: JobsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the jobs: how far each is, and what became of the records that it sent."""
+    from kafka_redelivery.cli.views.dlq import job_document, print_jobs
+    from kafka_redelivery.consumers.redrive.ledger import Ledger
+
+    ledger = Ledger(_load(config, overrides), of_group)
+    documents = [job_document(ledger, job) for job in ledger.jobs.jobs.values()]
+    if as_json:
+        print_json({"ok": True, "jobs": documents})
+    else:
+        print_jobs(stdout(), documents)
+
+
+@app.command()
+def resume(
+    job: JobName,
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    of_group: JobsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a job that was ended, or take it over from another process."""
+    from kafka_redelivery.consumers.redrive.ledger import Ledger
+
+    settings = _load(config, overrides)
+    ledger = Ledger(settings, of_group)
+    _run(settings, ledger, ledger.job(job).id, as_json=as_json)
+
+
+@app.command()
+def cancel(
+    job: JobName,
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    of_group: JobsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel a job for good, wherever it runs. What it has sent stays sent; its other letters are free again."""
+    from kafka_redelivery.cli.views.dlq import job_document, print_job
+    from kafka_redelivery.consumers.redrive.ledger import Ledger
+    from kafka_redelivery.consumers.redrive.run import cancel as cancel_job
+
+    settings = _load(config, overrides)
+    ledger = Ledger(settings, of_group)
+    name = ledger.job(job).id
+    cancel_job(settings, ledger, name)
+    document = job_document(ledger, ledger.job(name))
+    if as_json:
+        print_json({"ok": True, **document})
+    else:
+        print_job(stdout(), document)
+
+
+def _run(settings: Settings, ledger: Any, job: str, *, as_json: bool) -> None:  # noqa: ANN401 - imported late
+    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.cli.views.dlq import all_sent, job_document, print_job
+    from kafka_redelivery.consumers.redrive.run import JobRun
+
+    with stop_event() as stop, progress(stderr(), "sending dead letters again") as report_progress:
+        ended = JobRun(settings, ledger, job, stop, report_progress).run()
+    document = job_document(ledger, ledger.job(job))
+    whole = ended and all_sent(document)
+    if as_json:
+        print_json({"ok": whole, **document})
+    else:
+        print_job(stdout(), document)
+        if not ended:
+            stdout().print(f"go on with: {ledger.command('resume', job)}")
+    if not whole:
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _load(config: Any, overrides: list[str] | None) -> Settings:  # noqa: ANN401 - as the options
+    from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
+
+    log_to_stderr(logging.WARNING, "%(message)s")
+    return load(config, overrides)

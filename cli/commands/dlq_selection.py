@@ -1,0 +1,111 @@
+"""The options of `redelivery dlq` that select dead letters."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kafka_redelivery.topology.durations import parse_duration
+from kafka_redelivery.topology.redrive.letter import Selection
+from kafka_redelivery.topology.redrive.standing import LetterState
+
+_PATTERN = "; * and ? are wildcards; repeatable."
+
+Origins = Annotated[
+    list[str] | None, typer.Option("--origin", metavar="TOPIC", help="Source topic of the letters" + _PATTERN)
+]
+Reasons = Annotated[
+    list[str] | None,
+    typer.Option("--reason", metavar="REASON", help="Why they died, such as redeliveries_exceeded" + _PATTERN),
+]
+Exceptions = Annotated[
+    list[str] | None, typer.Option("--exception", metavar="CLASS", help="Class of the exception" + _PATTERN)
+]
+Keys = Annotated[list[str] | None, typer.Option("--key", metavar="TEXT", help="Key of the record; repeatable.")]
+HeaderValues = Annotated[
+    list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="A header of the record; repeatable.")
+]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Died at or after: 2026-11-23T02:00 (UTC without a zone), or 2h ago."),
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Died before; as --since.")]
+States = Annotated[list[LetterState] | None, typer.Option("--state", help="What became of the letter; repeatable.")]
+Ids = Annotated[
+    list[str] | None,
+    typer.Option("--id", metavar="ID", help="TOPIC-PARTITION@OFFSET of a letter or its source record; repeatable."),
+]
+IdsFrom = Annotated[
+    Path | None, typer.Option("--ids-from", metavar="FILE", help="A file with an id in each line; - reads the input.")
+]
+OfGroup = Annotated[
+    str | None, typer.Option("--of-group", metavar="GROUP", help="Letters of another consumer group instead of ours.")
+]
+
+
+def selection(
+    origins: list[str] | None,
+    reasons: list[str] | None,
+    exceptions: list[str] | None,
+    keys: list[str] | None,
+    headers: list[str] | None,
+    since: str | None,
+    until: str | None,
+    states: list[LetterState] | None,
+    ids: list[str] | None,
+    ids_from: Path | None,
+) -> Selection:
+    """Return what the options select.
+
+    Raises:
+        typer.BadParameter: an option cannot be understood.
+    """
+    pairs = [tuple(each.partition("=")[::2]) for each in headers or ()]
+    for text, (name, _) in zip(headers or (), pairs, strict=True):
+        if "=" not in text or not name:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--header")
+    names = frozenset(ids or ()) | _lines(ids_from)
+    if ids_from is not None and not names:
+        raise typer.BadParameter(f"{ids_from} has no ids", param_hint="--ids-from")
+    return Selection(
+        origins=tuple(origins or ()),
+        reasons=tuple(reasons or ()),
+        exceptions=tuple(exceptions or ()),
+        keys=tuple(keys or ()),
+        headers=tuple((name, value) for name, value in pairs),
+        since_ms=_epoch_ms(since, "--since"),
+        until_ms=_epoch_ms(until, "--until"),
+        states=tuple(states or ()),
+        ids=names,
+    )
+
+
+def _lines(file: Path | None) -> frozenset[str]:
+    if file is None:
+        return frozenset()
+    try:
+        text = typer.get_text_stream("stdin").read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error}", param_hint="--ids-from") from None
+    return frozenset(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _epoch_ms(text: str | None, option: str) -> int | None:
+    """Return a time in epoch ms: an ISO time, or how long ago it is."""
+    from kafka_redelivery.consumers.clock import wall_clock_ms
+
+    if text is None:
+        return None
+    try:
+        if re.fullmatch(r"\d+(\.\d+)?\s*(ms|s|m|h|d)", text):
+            return wall_clock_ms() - round(parse_duration(text).total_seconds() * 1000)
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither a time such as 2026-11-23T02:00 nor a duration such as 2h", param_hint=option
+        ) from None
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,0 +1,65 @@
+"""`redelivery pipeline erase`: erases rows of an archive for good."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from kafka_redelivery.cli.commands.signals import exit_on_signals
+from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
+from kafka_redelivery.cli.output import print_json, print_table, stderr, stdout
+
+if TYPE_CHECKING:
+    from kafka_redelivery.pipeline.archive.erasure import Erasure
+
+
+def erase(
+    archive: Annotated[
+        str, typer.Option("--archive", metavar="TABLE", help="The table: a folder, or a URI that Spark understands.")
+    ],
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Rows whose key is this text.")] = None,
+    origin: Annotated[str | None, typer.Option("--origin", metavar="TOPIC", help="Rows of this source topic.")] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="CONDITION", help="Rows for which this is true, in Spark's SQL."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be erased; erase nothing.")] = False,
+    as_json: AsJson = False,
+    spark: SparkSettings = None,
+    log_level: LogLevelOption = LogLevel.WARNING,
+) -> None:
+    """Erase rows of an archive for good, as those of one person, from all files of the table.
+
+    Of --key, --origin and --where all that are given must apply. Stop other processes that write to the table first.
+    """
+    exit_on_signals()
+    settings = load(config, overrides)
+    needed = spark_settings(settings, spark, log_level)
+    from kafka_redelivery.pipeline.archive.archive import archive_session
+    from kafka_redelivery.pipeline.archive.erasure import count_rows, erase, predicate
+    from kafka_redelivery.pipeline.spark.session import spark_session
+
+    condition = predicate(key=key, origin=origin, where=where)
+    path = absolute_table(archive)
+    with spark_session("redelivery erase", needed) as session, stderr().status("reading the table"):
+        found = (count_rows if dry_run else erase)(archive_session(session), path, condition)
+    _print(path, found, dry_run=dry_run, as_json=as_json)
+
+
+def _print(path: str, found: Erasure, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        counts = {"rows": found.rows, "files": found.files, "origins": dict(found.origins)}
+        print_json({"dryRun": dry_run, "archive": path, **counts})
+        return
+    if found.origins:
+        listed = Table("origin", "rows")
+        for origin, number in found.origins.items():
+            listed.add_row(origin, f"{number:,}")
+        print_table(stdout(), listed)
+    done = "would be erased" if dry_run else "erased"
+    typer.echo(f"{found.rows:,} rows {done} from {path} (files that had them: {found.files:,})")

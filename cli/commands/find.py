@@ -1,0 +1,48 @@
+"""`redelivery find`: where a record is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
+from kafka_redelivery.cli.output import print_json, stderr
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.printable import printable_line
+
+_LIMIT = 200_000  # READ_AT_MOST of the operation
+
+
+def find(
+    record: Annotated[
+        str, typer.Argument(metavar="KEY-OR-ID", help="A key, or TOPIC-PARTITION@OFFSET of a source record.")
+    ],
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="How many records to read of each kind of topic.")
+    ] = _LIMIT,
+    as_json: AsJson = False,
+) -> None:
+    """Find a record: not handled yet, in a tier and when due, ready, a dead letter, or done.
+
+    Exit code 1 if it is not found.
+    """
+    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.cli.views.find import lines, search_document
+    from kafka_redelivery.consumers.operations import find as operations
+
+    settings = load(config, overrides)
+    with progress(stderr(), "reading records") as report:
+        search = operations.find(settings, record, limit, report)
+    found = any(each.state is not operations.State.UNKNOWN for each in search.found)
+    if as_json:
+        print_json({"ok": found, **search_document(search)})
+    else:
+        for line in lines(search, record):
+            typer.echo(printable_line(line))
+        for each in search.unread:
+            stderr().print(each, style="yellow")
+    if not found:
+        raise typer.Exit(exit_codes.FAILED)

@@ -1,0 +1,122 @@
+"""`redelivery pause` and `redelivery resume`: stop handling and releasing for a while, without stopping a process."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
+from kafka_redelivery.cli.output import print_json, stderr
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.durations import parse_duration
+from kafka_redelivery.topology.printable import printable_line
+
+if TYPE_CHECKING:
+    from kafka_redelivery.consumers.operations.pausing import Obedience
+    from kafka_redelivery.topology.config.settings import Settings
+    from kafka_redelivery.topology.wire.pauses import PauseTarget
+
+Sources = Annotated[
+    list[str] | None, typer.Option("--source", metavar="TOPIC", help="A source and its ready topic; repeatable.")
+]
+Tiers = Annotated[
+    list[str] | None, typer.Option("--tier", metavar="TIER", help="A retry topic, or its delay such as 2s; repeatable.")
+]
+Wait = Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for the processes.")]
+
+_WAIT_S = 10.0
+
+
+def pause(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    source: Sources = None,
+    tier: Tiers = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="WHEN", help="2h, or a time such as 2026-03-01T08:00:00Z.")
+    ] = None,
+    wait: Wait = _WAIT_S,
+    as_json: AsJson = False,
+) -> None:
+    """Pause the group, or the sources and tiers that are named.
+
+    Handler calls in progress end; no other begins until `redelivery resume`, or until the time given. Processes obey
+    within two seconds. Exit code 1 if some do not: the pause stays, and they obey when they can.
+    """
+    from kafka_redelivery.consumers.clock import wall_clock_ms
+    from kafka_redelivery.consumers.operations import pausing
+
+    settings = load(config, overrides)
+    until_ms = None if until is None else _until_ms(until, wall_clock_ms())
+    targets = _targets(settings, source, tier)
+    _print(pausing.pause(settings, targets, until_ms, wait), as_json=as_json)
+
+
+def resume(
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    source: Sources = None,
+    tier: Tiers = None,
+    wait: Wait = _WAIT_S,
+    as_json: AsJson = False,
+) -> None:
+    """End all pauses, or those of the sources and tiers that are named.
+
+    Processes go on within two seconds. Exit code 1 if some do not.
+    """
+    from kafka_redelivery.consumers.operations import pausing
+
+    settings = load(config, overrides)
+    targets = _targets(settings, source, tier) if source or tier else []
+    _print(pausing.resume(settings, targets, wait), as_json=as_json)
+
+
+def _targets(settings: Settings, sources: list[str] | None, tiers: list[str] | None) -> list[PauseTarget]:
+    from kafka_redelivery.consumers.operations.pausing import PauseTargetError, targets_of
+    from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
+
+    try:
+        return targets_of(settings, sources or (), tiers or (), TopicMetadataCache(settings.kafka))
+    except PauseTargetError as error:
+        raise typer.BadParameter(str(error), param_hint="--source or --tier") from None
+
+
+def _until_ms(text: str, now_ms: int) -> int:
+    """Return the end of a pause (epoch ms): a duration from now, or a time. A time without a zone is in UTC."""
+    try:
+        at = _EPOCH + timedelta(milliseconds=now_ms) + parse_duration(text)
+    except (ValueError, OverflowError):
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError:
+            problem = f"{text!r} is neither a duration such as 2h nor a time such as 2026-03-01T08:00:00Z"
+            raise typer.BadParameter(problem, param_hint="--until") from None
+        at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    until_ms = (at - _EPOCH) // timedelta(milliseconds=1)
+    if until_ms <= now_ms:
+        raise typer.BadParameter(f"{text} is in the past", param_hint="--until")
+    return until_ms
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _print(seen: Obedience, *, as_json: bool) -> None:
+    from kafka_redelivery.cli.views.pauses import obedience_document, pause_lines, process_lines
+
+    if as_json:
+        print_json({"ok": seen.whole, **obedience_document(seen)})
+    else:
+        for line in (*pause_lines(seen), *process_lines(seen)):
+            typer.echo(printable_line(line))
+        if not seen.whole:
+            missing = (seen.members or 0) - seen.applied
+            stderr().print(
+                f"{missing} of {seen.members} processes do not obey yet: they are starting, cannot reach Kafka, or "
+                "have a version without pauses; `redelivery status` shows when they do",
+                style="yellow",
+            )
+    if not seen.whole:
+        raise typer.Exit(exit_codes.FAILED)

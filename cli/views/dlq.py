@@ -1,0 +1,314 @@
+"""Dead letters and the jobs that send them again, as text and as JSON."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from kafka_redelivery.cli.output import print_table
+from kafka_redelivery.consumers.redrive.creation import Preview
+from kafka_redelivery.consumers.redrive.ledger import Found, Ledger
+from kafka_redelivery.consumers.redrive.purge import Removable
+from kafka_redelivery.topology.durations import format_duration
+from kafka_redelivery.topology.redrive.actions import End, Outcome
+from kafka_redelivery.topology.redrive.job import Job, JobOptions
+from kafka_redelivery.topology.redrive.standing import LetterState, Standing
+from kafka_redelivery.transport.clients.message_headers import headers_of
+from kafka_redelivery.transport.protocols import Partition
+
+_LATEST_MS = 253_402_300_799_000
+_SHOWN_BYTES = 2000
+
+
+class Kinds:
+    """Counts letters by origin, reason, exception and state."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str, str, LetterState]] = Counter()
+        self._oldest: dict[tuple[str, str, str, LetterState], int] = {}
+        self._newest: dict[tuple[str, str, str, LetterState], int] = {}
+
+    def add(self, each: Found) -> None:
+        """Count a letter."""
+        letter = each.letter
+        kind = letter.origin, letter.reason, letter.exception, each.standing.state
+        self.counts[kind] += 1
+        self._oldest[kind] = min(letter.timestamp_ms, self._oldest.get(kind, letter.timestamp_ms))
+        self._newest[kind] = max(letter.timestamp_ms, self._newest.get(kind, letter.timestamp_ms))
+
+    def document(self) -> list[dict[str, Any]]:
+        """Return the kinds as plain data for JSON, the most frequent first."""
+        return [
+            {
+                "origin": origin,
+                "reason": reason,
+                "exception": exception,
+                "state": state,
+                "letters": number,
+                "oldestMs": self._oldest[origin, reason, exception, state],
+                "newestMs": self._newest[origin, reason, exception, state],
+            }
+            for (origin, reason, exception, state), number in self.counts.most_common()
+        ]
+
+
+def print_kinds(console: Console, kinds: Kinds, expired: int, others: int) -> None:
+    """Print a row for each kind of letter, then the total."""
+    table = _table("letters", "origin", "reason", "exception", "state", "oldest", "newest")
+    for kind in kinds.document():
+        times = time_of(kind["oldestMs"]), time_of(kind["newestMs"])
+        table.add_row(str(kind["letters"]), kind["origin"], kind["reason"], kind["exception"], kind["state"], *times)
+    if table.row_count:
+        print_table(console, table)
+    hidden = f", {expired} expired ones are hidden" if expired else ""
+    hidden += f", {others} of other groups are left out (--of-group)" if others else ""
+    console.print(f"{kinds.counts.total()} dead letters{hidden}")
+
+
+def print_letters(console: Console, letters: Iterable[Found]) -> None:
+    """Print a row for each letter."""
+    table = _table("id", "died", "key", "reason", "exception", "message", "state", "job")
+    for letter, standing, _ in letters:
+        key = "" if letter.key is None else letter.key.decode(errors="replace")
+        row = (letter.id, time_of(letter.timestamp_ms), key, letter.reason, letter.exception, letter.message)
+        table.add_row(*row, standing.state, standing.job or "")
+    print_table(console, table)
+
+
+def letter_document(each: Found) -> dict[str, Any]:
+    """Return a letter as plain data for JSON, without its value."""
+    letter, standing, _ = each
+    return {
+        "id": letter.id,
+        "sourceId": letter.message_id,
+        "group": letter.group,
+        "origin": letter.origin,
+        "diedMs": letter.timestamp_ms,
+        "key": None if letter.key is None else letter.key.decode(errors="replace"),
+        "reason": letter.reason,
+        "exception": letter.exception,
+        "message": letter.message,
+        "deliveries": letter.deliveries,
+        "expiresMs": letter.expiration_ms or None,
+        "redrives": letter.mark.number if letter.mark else 0,
+        "state": standing.state,
+        "job": standing.job,
+        "sends": standing.sends,
+    }
+
+
+def exported_document(each: Found) -> dict[str, Any]:
+    """Return a letter with all its bytes as plain data for JSON."""
+    letter, standing, message = each
+    return {
+        "version": 1,
+        "id": letter.id,
+        "sourceId": letter.message_id,
+        "timestampMs": letter.timestamp_ms,
+        "state": standing.state,
+        "key": _base64(message.key()),
+        "value": _base64(message.value()),
+        "headers": [[name, _base64(value)] for name, value in headers_of(message)],
+    }
+
+
+def _base64(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()
+
+
+def shown_document(each: Found, history: Sequence[Standing]) -> dict[str, Any]:
+    """Return a letter with its value, its headers and what jobs did with it."""
+    value = each.message.value()
+    return letter_document(each) | {
+        "headers": {name: _text(content) for name, content in each.letter.headers.items()},
+        "value": None if value is None else _text(value[:_SHOWN_BYTES]),
+        "valueBytes": None if value is None else len(value),
+        "history": [{"job": step.job, "state": step.state, "reason": step.reason or None} for step in history],
+    }
+
+
+def print_shown(console: Console, each: Found, history: Sequence[Standing]) -> None:
+    """Print everything about a letter."""
+    document = shown_document(each, history)
+    document["diedMs"] = time_of(each.letter.timestamp_ms)
+    for name, value in document.items():
+        if name not in {"headers", "history", "value", "valueBytes"} and value not in (None, ""):
+            console.print(f"{name.removesuffix('Ms'):<12} {value}")
+    console.print("headers")
+    for name, content in document["headers"].items():
+        console.print(f"  {name}: {content}")
+    size = document["valueBytes"]
+    console.print("value        null" if size is None else f"value ({size} bytes)\n{document['value']}")
+    for step in history:
+        console.print(f"job {step.job}: {step.state}{': ' + step.reason if step.reason else ''}")
+
+
+def preview_document(chosen: Preview, options: JobOptions) -> dict[str, Any]:
+    """Return a preview as plain data for JSON."""
+    return {
+        "letters": chosen.total,
+        "targets": dict(chosen.targets),
+        "seconds": None if options.rate is None else round(chosen.total / options.rate, 1),
+        "redrivenBefore": chosen.redriven_before,
+        "parking": chosen.parking,
+        "refused": chosen.refused,
+        "inJobs": dict(chosen.in_jobs),
+        "sentBefore": chosen.sent_before,
+        "expired": chosen.expired,
+    }
+
+
+def print_preview(console: Console, chosen: Preview, options: JobOptions) -> None:
+    """Print how many letters a job would send, where to, and how long it takes."""
+    if options.discard and chosen.total:
+        console.print(f"{chosen.total} dead letters to discard")
+    for topic, number in sorted(chosen.targets.items()):
+        console.print(f"{number} dead letters to {topic}")
+    for number, what in (
+        (chosen.parking, f"to the parking topic: sent again {options.max_redrives} times or more before"),
+        (chosen.refused, "will be refused: what they say about their origin is damaged"),
+        (chosen.redriven_before, "of them were sent again before"),
+    ):
+        if number:
+            console.print(f"{number} {what}")
+    if options.rate is not None and chosen.total:
+        duration = format_duration(timedelta(seconds=max(1, round(chosen.total / options.rate))))
+        console.print(f"at {options.rate:g} a second this takes about {duration}")
+    for job, number in sorted(chosen.in_jobs.items()):
+        console.print(f"{number} are left out: already in job {job}")
+    for number, why in (
+        (chosen.sent_before, "sent or set aside before (--again sends them, too)"),
+        (chosen.expired, "they have expired"),
+    ):
+        if number:
+            console.print(f"{number} are left out: {why}")
+    if not chosen.total:
+        console.print("nothing to discard" if options.discard else "nothing to send")
+
+
+def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
+    """Return a job as plain data for JSON."""
+    slices = [ledger.actions.slice(job.id, number) for number in range(len(job.owned))]
+    outcomes = Counter(outcome for each in slices for outcome in each.outcomes.values())
+    sent = sum(each.sent for each in slices)
+    ends = {each.end for each in slices}
+    if None in ends:
+        state = "cancelling" if job.cancelled_ms else "unfinished"
+    else:
+        state = "cancelled" if End.CANCELLED in ends else "done"
+    return {
+        "job": job.id,
+        "kind": "discard" if job.spec.options.discard else "redrive",
+        "state": state,
+        "createdMs": job.spec.at_ms,
+        "by": job.spec.by,
+        "letters": sum(map(len, job.owned)),
+        "inOtherJobs": sum(map(len, job.letters)) - sum(map(len, job.owned)),
+        "sent": sent,
+        **{_camel(outcome): outcomes[outcome] for outcome in Outcome},
+        "setAside": sum(len(each.discarded) for each in slices),
+        "unknown": max(0, sent - outcomes.total()),
+        "gone": sum(len(each.gone) for each in slices),
+        "parked": sum(len(each.parked) for each in slices),
+        "refused": sum(len(each.refused) for each in slices),
+        "refusals": sorted({reason for each in slices for reason in each.refused.values()})[:10],
+        "options": {
+            "group": job.spec.options.group,
+            "to": job.spec.options.to,
+            "rate": job.spec.options.rate,
+            "again": job.spec.options.again,
+            "keepAttempts": job.spec.options.keep_attempts,
+            "maxRedrives": job.spec.options.max_redrives,
+        },
+        "selection": dict(job.spec.selection),
+    }
+
+
+def all_sent(document: Mapping[str, Any]) -> bool:
+    """Whether a job has ended, and no letter of it was refused or gone."""
+    return document["state"] == "done" and not document["refused"] and not document["gone"]
+
+
+def print_jobs(console: Console, documents: Sequence[dict[str, Any]]) -> None:
+    """Print a row for each job."""
+    results = ("recovered", "deadAgain", "discarded", "expired", "unknown")
+    columns = ("letters", "sent", *results, "gone", "parked", "refused", "setAside")
+    headings = {"deadAgain": "dead again", "setAside": "set aside"}
+    table = _table("job", "kind", "state", "created", "by", *(headings.get(each, each) for each in columns))
+    for each in documents:
+        numbers = (str(each[name]) for name in columns)
+        table.add_row(each["job"], each["kind"], each["state"], time_of(each["createdMs"]), each["by"], *numbers)
+    if documents:
+        print_table(console, table)
+    else:
+        console.print("no job has been created yet")
+
+
+def print_job(console: Console, document: dict[str, Any]) -> None:
+    """Print what a job has done."""
+    text = f"job {document['job']} is {document['state']}: {document['sent']} of {document['letters']} letters sent"
+    if document["kind"] == "discard":
+        text = (
+            f"job {document['job']} is {document['state']}: {document['setAside']} of {document['letters']} discarded"
+        )
+    for name in ("gone", "parked", "refused"):
+        text += f", {document[name]} {name}" if document[name] else ""
+    console.print(text)
+    if document["inOtherJobs"]:
+        console.print(f"{document['inOtherJobs']} letters are left to other jobs, which listed them first")
+    for reason in document["refusals"]:
+        console.print(f"refused: {reason}")
+
+
+def print_removable(console: Console, chosen: Mapping[Partition, Removable]) -> None:
+    """Print what can be removed from each partition, and why the next letter stays."""
+    table = _table("dead-letter topic", "partition", "to remove", "then")
+    for partition, each in chosen.items():
+        table.add_row(partition.topic, str(partition.number), str(each.letters), each.because)
+    print_table(console, table)
+    console.print(f"{sum(each.letters for each in chosen.values())} dead letters to remove")
+
+
+def removable_document(chosen: Mapping[Partition, Removable], failed: Mapping[Partition, str]) -> dict[str, Any]:
+    """Return the same as plain data for JSON; ``failed``: the partitions of which Kafka removes nothing."""
+    return {
+        "removed": sum(each.letters for partition, each in chosen.items() if partition not in failed),
+        "partitions": [
+            {
+                "topic": partition.topic,
+                "partition": partition.number,
+                "letters": each.letters,
+                "before": each.before,
+                "then": each.because,
+                "problem": failed.get(partition),
+            }
+            for partition, each in chosen.items()
+        ],
+    }
+
+
+def time_of(epoch_ms: int) -> str:
+    """Return a time for people."""
+    return f"{datetime.fromtimestamp(min(max(0, epoch_ms), _LATEST_MS) / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode(errors="replace")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

@@ -1,0 +1,274 @@
+"""`redelivery find`: where a record is, from a bounded number of records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from kafka_redelivery.consumers.operations.waiting import (
+    Positions,
+    Ranges,
+    Report,
+    due_ms,
+    headers_or_none,
+    partitions_of,
+    read,
+    read_unfinished,
+)
+from kafka_redelivery.consumers.writes.journal import OUTCOMES
+from kafka_redelivery.topology.cluster.plan import scheduler_group
+from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.policy.lineage import Lineage, parse_message_id
+from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, ORIG_QUEUE, read_partial_lineage
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.protocols import Message, Partition
+
+READ_AT_MOST = 200_000
+"""How many records are read of each kind of topic, unless the caller says otherwise."""
+
+
+class State(StrEnum):
+    """Where a record is."""
+
+    SOURCE = "source"
+    """Not finished in its source: it waits for its first delivery, is in a handler, or waits in place."""
+
+    TIER = "tier"
+    READY = "ready"
+    """Due, in the ready topic: it waits for its redelivery, or is in a handler."""
+
+    DEAD_LETTER = "dead letter"
+    DONE = "done"
+    """Acknowledged or discarded, as the journal says."""
+
+    FINISHED = "finished"
+    """Finished in its source, and nowhere else. Without a journal it is not known how it ended."""
+
+    UNKNOWN = "unknown"
+    """Its offset does not exist, or nothing that was read has its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One place of one record."""
+
+    message_id: str
+    """``topic-partition@offset`` of the source record; empty if it is unknown."""
+
+    state: State
+    location: str = ""
+    """``topic-partition@offset`` of what was found."""
+
+    deliveries: int | None = None
+    """Deliveries that count, made so far; ``None`` = unknown."""
+
+    due_ms: int | None = None
+    """When it is due (epoch ms)."""
+
+    cause: str = ""
+    """Why the last delivery failed, or what the journal says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The result of a search."""
+
+    found: tuple[Found, ...]
+    unread: tuple[str, ...]
+    """What was not read because there is more than the limit."""
+
+
+class _Wanted(NamedTuple):
+    """What is searched for: the id of a source record, or a key."""
+
+    text: str
+    origin: tuple[Partition, int] | None
+
+    def matches(self, message: Message, lineage: Lineage) -> bool:
+        if self.origin is None:
+            return message.key() == self.text.encode()
+        (topic, number), offset = self.origin
+        return (lineage.address, lineage.partition, lineage.offset) == (topic, number, offset)
+
+
+def find(settings: Settings, text: str, limit: int = READ_AT_MOST, report: Report = lambda *_: None) -> Search:
+    """Search for a record; change nothing.
+
+    Args:
+        settings: the configuration.
+        text: ``topic-partition@offset`` of a record of a configured source, or a key as UTF-8 text.
+        limit: how many records to read at most: of the sources, of tiers and ready topics, of dead letters, and of the
+            journal.
+        report: gets the progress of reading.
+
+    Raises:
+        TransportError: Kafka does not answer, or the user lacks a right of the role ``operator``.
+    """
+    return _Finder(settings, _wanted(settings, text), limit, report).search()
+
+
+class _Finder:
+    """One search."""
+
+    def __init__(self, settings: Settings, wanted: _Wanted, limit: int, report: Report) -> None:
+        self._settings, self._wanted, self._limit, self._report = settings, wanted, limit, report
+        self._naming = settings.naming()
+        self._counts = ClusterAdmin(settings.kafka).partition_counts()
+        self._offsets = PartitionOffsets(settings.kafka)
+        self._unread: list[str] = []
+
+    def search(self) -> Search:
+        """Look in the order in which a record moves, so that one that moves meanwhile is not missed."""
+        origin = self._wanted.origin
+        found = [*(self._in_sources() if origin is None else self._in_source(*origin))]
+        if origin is None or not found:
+            found += [*self._waiting(), *self._dead_letters()]
+        if origin is not None and not found:
+            found = [*self._finished(*origin)]
+        return Search(tuple(found or [Found("", State.UNKNOWN)]), tuple(self._unread))
+
+    def _sources(self) -> Positions:
+        topics = [source.topic for source in self._settings.sources]
+        return self._positions(self._settings.group, topics)
+
+    def _positions(self, group: str | None, topics: Iterable[str]) -> Positions:
+        return Positions.of(self._offsets, group, partitions_of(topics, self._counts))
+
+    def _in_sources(self) -> Iterator[Found]:
+        """Yield the unfinished source records with the key."""
+        positions = self._sources()
+        self._note_limit("unfinished records of the sources", positions.ranges())
+        for message in read_unfinished(self._settings, positions, self._limit, self._report):
+            if message.key() == self._wanted.text.encode():
+                partition = Partition(message.topic(), message.partition())
+                yield _unfinished(positions, partition, message.offset())
+
+    def _waiting(self) -> Iterator[Found]:
+        """Yield where the record waits for a redelivery."""
+        naming, group = self._naming, self._settings.group
+        tiers = [*naming.tiers_among(self._counts), naming.mixed_topic()]
+        ready = [naming.ready_topic(source.topic) for source in self._settings.sources]
+        for state, reader, topics in ((State.TIER, scheduler_group(group), tiers), (State.READY, group, ready)):
+            positions = self._positions(reader, topics)
+            self._note_limit(f"waiting records ({state})", positions.ranges())
+            for message in read_unfinished(self._settings, positions, self._limit, self._report):
+                lineage = _lineage(message)
+                if self._wanted.matches(message, lineage):
+                    at = _location(message)
+                    yield Found(lineage.message_id, state, at, lineage.deliveries, due_ms(message), _cause(message))
+
+    def _dead_letters(self) -> Iterator[Found]:
+        """Yield the dead letters of this group, the newest first to be read if there are more than the limit."""
+        positions = self._positions(None, sweep_plan(self._settings).topics)
+        ranges = {each: (positions.starts[each], end) for each, end in positions.ends.items()}
+        for message in read(self._settings, self._newest("dead letters", ranges), self._limit, self._report):
+            lineage = _lineage(message)
+            group = dict(headers_or_none(message)).get(ORIG_QUEUE)
+            if group in {None, self._settings.group.encode()} and self._wanted.matches(message, lineage):
+                at = _location(message)
+                yield Found(lineage.message_id, State.DEAD_LETTER, at, lineage.deliveries, None, _cause(message))
+
+    def _in_source(self, partition: Partition, offset: int) -> Iterator[Found]:
+        """Yield the source record if it is not finished."""
+        positions = self._sources()
+        if partition in positions.ends and positions.starts[partition] <= offset < positions.ends[partition]:
+            progress = positions.progress(partition)
+            if offset >= progress.next_offset and progress.track(offset):
+                yield _unfinished(positions, partition, offset)
+
+    def _finished(self, partition: Partition, offset: int) -> Iterator[Found]:
+        """Yield what is known of a source record that is nowhere else."""
+        positions = self._sources()
+        if partition not in positions.ends or offset >= positions.ends[partition]:
+            return
+        name = f"{partition.topic}-{partition.number}@{offset}"
+        match self._journalled(partition, offset):
+            case None:
+                yield Found(name, State.FINISHED)
+            case "retried":
+                yield Found(name, State.FINISHED, name, cause="retried; it is on its way, so search again")
+            case "dead_lettered":
+                yield Found(name, State.FINISHED, name, cause="dead_lettered; its dead letter is gone")
+            case outcome:
+                yield Found(name, State.DONE, name, cause=outcome)
+
+    def _journalled(self, partition: Partition, offset: int) -> str | None:
+        """Return the last outcome of a source record in the journal."""
+        topic = self._naming.journal_topic()
+        if not self._settings.journal or topic not in self._counts:
+            return None
+        positions = self._positions(None, [topic])
+        number = partition.number % self._counts[topic]
+        mine = {each: (positions.starts[each], end) for each, end in positions.ends.items() if each.number == number}
+        key, outcome = f"{partition.topic}-{partition.number}".encode(), None
+        for message in read(self._settings, self._newest("the journal", mine), self._limit, self._report):
+            if message.key() == key:
+                outcome = _outcome(message.value(), offset) or outcome
+        return outcome
+
+    def _newest(self, what: str, ranges: Ranges) -> dict[Partition, tuple[int, int]]:
+        """Return the ends of ranges that have more than the limit together."""
+        self._note_limit(what, ranges)
+        share = max(1, self._limit // max(1, len(ranges)))
+        whole = sum(end - start for start, end in ranges.values()) <= self._limit
+        found = {each: (start if whole else max(start, end - share), end) for each, (start, end) in ranges.items()}
+        return {each: (start, end) for each, (start, end) in found.items() if start < end}
+
+    def _note_limit(self, what: str, ranges: Ranges) -> None:
+        number = sum(end - start for start, end in ranges.values())
+        if number > self._limit:
+            self._unread.append(f"{what}: only {self._limit:,} of about {number:,} were read; raise --limit")
+
+
+def _wanted(settings: Settings, text: str) -> _Wanted:
+    try:
+        topic, number, offset = parse_message_id(text)
+    except ValueError:
+        return _Wanted(text, None)
+    if topic not in {source.topic for source in settings.sources}:
+        return _Wanted(text, None)
+    return _Wanted(text, (Partition(topic, number), offset))
+
+
+def _unfinished(positions: Positions, partition: Partition, offset: int) -> Found:
+    name = f"{partition.topic}-{partition.number}@{offset}"
+    in_place = positions.progress(partition).waiting.get(offset)
+    if in_place is None:
+        return Found(name, State.SOURCE, name)
+    return Found(name, State.SOURCE, name, in_place.deliveries, in_place.due_ms, "waits in place")
+
+
+def _lineage(message: Message) -> Lineage:
+    itself = Lineage(message.topic(), message.partition(), message.offset(), message.timestamp()[1])
+    return read_partial_lineage(headers_or_none(message), itself)
+
+
+def _location(message: Message) -> str:
+    return f"{message.topic()}-{message.partition()}@{message.offset()}"
+
+
+def _cause(message: Message) -> str:
+    """Return why a record failed, as its header says it; retry records do not say it."""
+    try:
+        fields = json.loads(dict(headers_or_none(message)).get(FAILURE_CAUSE) or b"{}")
+        parts = [str(fields[name]) for name in ("reason", "exception", "message") if fields.get(name)]
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return ""
+    return ": ".join(parts)
+
+
+def _outcome(value: bytes | None, offset: int) -> str | None:
+    """Return the outcome that a journal record gives a source offset."""
+    try:
+        entry = json.loads(value or b"{}")
+        for outcome in OUTCOMES:
+            if any(first <= offset <= last for first, last in entry.get(outcome, ())):
+                return outcome
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        pass
+    return None

@@ -1,0 +1,195 @@
+"""`redelivery pause` and `redelivery resume`: write pauses to the control topic, and wait until processes obey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
+from kafka_redelivery.consumers.errors import ConsumersError
+from kafka_redelivery.topology.cluster.plan import scheduler_group
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.durations import parse_milliseconds
+from kafka_redelivery.topology.wire.pauses import (
+    Applied,
+    Pause,
+    Pauses,
+    PauseScope,
+    PauseTarget,
+    ProcessName,
+    pause_record,
+    tombstones,
+)
+from kafka_redelivery.transport.admin.control_tail import ControlTail
+from kafka_redelivery.transport.admin.control_topic import append_control
+from kafka_redelivery.transport.admin.group_members import GroupMembers
+from kafka_redelivery.transport.protocols import TopicMetadata
+
+_POLL_S = 0.1
+_READ_S = 10.0
+"""How long to wait for what this process itself has written."""
+
+
+class NoControlTopicError(ConsumersError):
+    """The group has no control topic."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"there is no topic {topic}, in which pauses are kept; run: redelivery topology apply")
+
+
+class PauseTargetError(ConsumersError):
+    """There is no such source or tier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obedience:
+    """How far the processes of a group obey the newest pause, or its end."""
+
+    pauses: tuple[Pause, ...]
+    """The pauses that have not ended."""
+
+    end: int
+    """The control offset that a process must have applied; 0 = the group was never paused."""
+
+    processes: dict[ProcessName, Applied]
+    """What each process has noted."""
+
+    members: int | None
+    """How many members the groups of workers and schedulers have; ``None`` = unknown."""
+
+    @property
+    def applied(self) -> int:
+        """How many processes obey."""
+        return sum(each.offset >= self.end for each in self.processes.values())
+
+    @property
+    def whole(self) -> bool:
+        """Whether every process obeys, as far as that is known. Without a pause there is nothing to obey."""
+        return not self.end or self.members is None or self.applied >= self.members
+
+
+def targets_of(
+    settings: Settings, sources: Iterable[str], tiers: Iterable[str], topics: TopicMetadata
+) -> list[PauseTarget]:
+    """Return what a command names; without sources and tiers the whole group.
+
+    Args:
+        settings: the configuration.
+        sources: topics.
+        tiers: topics, or delays such as ``2s``, or ``mixed``.
+        topics: those that exist.
+
+    Raises:
+        PauseTargetError: a source is not configured, or a tier does not exist.
+    """
+    naming = settings.naming()
+    configured = [source.topic for source in settings.sources]
+    found = []
+    for source in dict.fromkeys(sources):
+        if source not in configured:
+            raise PauseTargetError(f"{source} is not a source; the configuration has {', '.join(configured)}")
+        found.append(PauseTarget(PauseScope.SOURCE, source))
+    for tier in dict.fromkeys(tiers):
+        delay_ms = parse_milliseconds(tier)
+        name = naming.tier_topic(delay_ms) if delay_ms else naming.mixed_topic() if tier == "mixed" else tier
+        is_tier = name == naming.mixed_topic() or name in naming.tiers_among([name])
+        if not is_tier or topics.partitions(name) is None:
+            raise PauseTargetError(f"there is no tier {name}; `redelivery topology plan` lists the tiers of the group")
+        found.append(PauseTarget(PauseScope.TIER, name))
+    return found or [PauseTarget(PauseScope.GROUP)]
+
+
+def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float) -> Obedience:
+    """Pause, and wait until all processes obey.
+
+    Args:
+        settings: the configuration.
+        targets: what to pause. A pause that holds already gets a new end.
+        until_ms: when the pause ends by itself (epoch ms); ``None`` = with :func:`resume`.
+        wait_s: how long to wait at most.
+
+    Raises:
+        NoControlTopicError: there is no control topic.
+        TransportError: Kafka does not answer, or refuses.
+    """
+    return _change(settings, targets, until_ms, wait_s, withdraw=False)
+
+
+def resume(settings: Settings, targets: Sequence[PauseTarget], wait_s: float) -> Obedience:
+    """End pauses, and wait until all processes go on; see :func:`pause`. Without targets all pauses end."""
+    return _change(settings, targets, None, wait_s, withdraw=True)
+
+
+def obedience(settings: Settings) -> Obedience:
+    """Return the pauses of a group, and which processes obey. Without a control topic there are none.
+
+    Raises:
+        TransportError: Kafka does not answer, or refuses.
+    """
+    tail = _opened(settings)
+    try:
+        return _seen(tail.read_to_end(), members(settings))
+    finally:
+        tail.close()
+
+
+def members(settings: Settings) -> int | None:
+    """Return how many processes the group has; ``None`` if Kafka does not list them (KIP-848).
+
+    Raises:
+        TransportError: the cluster does not answer, or does not allow it.
+    """
+    listing = GroupMembers(settings.kafka)
+    number = 0
+    for group in (settings.group, scheduler_group(settings.group)):
+        if listing.any(group) is None:
+            return None
+        number += listing.count(group)
+    return number
+
+
+def _change(
+    settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float, *, withdraw: bool
+) -> Obedience:
+    tail = _opened(settings)
+    try:
+        if not tail.exists():
+            raise NoControlTopicError(settings.naming().control_topic())
+        before, now_ms = tail.read_to_end(), wall_clock_ms()
+        named = set(targets or before.pauses)
+        ended = [
+            each for each, known in before.pauses.items() if not known.holds(now_ms) or (withdraw and each in named)
+        ]
+        if withdraw and not ended:
+            return _seen(before, members(settings))
+        # Every process that runs notes anew what it obeys, so what is there afterwards is no note of a dead process.
+        records = tombstones([*before.processes, *ended])
+        if not withdraw:
+            records += [pause_record(target, until_ms, now_ms) for target in targets]
+        append_control(settings.kafka, settings.naming().control_topic(), records)
+        return _await(settings, tail, before, wait_s)
+    finally:
+        tail.close()
+
+
+def _await(settings: Settings, tail: ControlTail, before: Pauses, wait_s: float) -> Obedience:
+    """Read what was written, and wait until the processes have noted it."""
+    deadline_s = monotonic_s() + wait_s
+    expected = members(settings)
+    while True:
+        pauses = tail.poll(_POLL_S)
+        seen = _seen(pauses, expected)
+        written, left_s = pauses.end > before.end, deadline_s - monotonic_s()
+        if written and (left_s <= 0 or (seen.whole and expected is not None)):
+            return seen
+        if left_s <= -_READ_S:
+            return seen
+
+
+def _seen(pauses: Pauses, expected: int | None) -> Obedience:
+    holding = tuple(pauses.holding(wall_clock_ms()))
+    return Obedience(holding, pauses.end, dict(sorted(pauses.processes.items())), expected)
+
+
+def _opened(settings: Settings) -> ControlTail:
+    return ControlTail(settings.kafka, settings.group, settings.naming().control_topic())

@@ -1,0 +1,169 @@
+"""`redelivery status`: one screen about a group, from a bounded number of requests and records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.consumers.operations.pausing import Obedience, obedience
+from kafka_redelivery.consumers.operations.waiting import Positions, Report, due_ms, partitions_of, read_unfinished
+from kafka_redelivery.topology.cluster.plan import needs_scheduler, scheduler_group
+from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.group_members import GroupMembers
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+
+READ_AT_MOST = 10_000
+"""How many waiting records are read for their due times."""
+
+_BOUNDS_S = {"overdue": 0.0, "within 1m": 60.0, "within 1h": 3600.0, "later": float("inf")}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of one of the two groups."""
+
+    group: str
+    name: str
+    """Its instance name; of a dynamic member its member id."""
+
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicBacklog:
+    """What is not finished in one topic."""
+
+    topic: str
+    role: str
+    """``source``, ``ready`` or ``tier``."""
+
+    records: int
+    """At most so many: transaction markers and records finished out of order count."""
+
+    due: Mapping[str, int] = field(default_factory=dict)
+    """The waiting records that were read of a tier: ``overdue``, due ``within 1m``, ``within 1h``, ``later``."""
+
+    first_due_ms: int | None = None
+    """The earliest of these due times (epoch ms)."""
+
+    read: int = 0
+    """How many waiting records of a tier were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """One screen."""
+
+    group: str
+    at_ms: int
+    obedience: Obedience
+    members: tuple[Member, ...]
+    backlogs: tuple[TopicBacklog, ...]
+    dead_letters: Mapping[str, int]
+    """By dead-letter topic: how many records it keeps at most, those of other groups included."""
+
+    faults: tuple[str, ...]
+    """What keeps records waiting, each with how to fix it."""
+
+
+def status(settings: Settings, report: Report = lambda *_: None) -> GroupStatus:
+    """Look at a group; change nothing.
+
+    Args:
+        settings: the configuration.
+        report: gets the number of waiting records that were read, and of those to read.
+
+    Raises:
+        TransportError: Kafka does not answer, or the user lacks a right of the role ``operator``.
+    """
+    naming, admin, offsets = settings.naming(), ClusterAdmin(settings.kafka), PartitionOffsets(settings.kafka)
+    counts = admin.partition_counts()
+    roles = {source.topic: "source" for source in settings.sources}
+    roles |= {naming.ready_topic(source.topic): "ready" for source in settings.sources}
+    waiting = {topic: "tier" for topic in [*naming.tiers_among(counts), naming.mixed_topic()] if topic in counts}
+    read = Positions.of(offsets, settings.group, partitions_of(roles, counts))
+    tiers = Positions.of(offsets, scheduler_group(settings.group), partitions_of(waiting, counts))
+    dead = {topic: partitions_of([topic], counts) for topic in sweep_plan(settings).topics}
+    letters = Positions.of(offsets, None, [each for partitions in dead.values() for each in partitions])
+    seen = obedience(settings)
+    members = tuple(_members(GroupMembers(settings.kafka), settings))
+    faults = [
+        *_missing([*roles, *dead, naming.control_topic()], counts),
+        *_deleted(settings.group, read),
+        *_deleted(scheduler_group(settings.group), tiers),
+        *_alone(settings, members, tiers, seen),
+    ]
+    now_ms = wall_clock_ms()
+    return GroupStatus(
+        settings.group,
+        now_ms,
+        seen,
+        members,
+        (
+            *(TopicBacklog(topic, role, _number(read, topic)) for topic, role in roles.items() if topic in counts),
+            *_waiting(settings, waiting, tiers, now_ms, report),
+        ),
+        {topic: sum(letters.ends[each] - letters.starts[each] for each in found) for topic, found in dead.items()},
+        tuple(faults),
+    )
+
+
+def _number(positions: Positions, topic: str) -> int:
+    ranges = [positions.unfinished(each) for each in positions.ends if each.topic == topic]
+    return sum(end - first for first, end in ranges)
+
+
+def _members(listing: GroupMembers, settings: Settings) -> Iterable[Member]:
+    for group in (settings.group, scheduler_group(settings.group)):
+        for name, partitions in sorted(listing.owners(group).items()):
+            yield Member(group, name.removeprefix(f"{group}."), len(partitions))
+
+
+def _missing(topics: Iterable[str], counts: Mapping[str, int]) -> Iterable[str]:
+    for topic in topics:
+        if topic not in counts:
+            yield f"there is no topic {topic}; run: redelivery topology apply (a source is yours to create)"
+
+
+def _deleted(group: str, positions: Positions) -> Iterable[str]:
+    for partition, committed in positions.committed.items():
+        name, at = f"{partition.topic}-{partition.number}", committed.offset
+        if at < positions.starts[partition]:
+            yield (
+                f"{name}: the committed offset {at} of {group} was deleted; "
+                "to go on at the log start, run: redelivery topology apply --accept-loss"
+            )
+
+
+def _alone(settings: Settings, members: tuple[Member, ...], tiers: Positions, seen: Obedience) -> Iterable[str]:
+    if seen.members is None:
+        return  # Kafka does not list the members
+    joined = {member.group for member in members}
+    if settings.group not in joined:
+        yield f"no worker or query runs: group {settings.group} has no members"
+    waits = any(end > first for first, end in map(tiers.unfinished, tiers.ends))
+    if scheduler_group(settings.group) not in joined and (needs_scheduler(settings) or waits):
+        yield f"no scheduler runs: group {scheduler_group(settings.group)} has no members"
+    if not seen.whole:
+        yield f"{seen.members - seen.applied} of {seen.members} processes do not obey the newest pause, or its end, yet"
+
+
+def _waiting(
+    settings: Settings, topics: Iterable[str], tiers: Positions, now_ms: int, report: Report
+) -> Iterable[TopicBacklog]:
+    """Read waiting records, and count them by due time."""
+    due: dict[str, list[int]] = {topic: [] for topic in topics}
+    for message in read_unfinished(settings, tiers, READ_AT_MOST, report):
+        due[message.topic()].append(due_ms(message))
+    for topic, times in due.items():
+        numbers = Counter(_bound(time_ms - now_ms) for time_ms in times)
+        ordered = {name: numbers[name] for name in _BOUNDS_S if name in numbers}
+        yield TopicBacklog(topic, "tier", _number(tiers, topic), ordered, min(times, default=None), len(times))
+
+
+def _bound(left_ms: int) -> str:
+    return next(name for name, bound_s in _BOUNDS_S.items() if left_ms <= bound_s * 1000)

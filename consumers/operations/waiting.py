@@ -1,0 +1,122 @@
+"""Where a group stands in its topics, and reading a bounded number of their records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import HeaderError, ProgressError
+from kafka_redelivery.topology.wire.headers import Headers, read_due
+from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.clients.assigned_reader import AssignedReader
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.protocols import Message, Partition
+
+_FETCH_S = 0.5
+_FETCH_RECORDS = 1000
+_SILENT_S = 30.0
+"""Reading ends if no record arrives for so long."""
+
+Report = Callable[[int, int], None]
+"""Gets the number of records that were read, and of those to read."""
+
+Ranges = Mapping[Partition, tuple[int, int]]
+"""The first offset and the end of what is to be read of each partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Where a group stands in some partitions."""
+
+    starts: Mapping[Partition, int]
+    ends: Mapping[Partition, int]
+    committed: Mapping[Partition, Checkpoint]
+
+    @classmethod
+    def of(cls, offsets: PartitionOffsets, group: str | None, partitions: list[Partition]) -> Positions:
+        """Ask Kafka. Without a group nothing is committed."""
+        # In this order a group that commits meanwhile is never outside the bounds.
+        starts = offsets.log_start_offsets(partitions)
+        committed = {} if group is None else offsets.committed(group, partitions)
+        return cls(starts, offsets.last_stable_offsets(partitions), committed)
+
+    def unfinished(self, partition: Partition) -> tuple[int, int]:
+        """Return the first offset that is not finished, and the end offset."""
+        end, committed = self.ends[partition], self.committed.get(partition)
+        first = self.starts[partition] if committed is None else max(self.starts[partition], committed.offset)
+        return min(first, end), end
+
+    def ranges(self) -> dict[Partition, tuple[int, int]]:
+        """Return what is not finished of each partition that has such records."""
+        return {each: (first, end) for each in self.ends for first, end in (self.unfinished(each),) if first < end}
+
+    def progress(self, partition: Partition) -> Progress:
+        """Return which records above the committed offset are finished."""
+        committed = self.committed.get(partition)
+        if committed is None:
+            return Progress(self.starts[partition])
+        try:
+            return Progress.restore(committed.offset, committed.metadata)
+        except ProgressError:
+            return Progress(committed.offset)  # what is finished above it is unknown
+
+
+def partitions_of(topics: Iterable[str], counts: Mapping[str, int]) -> list[Partition]:
+    """Return all partitions of those topics that exist."""
+    return [Partition(topic, number) for topic in topics for number in range(counts.get(topic, 0))]
+
+
+def read_unfinished(settings: Settings, positions: Positions, limit: int, report: Report) -> Iterator[Message]:
+    """Yield the unfinished records, the first of each partition before its others; see :func:`read`."""
+    ranges = positions.ranges()
+    progress = {each: positions.progress(each) for each in ranges}
+    for message in read(settings, ranges, limit, report):
+        if progress[Partition(message.topic(), message.partition())].track(message.offset()):
+            yield message
+
+
+def read(settings: Settings, ranges: Ranges, limit: int, report: Report) -> Iterator[Message]:
+    """Yield the committed records in these ranges, at most ``limit``, with a consumer that joins no group.
+
+    Raises:
+        ReaderError: Kafka refuses.
+    """
+    if not ranges:
+        return
+    wanted = min(limit, sum(end - first for first, end in ranges.values()))
+    reader = AssignedReader(settings.kafka, settings.group)
+    try:
+        reader.assign({each: first for each, (first, _) in ranges.items()})
+        done, deadline_s = 0, monotonic_s() + _SILENT_S
+        while done < wanted and monotonic_s() < deadline_s:
+            fetched = reader.fetch(min(_FETCH_RECORDS, wanted - done), _FETCH_S)
+            for message in fetched:
+                if message.offset() < ranges[Partition(message.topic(), message.partition())][1]:
+                    yield message
+            if fetched:
+                done, deadline_s = done + len(fetched), monotonic_s() + _SILENT_S
+                report(done, wanted)
+            if all(reader.lag(each, end) == 0 for each, (_, end) in ranges.items()):
+                return
+    finally:
+        reader.close()
+
+
+def headers_or_none(message: Message) -> Headers:
+    """Return the headers of a record, none if they cannot be read."""
+    try:
+        return headers_of(message)
+    except UnreadableHeadersError:
+        return ()
+
+
+def due_ms(message: Message) -> int:
+    """Return when a waiting record is due (epoch ms); of a damaged one its timestamp."""
+    try:
+        found = read_due(headers_or_none(message))
+    except HeaderError:
+        found = None
+    return message.timestamp()[1] if found is None else found

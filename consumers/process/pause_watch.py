@@ -1,0 +1,187 @@
+"""Follows the pauses in the control topic, and notes there which of them this process has applied."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Protocol
+
+from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
+from kafka_redelivery.consumers.process.background import background_thread
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.wire.control import ControlRecord
+from kafka_redelivery.topology.wire.pauses import Pause, PausedTopics, Pauses, ProcessName, process_record, tombstones
+from kafka_redelivery.transport.admin.control_tail import ControlTail
+from kafka_redelivery.transport.admin.control_topic import append_control
+from kafka_redelivery.transport.admin.errors import AdminError
+from kafka_redelivery.transport.errors import TopicForbiddenError, TransportError
+
+_log = logging.getLogger(__name__)
+
+_POLL_S = 0.2
+"""A pause ends by itself at most this much later; one that is written arrives earlier."""
+
+_ABSENT_S = 1.0
+"""How often it is examined whether there is a control topic by now."""
+
+_RESTART_S = 2.0
+_FORBIDDEN_S = 60.0
+_WRITE_S = 2.0
+_NOTE_AGAIN_S = 30.0
+
+
+class PauseView(Protocol):
+    """What a process must not handle now. Its thread of work reads it, and says what it has applied."""
+
+    @property
+    def current(self) -> PausedTopics:
+        """What must not be handled. Another object when it changes."""
+        ...
+
+    def applied(self, pauses: PausedTopics) -> None:
+        """No handler call or release begins any more that ``pauses`` forbids."""
+        ...
+
+
+class NoPauses:
+    """Nothing is ever paused."""
+
+    current = PausedTopics()
+
+    def applied(self, pauses: PausedTopics) -> None:
+        """See :class:`PauseView`."""
+
+
+class PauseWatch:
+    """A thread of its own follows the control topic. While Kafka does not answer, the last known pauses hold."""
+
+    def __init__(self, settings: Settings, process: ProcessName, health: Health) -> None:
+        """Know of no pause before :meth:`read`.
+
+        Args:
+            settings: the configuration.
+            process: the name of this process in the control topic.
+            health: gets the pauses that hold.
+        """
+        self._settings = settings
+        self._naming = settings.naming()
+        self._process = process
+        self._health = health
+        self._tail: ControlTail | None = None
+        self.current = PausedTopics()
+        """See :class:`PauseView`. Written by the watching thread."""
+
+        self._applied = 0
+        self._noted = 0
+        """The offset that the control topic has as applied by this process; 0 = it has none."""
+
+        self._note_at_s = 0.0
+
+    def applied(self, pauses: PausedTopics) -> None:
+        """See :class:`PauseView`. Called by the thread of work."""
+        self._applied = pauses.end
+
+    def read(self) -> None:
+        """Read the control topic to its end. Without a topic, or without the right to read it, nothing is paused.
+
+        Raises:
+            ReaderError: Kafka does not answer.
+            ControlRecordError: another program has written a record of a pause.
+        """
+        self._tail = tail = ControlTail(self._settings.kafka, self._settings.group, self._naming.control_topic())
+        try:
+            self._update(tail.read_to_end())
+        except TopicForbiddenError as error:
+            _log.warning("it is unknown what is paused: %s", error)
+        except Exception:
+            self._close()
+            raise
+
+    def run(self, ended: threading.Event) -> None:
+        """Follow the topic until the event is set."""
+        try:
+            if self._tail is None:
+                self.read()
+            self._follow(ended)
+        except TopicForbiddenError as error:
+            _log.debug("it is unknown what is paused: %s", error)
+            ended.wait(_FORBIDDEN_S)
+        finally:
+            self._close()
+
+    def _follow(self, ended: threading.Event) -> None:
+        while self._tail is not None and not ended.is_set():
+            if not self._tail.exists():
+                ended.wait(_ABSENT_S)
+                continue
+            self._update(self._tail.poll(_POLL_S))
+            self._note()
+
+    def _close(self) -> None:
+        tail, self._tail = self._tail, None
+        if tail is not None:
+            tail.close()
+
+    def _update(self, pauses: Pauses) -> None:
+        now_ms = wall_clock_ms()
+        current = pauses.topics(now_ms, self._naming.ready_topic)
+        if current == self.current:
+            return
+        if (current.group, current.topics) != (self.current.group, self.current.topics):
+            text = ", ".join(map(pause_text, pauses.holding(now_ms)))
+            _log.warning("paused: %s", text) if text else _log.info("nothing is paused any more")
+            self._health.note("pauses", f"paused: {text}" if text else "")
+        self.current = current
+
+    def _note(self) -> None:
+        """Note in the control topic what this process has applied, if that has changed. Nothing is lost without it."""
+        applied = self._applied
+        if applied == self._noted or applied != self.current.end or monotonic_s() < self._note_at_s:
+            return
+        try:
+            self._append([process_record(self._process, applied, wall_clock_ms())])
+            self._noted = applied
+        except AdminError as error:
+            self._note_at_s = monotonic_s() + _NOTE_AGAIN_S
+            _log.warning("`redelivery status` cannot show that this process obeys the pauses: %s", error)
+
+    def withdraw(self) -> None:
+        """Remove the note of this process, because it stops."""
+        if self._noted:
+            with suppress(TransportError):
+                self._append(tombstones([self._process]))
+
+    def _append(self, records: list[ControlRecord]) -> None:
+        append_control(self._settings.kafka, self._naming.control_topic(), records, _WRITE_S)
+
+
+@contextmanager
+def watch_pauses(settings: Settings, role: str, instance: str, health: Health) -> Iterator[PauseWatch]:
+    """Read the pauses, and follow them while the block runs.
+
+    Args:
+        settings: the configuration.
+        role: ``worker``, ``scheduler`` or ``stream``.
+        instance: the instance name of the process.
+        health: gets the pauses that hold.
+
+    Raises:
+        ReaderError, ControlRecordError: as :meth:`PauseWatch.read`.
+    """
+    watch = PauseWatch(settings, ProcessName(role, instance), health)
+    watch.read()
+    consequence = "pauses cannot be followed, and the last known ones hold"
+    with background_thread("pauses", watch.run, consequence, restart_s=_RESTART_S):
+        yield watch
+    watch.withdraw()
+
+
+def pause_text(pause: Pause) -> str:
+    """Return a pause as text, such as ``source orders until 2026-03-01 08:00:00 UTC``."""
+    if pause.until_ms is None:
+        return str(pause.target)
+    return f"{pause.target} until {datetime.fromtimestamp(pause.until_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

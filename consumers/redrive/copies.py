@@ -1,0 +1,122 @@
+"""From a dead letter to the record that is sent: where to, and with which headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import HeaderError
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.redrive.job import JobOptions
+from kafka_redelivery.topology.redrive.letter import Letter
+from kafka_redelivery.topology.wire.headers import EXPIRATION, HeaderList, read_lineage, redriven_headers
+from kafka_redelivery.topology.wire.redrive_mark import MAX_MARK, RedriveMark
+from kafka_redelivery.transport.protocols import Message, ProducerRecord
+
+
+class Targets:
+    """The topics that letters are sent to."""
+
+    def __init__(self, settings: Settings, options: JobOptions) -> None:
+        self._options = options
+        self._naming = replace(settings.naming(), group=options.group)
+
+    def of(self, origin: str) -> str:
+        """Return the target of the letters of a source topic."""
+        options = self._options
+        return options.to or options.ready or self._naming.ready_topic(origin)
+
+    def of_letter(self, letter: Letter) -> str | None:
+        """Return the target of a letter by the rule of :meth:`Copies.copy`; ``None`` if its lineage is damaged."""
+        try:
+            return self.of(read_lineage(list(letter.headers.items())).address)
+        except HeaderError:
+            return None
+
+
+def refuse_target(settings: Settings, options: JobOptions) -> None:
+    """Refuse a target that only others, or only this project, may write to.
+
+    Raises:
+        RedriveError: it is a source or an internal topic of the group.
+    """
+    for option, topic in (("--to", options.to), ("--ready", options.ready)):
+        if topic is None:
+            continue
+        if any(topic == source.topic for source in settings.sources):
+            raise RedriveError(
+                f"{option} {topic} is a source of group {settings.group}, which every group that reads it would see: "
+                f"leave {option} out to send to the ready topic, which only {options.group} reads"
+            )
+        naming = settings.naming()
+        internal = {naming.mixed_topic(), naming.control_topic(), naming.journal_topic()}
+        for each in (naming, replace(naming, group=options.group)):
+            internal |= {each.jobs_topic(), each.actions_topic(), each.parking_topic()}
+        if topic in internal or naming.tiers_among([topic]) or topic.startswith("__"):
+            raise RedriveError(f"{option} {topic} is an internal topic; choose another one")
+        if option == "--to" and naming.ready_topics_among([topic]):
+            raise RedriveError(f"--to {topic} is a ready topic; leave --to out to send to ready topics")
+
+
+class Copies:
+    """Makes the records of a job."""
+
+    def __init__(self, settings: Settings, options: JobOptions, partition_counts: Mapping[str, int]) -> None:
+        self._options = options
+        self._entries = settings.entries() if options.group == settings.group else {}
+        self._parking = replace(settings.naming(), group=options.group).parking_topic()
+        self._targets = Targets(settings, options)
+        self._counts = partition_counts
+
+    def parks(self, mark: RedriveMark) -> bool:
+        """Whether the letter was sent again too often."""
+        return mark.number > self._options.max_redrives
+
+    def copy(
+        self, message: Message, headers: HeaderList, lineage: Lineage, mark: RedriveMark, now_ms: int
+    ) -> ProducerRecord:
+        """Return the record that a letter becomes, in the partition that follows from its origin.
+
+        Its attempts begin anew, and so does its expiration, as the policy would set it now.
+
+        Args:
+            message: the letter.
+            headers: its headers.
+            lineage: what these say about its origin.
+            mark: the mark of the copy.
+            now_ms: epoch ms.
+
+        Raises:
+            RedriveError: the target does not exist.
+        """
+        options = self._options
+        entry = self._entries.get(lineage.address)
+        text = str(mark) if options.to is None else ""
+        lineage = lineage._replace(
+            deliveries=lineage.deliveries if options.keep_attempts else 0,
+            expiration_ms=0 if entry is None else entry.expiration_ms(0, now_ms),
+            redrive=text if len(text) <= MAX_MARK else "",
+        )
+        topic = self._targets.of(lineage.address)
+        return ProducerRecord(
+            topic,
+            lineage.partition % self._count(topic),
+            message.key(),
+            message.value(),
+            redriven_headers(headers, lineage, options.group),
+        )
+
+    def parked(self, message: Message, headers: HeaderList, lineage: Lineage) -> ProducerRecord:
+        """Return the record that a letter becomes in the parking topic: itself, without its expiration."""
+        kept = [pair for pair in headers if pair[0] != EXPIRATION]
+        number = lineage.partition % self._count(self._parking)
+        return ProducerRecord(self._parking, number, message.key(), message.value(), kept)
+
+    def _count(self, topic: str) -> int:
+        if topic not in self._counts:
+            raise RedriveError(
+                f"there is no topic {topic}, or it may not be described; create it, or see --to and --ready"
+            )
+        return self._counts[topic]

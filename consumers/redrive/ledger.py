@@ -1,0 +1,181 @@
+"""Reads the topics of the jobs and the actions, and the dead letters themselves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.policy.lineage import parse_message_id
+from kafka_redelivery.topology.redrive.actions import ActionLog
+from kafka_redelivery.topology.redrive.job import Job, JobLog
+from kafka_redelivery.topology.redrive.letter import Letter, letter_of
+from kafka_redelivery.topology.redrive.standing import Standing, Standings
+from kafka_redelivery.topology.wire.headers import HeaderList
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.protocols import Message, Partition
+
+_log = logging.getLogger(__name__)
+
+
+class Ledger:
+    """What the topics of the jobs and the actions say. Not thread-safe."""
+
+    def __init__(self, settings: Settings, group: str | None = None) -> None:
+        """Read both topics to their ends.
+
+        Args:
+            settings: how to reach Kafka, and the names of topics.
+            group: the group whose letters are meant, if not that of the settings. Its topics are read, so that all who
+                send its letters see each other's jobs.
+
+        Raises:
+            RedriveError: one of them does not exist.
+            TransportError: Kafka does not answer or denies access.
+            RedriveRecordError: a record cannot be read.
+        """
+        self._settings = settings
+        self.group = group or settings.group
+        naming = replace(settings.naming(), group=self.group)
+        self.jobs_topic, self._actions_topic = naming.jobs_topic(), naming.actions_topic()
+        self._offsets = PartitionOffsets(settings.kafka)
+        self.partition_counts: Mapping[str, int] = {}
+        """The topics of the cluster and their numbers of partitions."""
+
+        self.jobs = JobLog()
+        self.actions = ActionLog()
+        self.seen = 0
+        """The end of the topic of the jobs that was read."""
+
+        self._read: dict[Partition, int] = {}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read what was added, up to ends that include open transactions, and thus waits for these."""
+        self.partition_counts = self._offsets.partition_counts()
+        partitions = [
+            Partition(topic, number)
+            for topic in (self.jobs_topic, self._actions_topic)
+            for number in range(self.partition_counts.get(topic, 0))
+        ]
+        for topic in (self.jobs_topic, self._actions_topic):
+            if topic not in self.partition_counts:
+                raise RedriveError(
+                    f"there is no topic {topic}, or it may not be described; run: redelivery topology apply, with the "
+                    f"configuration of group {self.group}"
+                )
+        ends = self._offsets.high_watermarks(partitions)
+        for message in read_between(self._settings.kafka, self._settings.group, self._read, ends):
+            if message.topic() == self.jobs_topic:
+                self.jobs.add(message.offset(), message.key(), message.value())
+            else:
+                self.actions.add(message.key(), message.value())
+        self._read = ends
+        self.seen = ends[Partition(self.jobs_topic, 0)]
+        self.jobs.settle()
+
+    def standings(self) -> Standings:
+        """Return where letters stand now."""
+        return Standings(self.jobs, self.actions)
+
+    def job(self, name: str) -> Job:
+        """Return a job.
+
+        Raises:
+            RedriveError: there is none with this name.
+        """
+        found = [job for job in self.jobs.jobs.values() if job.id.startswith(name)] if name else []
+        if len(found) != 1:
+            problem = "several jobs begin with" if found else "there is no job"
+            raise RedriveError(f"{problem} {name!r}; `redelivery dlq jobs` lists them")
+        return found[0]
+
+    def command(self, name: str, job: str) -> str:
+        """Return the command that a person enters for a job."""
+        option = "" if self.group == self._settings.group else f" --of-group {self.group}"
+        return f"redelivery dlq {name} {job}{option}"
+
+    def actions_partition(self, number: int) -> Partition:
+        """Return the partition to which slice ``number`` of a job writes."""
+        return Partition(self._actions_topic, number % self.partition_counts[self._actions_topic])
+
+
+class Found(NamedTuple):
+    """A dead letter, where it stands, and its record."""
+
+    letter: Letter
+    standing: Standing
+    message: Message
+
+
+def dead_letters(settings: Settings, standings: Standings, ends: Mapping[Partition, int]) -> Iterator[Found]:
+    """Yield all dead letters below these ends, those of other groups included."""
+    for message in read_between(settings.kafka, settings.group, {}, ends):
+        yield found(message, standings)
+
+
+def one_dead_letter(settings: Settings, ledger: Ledger, name: str) -> Found:
+    """Return the dead letter with this id.
+
+    Raises:
+        RedriveError: there is none.
+        TransportError: Kafka does not answer or denies access.
+    """
+    try:
+        topic, number, offset = parse_message_id(name)
+    except ValueError as error:
+        raise RedriveError(f"{error}; `redelivery dlq list --each` prints ids") from None
+    partition = Partition(topic, number)
+    ends = letter_ends(settings, ledger.partition_counts)
+    if offset < ends.get(partition, 0):
+        for message in read_between(settings.kafka, settings.group, {partition: offset}, {partition: offset + 1}):
+            return found(message, ledger.standings())
+    raise RedriveError(f"there is no dead letter {name} (any more) in the dead-letter topics of the configuration")
+
+
+def found(message: Message, standings: Standings) -> Found:
+    """Return a record of a dead-letter topic with all that is known about it."""
+    headers: HeaderList = []
+    with suppress(UnreadableHeadersError):
+        headers = headers_of(message)
+    place = message.topic(), message.partition(), message.offset()
+    letter = letter_of(*place, message.timestamp()[1], message.key(), headers)
+    return Found(letter, standings.of(*place), message)
+
+
+def letter_ends(settings: Settings, partition_counts: Mapping[str, int]) -> dict[Partition, int]:
+    """Return the present ends of the dead-letter topics, without open transactions.
+
+    Raises:
+        RedriveError: the cluster shows none of them.
+        TransportError: Kafka does not answer or denies access.
+    """
+    return PartitionOffsets(settings.kafka).last_stable_offsets(letter_partitions(settings, partition_counts))
+
+
+def letter_partitions(settings: Settings, partition_counts: Mapping[str, int]) -> list[Partition]:
+    """Return the partitions of the dead-letter topics, and log a warning that names those that are not shown.
+
+    Raises:
+        RedriveError: the cluster shows none of them.
+    """
+    topics = dead_letter_topics(settings)
+    hidden = [topic for topic in topics if topic not in partition_counts]
+    if len(hidden) == len(topics):
+        raise RedriveError(
+            "there is no dead-letter topic, or none may be described; see `redelivery topology check`, and grant "
+            "Describe and Read"
+        )
+    if hidden:
+        _log.warning(
+            "dead letters in %s are left out: it does not exist, or may not be described; grant Describe and Read",
+            ", ".join(hidden),
+        )
+    return [Partition(topic, number) for topic in topics for number in range(partition_counts.get(topic, 0))]

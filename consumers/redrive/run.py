@@ -1,0 +1,255 @@
+"""Runs jobs: sends the letters of each slice in transactions that also say how far it is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from threading import Event
+
+from kafka_redelivery.consumers.clock import Clock, monotonic_s, wall_clock_ms
+from kafka_redelivery.consumers.errors import ContinuedElsewhereError, RedriveError
+from kafka_redelivery.consumers.redrive.copies import Copies
+from kafka_redelivery.consumers.redrive.creation import Progress, append_jobs, author, no_progress, open_dlq_writer
+from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import HeaderError
+from kafka_redelivery.topology.redrive.actions import Chunk, End, SliceProgress, progress_record
+from kafka_redelivery.topology.redrive.chunking import Part, part_size, parts
+from kafka_redelivery.topology.redrive.job import Job, cancel_record
+from kafka_redelivery.topology.redrive.standing import Standings
+from kafka_redelivery.topology.wire.headers import read_lineage
+from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
+from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.clients.writer import TransactionalWriter
+from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError
+from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS = 5
+"""Failed writes in a row after which a job ends, to be resumed later."""
+
+_PAUSE_S = 1.0
+_CATCH_UP_S = 1.0
+"""A delay of at most this time is made up for."""
+
+
+class Pace:
+    """Holds a rate. It waits before a transaction, never in one, which would block the readers of the ready topic."""
+
+    def __init__(self, rate: float | None, stop: Event) -> None:
+        self._rate = rate
+        self._stop = stop
+        self._due_s: float | None = None
+
+    def wait(self, letters: int) -> bool:
+        """Wait until so many letters may be sent; return whether they still should."""
+        if self._rate is None:
+            return not self._stop.is_set()
+        now_s = monotonic_s()
+        due_s = now_s if self._due_s is None else max(self._due_s, now_s - _CATCH_UP_S)
+        self._due_s = due_s + letters / self._rate
+        return not self._stop.wait(max(0.0, self._due_s - now_s))
+
+
+class JobRun:
+    """Runs one job in this process. A second process that runs it takes over slice by slice."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ledger: Ledger,
+        job: str,
+        stop: Event,
+        progress: Progress,
+        clock: Clock = wall_clock_ms,
+    ) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._name = job
+        self._stop = stop
+        self._progress = progress
+        self._clock = clock
+        self._pace = Pace(self._job.spec.options.rate, stop)
+
+    @property
+    def _job(self) -> Job:
+        return self._ledger.jobs.jobs[self._name]
+
+    def run(self) -> bool:
+        """Run all slices to their ends; return whether none is left.
+
+        Raises:
+            ContinuedElsewhereError: another process has taken the job over.
+            RedriveError: the job cannot go on now. It can be resumed.
+            TransportError: Kafka does not answer or denies access.
+        """
+        for number in range(len(self._job.owned)):
+            if self._stop.is_set():
+                break
+            if self._ledger.actions.slice(self._name, number).end is None:
+                self._run_slice(number)
+        return all(self._slice(number).end is not None for number in range(len(self._job.owned)))
+
+    def _command(self, name: str) -> str:
+        return self._ledger.command(name, self._name)
+
+    def _slice(self, number: int) -> SliceProgress:
+        return self._ledger.actions.slice(self._name, number)
+
+    def _run_slice(self, number: int) -> None:
+        failures = 0
+        with closing(open_dlq_writer(self._settings, self._ledger.group, f"{self._name}.{number}")) as writer:
+            while not self._stop.is_set():
+                # The writer has ended the transaction of its predecessor, so all that it has committed is read here.
+                self._ledger.refresh()
+                before = self._slice(number).through
+                try:
+                    self._send_rest(writer, number)
+                except WriterFencedError:
+                    self._ledger.refresh()
+                    if self._job.cancelled_ms is not None:
+                        return
+                    raise ContinuedElsewhereError(self._name) from None
+                except WriteAbortedError as error:
+                    failures = 1 if self._slice(number).through > before else failures + 1
+                    if failures >= _ATTEMPTS:
+                        raise RedriveError(
+                            f"job {self._name} stops: {error}; go on with: {self._command('resume')}"
+                        ) from error
+                    _log.warning("reading again how far the job is: %s", error)
+                    self._stop.wait(_PAUSE_S)
+                else:
+                    return
+
+    def _send_rest(self, writer: TransactionalWriter, number: int) -> None:
+        job, progress = self._job, self._slice(number)
+        if progress.end is not None:
+            return
+        if job.cancelled_ms is not None:
+            self._write(writer, number, [], Chunk(through=progress.through, end=End.CANCELLED))
+            return
+        pending = job.owned[number].after(progress.through)
+        sender = _Sender(self._settings, self._ledger, job, number, self._clock)
+        for part in parts(pending, self._letters(number, pending), part_size(job.spec.options.rate)):
+            if not self._pace.wait(len(part.letters)):
+                return
+            self._write_part(writer, number, sender, part)
+
+    def _letters(self, number: int, offsets: Sequence[int]) -> Iterator[tuple[int, int, Message]]:
+        if not offsets:
+            return
+        partition = Partition(*self._job.spec.slices[number])
+        starts, ends = {partition: offsets[0]}, {partition: offsets[-1] + 1}
+        count = self._ledger.partition_counts.get(partition.topic)
+        if count is None:  # Kafka also hides what may not be described, so the letters may still be there
+            raise RedriveError(
+                f"job {self._name} stops: its dead-letter topic {partition.topic} does not exist, or may not be "
+                f"described; grant Describe and Read on it, then go on with: {self._command('resume')}; "
+                f"if it was deleted: {self._command('cancel')}"
+            )
+        if partition.number >= count:
+            return  # the topic was deleted and created again with fewer partitions
+        for message in read_between(self._settings.kafka, self._settings.group, starts, ends):
+            yield message.offset(), len(message) + len(message.key() or b""), message
+
+    def _write_part(self, writer: TransactionalWriter, number: int, sender: _Sender, part: Part[Message]) -> None:
+        refused: dict[int, str] = {}
+        while True:
+            records, origins, chunk = sender.make(part, refused)
+            try:
+                self._write(writer, number, records, chunk)
+            except WriteRefusedError as error:
+                for each in error.refused:
+                    if each.cause.outside or each.index >= len(origins):
+                        topic = records[each.index].topic if each.index < len(records) else "the actions"
+                        raise RedriveError(
+                            f"job {self._name} stops, because {topic} cannot be written: {each.reason}; then go on "
+                            f"with: {self._command('resume')}"
+                        ) from error
+                    refused[origins[each.index]] = each.reason
+            else:
+                return
+
+    def _write(self, writer: TransactionalWriter, number: int, records: list[ProducerRecord], chunk: Chunk) -> None:
+        key, value = progress_record(self._name, number, chunk, self._clock())
+        topic, partition = self._ledger.actions_partition(number)
+        writer.write([*records, ProducerRecord(topic, partition, key, value)], {})
+        self._ledger.actions.add(key, value)
+        done = sum(self._slice(each).sent + self._slice(each).unsent for each in range(len(self._job.owned)))
+        self._progress(done, sum(map(len, self._job.owned)))
+
+
+class _Sender:
+    """Makes the records of a part of one slice."""
+
+    def __init__(self, settings: Settings, ledger: Ledger, job: Job, number: int, clock: Clock) -> None:
+        self._copies = Copies(settings, job.spec.options, ledger.partition_counts)
+        self._standings: Standings = ledger.standings()
+        self._again = job.spec.options.again  # otherwise none of its letters was sent before
+        self._discards = job.spec.options.discard
+        self._job = job.id
+        self._slice = job.spec.slices[number]
+        self._number = number
+        self._clock = clock
+
+    def make(self, part: Part[Message], refused: dict[int, str]) -> tuple[list[ProducerRecord], list[int], Chunk]:
+        """Return the records, the offset of the letter of each, and the progress, without what is refused."""
+        end = End.DONE if part.last else None
+        if self._discards:
+            discarded = tuple(offset for offset, _ in part.letters)
+            return [], [], Chunk(through=part.through, discarded=discarded, gone=tuple(part.gone), end=end)
+        records: list[ProducerRecord] = []
+        origins: list[int] = []
+        parked: list[int] = []
+        refused = dict(refused)
+        now_ms = self._clock()
+        for offset, message in part.letters:
+            if offset in refused:
+                continue
+            try:
+                record, parks = self._record(offset, message, now_ms)
+            except (UnreadableHeadersError, HeaderError, RedriveError) as error:
+                refused[offset] = str(error)
+                continue
+            records.append(record)
+            origins.append(offset)
+            if parks:
+                parked.append(offset)
+        chunk = Chunk(
+            through=part.through,
+            sent=len(records) - len(parked),
+            gone=tuple(part.gone),
+            parked=tuple(parked),
+            refused=refused,
+            end=end,
+        )
+        return records, origins, chunk
+
+    def _record(self, offset: int, message: Message, now_ms: int) -> tuple[ProducerRecord, bool]:
+        """Return the record that a letter becomes, and whether it goes to the parking topic."""
+        headers = headers_of(message)
+        lineage = read_lineage(headers)
+        before = parse_mark(lineage.redrive)
+        sends = self._standings.of(*self._slice, offset).sends if self._again else 0
+        mark = RedriveMark(self._job, self._number, offset, sends + (before.number if before else 0) + 1)
+        if self._copies.parks(mark):
+            return self._copies.parked(message, headers, lineage), True
+        return self._copies.copy(message, headers, lineage, mark, now_ms), False
+
+
+def cancel(settings: Settings, ledger: Ledger, name: str, clock: Clock = wall_clock_ms) -> None:
+    """Cancel a job at once, also one that another process runs; its unsent letters are then free.
+
+    A slice is ended by taking over its transactional id, which aborts the chunk that is being sent.
+
+    Raises:
+        RedriveError, TransportError: as :meth:`JobRun.run`. Cancel it again.
+    """
+    job = ledger.jobs.jobs[name]
+    if job.cancelled_ms is None and any(ledger.actions.slice(name, each).end is None for each in range(len(job.owned))):
+        append_jobs(settings, ledger, name, [cancel_record(name, clock(), author())])
+    while not JobRun(settings, ledger, name, Event(), no_progress, clock).run():
+        ledger.refresh()

@@ -1,0 +1,120 @@
+"""The partitions of tiers that a scheduler owns, and where it reads them from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
+from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
+from kafka_redelivery.consumers.scheduler.release import Release
+from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
+from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.transport.protocols import Partition, Reader
+
+
+class AssignedTiers:
+    """Opens each partition at its committed progress. Only the scheduler's thread uses it."""
+
+    def __init__(self, reader: Reader, first_offsets: FirstOffsets, halted: HaltedTiers, mixed_topic: str) -> None:
+        """Start without partitions.
+
+        Args:
+            reader: returns committed offsets.
+            first_offsets: chooses where a partition without a committed offset starts.
+            halted: gets the partitions whose committed offset has expired.
+            mixed_topic: the name of the tier whose records stay for different times.
+        """
+        self._reader = reader
+        self._first_offsets = first_offsets
+        self._halted = halted
+        self._mixed_topic = mixed_topic
+        self._keep_at_s = monotonic_s() + KEEP_EVERY_S
+        self.delays_ms: dict[str, int] = {}
+        """The delay of each tier that exists."""
+
+        self.opened: dict[Partition, TierPartition] = {}
+        """The partitions that are read. A halted one is among them while records that were fetched before wait."""
+
+        self.unwritten: set[Partition] = set()
+        """The opened partitions whose offset has to be committed, even if no record is released."""
+
+    @property
+    def owned(self) -> list[Partition]:
+        """The opened partitions, and those that are halted instead. Safe from any thread."""
+        return [*self.opened, *self._halted.partitions]
+
+    def open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Start each partition at its committed progress, and return the offsets to read from.
+
+        A partition whose committed offset has expired halts. What was fetched of it is dropped, because a later commit
+        would pass the records of an aborted write.
+        """
+        starts = {}
+        for partition, committed in self._first_offsets.positions(partitions, self.opened).items():
+            if partition.topic not in self.delays_ms:
+                self._close(partition)  # the tier was deleted meanwhile
+                continue
+            if committed is None:
+                expired = self._first_offsets.expired(partition)
+                if expired is not None:
+                    starts[partition], records = expired
+                    self._close(partition)
+                    self._halted.halt_expired(partition, records)
+                    continue
+                self.unwritten.add(partition)
+                progress = Progress(self._first_offsets.internal(partition), bound=self._first_offsets.bound)
+            else:
+                self.unwritten.discard(partition)
+                progress = self._first_offsets.restore(partition, committed)
+            topic, starts[partition] = partition.topic, progress.next_offset
+            ordered = topic != self._mixed_topic
+            self.opened[partition] = TierPartition(topic, self.delays_ms[topic], progress, ordered=ordered)
+        self.unwritten |= self._first_offsets.restored & self.opened.keys()
+        return starts
+
+    def rewind(self, partitions: Iterable[Partition] | None = None) -> None:
+        """Start partitions that are opened, all by default, again at their committed offsets."""
+        opened = list(self.opened) if partitions is None else [each for each in partitions if each in self.opened]
+        self._seek(opened)
+
+    def resume_moved(self, in_flight: Release | None) -> None:
+        """Open the halted partitions whose committed offset was moved. ``in_flight``: the write that is under way."""
+        self._seek(self._halted.moved(self.opened, in_flight))
+
+    def give_up(self, partitions: Collection[Partition]) -> None:
+        """Drop partitions that are no longer owned."""
+        self._halted.forget(partitions)
+        for partition in partitions:
+            self._close(partition)
+
+    def confirm(self, partitions: Iterable[Partition]) -> None:
+        """Note that the offsets of these partitions are committed."""
+        self.unwritten.difference_update(partitions)
+
+    def keep(self) -> None:
+        """Let the offsets of all partitions be committed now and then, so that those of idle ones do not expire."""
+        if monotonic_s() >= self._keep_at_s:
+            self._keep_at_s = monotonic_s() + KEEP_EVERY_S
+            self.unwritten.update(self.opened.keys() - self._halted.partitions)
+
+    def note_births(self) -> None:
+        """Note in the control topic which partitions have a committed offset."""
+        committed = {each: tier for each, tier in self.opened.items() if each not in self.unwritten}
+        self._first_offsets.note_births({each: tier.progress.watermark for each, tier in committed.items()})
+
+    def save_positions(self) -> None:
+        """Save the committed positions of all partitions, because the scheduler stops."""
+        self._first_offsets.save(self.opened)
+
+    def checkpoints(self, released: Iterable[Partition]) -> dict[Partition, Checkpoint]:
+        """Return the offsets that a write commits: those of the partitions it releases, and the unwritten ones."""
+        return {each: self.opened[each].progress.checkpoint() for each in (*released, *self.unwritten)}
+
+    def _close(self, partition: Partition) -> None:
+        self.opened.pop(partition, None)
+        self.unwritten.discard(partition)
+
+    def _seek(self, partitions: Iterable[Partition]) -> None:
+        for partition, start in self.open(partitions).items():
+            self._reader.seek(partition, start)

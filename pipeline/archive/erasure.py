@@ -1,0 +1,169 @@
+"""Erases rows of an archive for good, such as those of one person.
+
+After an erasure no file of the table has the rows: neither those that its log names, nor what killed runs, compactions
+or earlier versions of the table have left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kafka_redelivery.pipeline.archive.rewriting import (
+    TARGET_BYTES,
+    Rewrite,
+    by_folder,
+    delete_unused,
+    refuse_object_stores,
+    rewrite,
+    rewrites,
+)
+from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA
+from kafka_redelivery.pipeline.errors import PredicateError, TableFormatError, TableLogError, first_line
+from kafka_redelivery.pipeline.lake.files import LakeFiles
+from kafka_redelivery.pipeline.lake.sink_log import SinkLog
+from kafka_redelivery.pipeline.lake.table import TableFormat, read_table
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
+
+_FILE: Final = "_erased_file"
+_ANY_AGE_MS: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What was erased, or would be."""
+
+    rows: int = 0
+    files: int = 0
+    """Files that had such rows."""
+
+    origins: Mapping[str, int] = field(default_factory=dict)
+    """The number of rows by origin."""
+
+
+def predicate(*, key: str | None = None, origin: str | None = None, where: str | None = None) -> str:
+    """Return the condition in Spark's SQL that is true for the rows to erase: all that is given applies.
+
+    Args:
+        key: the key of the record, as UTF-8.
+        origin: the source topic.
+        where: a condition in Spark's SQL on the columns of the archive.
+
+    Raises:
+        PredicateError: nothing is given.
+    """
+    given = [
+        "" if key is None else f"key = {_binary(key)}",
+        "" if origin is None else f"origin = decode({_binary(origin)}, 'UTF-8')",
+        "" if where is None else f"({where}\n)",  # on a line of its own: the condition may end with a comment
+    ]
+    chosen = [each for each in given if each]
+    if not chosen:
+        raise PredicateError("nothing says which rows to erase: give --key, --origin or --where")
+    return " AND ".join(chosen)
+
+
+def count_rows(spark: SparkSession, path: str, condition: str) -> Erasure:
+    """Count the rows of the table for which a condition is true.
+
+    Args:
+        spark: a session of :func:`archive_session`.
+        path: the folder of the table.
+        condition: of :func:`predicate`.
+
+    Raises:
+        PredicateError: Spark does not accept the condition.
+        TableFormatError: the table does not exist or is a Delta table.
+    """
+    return _summary(_rows_by_file(spark, path, condition))
+
+
+def erase(spark: SparkSession, path: str, condition: str) -> Erasure:
+    """Erase the rows of the table for which a condition is true. No other process may write to the table.
+
+    If it is interrupted, some rows may be left. It can be repeated.
+
+    Args:
+        spark: a session of :func:`archive_session`.
+        path: the folder of the table.
+        condition: of :func:`predicate`.
+
+    Raises:
+        CompactionError: the file system cannot replace files atomically, the table was moved, or the number of rows
+            is not the expected one.
+        PredicateError: Spark does not accept the condition.
+        TableFormatError: the table does not exist or is a Delta table.
+        TableLogError: the log is not one that the archive writes.
+    """
+    found = _rows_by_file(spark, path, condition)
+    _rewrite_files(spark, path, {file for _, file in found}, condition)
+    return _summary(found)
+
+
+def _rows_by_file(spark: SparkSession, path: str, condition: str) -> Counter[tuple[str, str]]:
+    """Return the number of rows to erase by origin and file."""
+    if LakeFiles(spark, path).names("_delta_log"):
+        raise TableFormatError(
+            f"{path} is a Delta table: erase its rows with DELETE and VACUUM of Spark's SQL (docs/spark.md)"
+        )
+    frame = read_table(spark, path, TableFormat.PARQUET, ARCHIVE_SCHEMA).select(
+        "*", F.col("_metadata.file_path").alias(_FILE)
+    )
+    try:
+        rows = frame.where(condition).groupBy("origin", _FILE).count()
+    except AnalysisException as error:
+        raise PredicateError(f"Spark does not accept the condition {condition}: {first_line(error)}") from None
+    return Counter({(row["origin"], _location(row[_FILE])): row["count"] for row in rows.collect()})
+
+
+def _summary(found: Mapping[tuple[str, str], int]) -> Erasure:
+    origins: Counter[str] = Counter()
+    for (origin, _), number in found.items():
+        origins[origin] += number
+    return Erasure(origins.total(), len({file for _, file in found}), dict(sorted(origins.items())))
+
+
+def _rewrite_files(spark: SparkSession, path: str, chosen: set[str], condition: str) -> None:
+    files = LakeFiles(spark, path)
+    refuse_object_stores(files)
+    log = SinkLog(files)
+    delete_unused(files, log, _ANY_AGE_MS, 0)
+    batch = log.latest()
+    if batch is None:
+        return
+    entries = [each for each in log.entries(batch) if _location(str(each["path"])) in chosen]
+    if len(entries) < len(chosen):  # rows would stay
+        raise TableLogError(files.root, "has rows to erase in files that its log does not name")
+    for number, folders in enumerate(rewrites(by_folder(entries), TARGET_BYTES)):
+        rewrite(spark, files, log, Rewrite(batch, number, folders, rows=lambda old: _others(old, condition)))
+    delete_unused(files, log, _ANY_AGE_MS, 0)
+
+
+def _others(old: DataFrame, condition: str) -> DataFrame:
+    """Return the rows to keep: also those for which the condition is unknown, because a column is null."""
+    # Columns that an earlier version did not write are null; the type of day is not in the files.
+    typed = {each.name: F.lit(None).cast(each.dataType) for each in _missing(old)}
+    rows = old.withColumns({**typed, "day": F.col("day").cast("date")})
+    return rows.where(~F.coalesce(F.expr(condition), F.lit(False))).select(*old.columns)  # noqa: FBT003 - the value
+
+
+def _missing(frame: DataFrame) -> list[StructField]:
+    return [each for each in ARCHIVE_SCHEMA if each.name not in frame.columns]
+
+
+def _binary(text: str) -> str:
+    return f"X'{text.encode().hex()}'"
+
+
+def _location(uri: str) -> str:
+    """Return the path in a URI, whichever of the ways of writing it Spark has chosen."""
+    return unquote(urlsplit(uri).path)

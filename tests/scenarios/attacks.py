@@ -1,0 +1,66 @@
+"""What someone who may write to a topic could try, and what each attempt achieves.
+
+docs/security.md has these texts as a table. ``test_attacks.py`` makes the attempts.
+"""
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class Attack(StrEnum):
+    """An attempt."""
+
+    HEADERS = "all headers of retries and dead letters: count, due time, origin, cause"
+    EXPIRED = "`JMSExpiration` in the past"
+    EXPIRATION = "`JMSExpiration` that is no number"
+    MODE = "`JMSDeliveryMode: NON_PERSISTENT`"
+    KEY = "escape sequences, markup and line breaks as key"
+    REDELIVERY = "a redelivery that names any record of the source"
+    COUNT = "a delivery count above the limit"
+    POSITION = "an origin that no Kafka has, or of ten kilobytes"
+    DUPLICATE = "a redelivery that fails and names a record that will fail"
+    FAR = "a due time in the year 2100"
+    EARLY = "a due time in the past"
+    ORIGIN = "an origin that is no source of the group"
+    LETTER = "a dead letter"
+    FOREIGN = "a value that is not ours"
+    SAVED = "a saved position of a partition without a committed offset"
+    OUTCOMES = "outcomes of any record"
+
+
+class Effect(NamedTuple):
+    """Where an attempt is made, and what it achieves."""
+
+    topic: str
+    effect: str
+
+
+EFFECTS: Final = {
+    Attack.HEADERS: Effect("source", "nothing: they are replaced"),
+    Attack.EXPIRED: Effect("source", "the record itself expires: a dead letter with reason `expired`"),
+    Attack.EXPIRATION: Effect("source", "nothing: the record does not expire"),
+    Attack.MODE: Effect(
+        "source", "its own dead letter says so; `activemq` without `processNonPersistent` drops it, as Classic does"
+    ),
+    Attack.KEY: Effect("source", "nothing: they are escaped where people read them"),
+    Attack.REDELIVERY: Effect("ready", "the handler is called, as for that record; the journal has an outcome of it"),
+    Attack.COUNT: Effect("ready", "a dead letter without a delivery"),
+    Attack.POSITION: Effect("ready", "a dead letter with reason `bad_headers`"),
+    Attack.DUPLICATE: Effect("ready", "**the dead letter of that record is dropped** as a duplicate (`enableAudit`)"),
+    Attack.FAR: Effect("tier", "the record waits until then; those behind it do not"),
+    Attack.EARLY: Effect("tier", "the record is released at once"),
+    Attack.ORIGIN: Effect("tier", "a dead letter with reason `undeliverable`"),
+    Attack.LETTER: Effect("dead letters", "it is counted and archived like others; a redrive gives it to the handler"),
+    Attack.FOREIGN: Effect(
+        "control",
+        "**no process starts**, and the error names the record; a running one waits when it has to read the topic",
+    ),
+    Attack.SAVED: Effect("control", "**the partition starts there**; records before it are not handled"),
+    Attack.OUTCOMES: Effect("journal", "audit and report count them; no worker or scheduler reads the journal"),
+}
+
+
+def table() -> str:
+    """Return the table of the documentation."""
+    lines = ["| who may write to | tries | achieves |", "| --- | --- | --- |"]
+    return "\n".join([*lines, *(f"| {each.topic} | {attack} | {each.effect} |" for attack, each in EFFECTS.items())])

@@ -1,0 +1,66 @@
+"""Dead letters with the headers that workers write, the command `redelivery dlq`, and what it has sent."""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from typer.testing import CliRunner
+
+from kafka_redelivery.cli.main import app
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.headers import dead_letter_headers
+from tests.scenarios.cluster import Sent
+from tests.scenarios.commands import Done
+from tests.scenarios.running import Group
+
+
+def settings_of(group: Group) -> Settings:
+    """Return the configuration of a group."""
+    return load_settings(group.file.read_text(encoding="utf-8"))
+
+
+def died(
+    group: Group, n: int, *, reason: Reason = Reason.REDELIVERIES_EXCEEDED, of: str | None = None, expires_ms: int = 0
+) -> Sent:
+    """Make the dead letter of source record ``n``, in partition ``n % 2``, that is number ``n`` there, too."""
+    lineage = Lineage(group.source, n % 2, n, 1_700_000_000_000, deliveries=3)
+    failure = Failure(FailureKind.RAISED, "ConnectionError", f"the bank is down for {n}")
+    decision = DeadLetter(reason, failure, expiration_ms=expires_ms)
+    user = [("traceparent", b"00-%d" % n)]
+    headers = dead_letter_headers(lineage, of or group.name, user, decision, time.time_ns() // 1_000_000)
+    return Sent(json.dumps({"n": n, "do": ["ok"]}).encode(), b"k%d" % (n % 7), headers, n % 2)
+
+
+def bury(group: Group, numbers: Iterable[int]) -> None:
+    """Write dead letters."""
+    group.cluster.produce(group.dead_letters, [died(group, n) for n in numbers])
+
+
+def dlq(group: Group, *arguments: str) -> Done:
+    """Run `redelivery dlq` in this process."""
+    unset = dict.fromkeys(name for name in os.environ if name.startswith("REDELIVERY_"))
+    done = CliRunner(env=unset).invoke(app, ["dlq", *arguments, "--config", str(group.file)])
+    return Done(done.exit_code, done.stdout, done.stderr)
+
+
+def dlq_json(group: Group, *arguments: str, code: int = 0) -> dict[str, Any]:
+    """Run `redelivery dlq` with ``--json`` and return the result."""
+    done = dlq(group, *arguments, "--json")
+    assert done.code == code, done
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def sent(group: Group, topic: str | None = None) -> Counter[int]:
+    """Return the numbers of the records that were sent to a topic, and how often each occurs; retries are left out."""
+    return Counter(
+        json.loads(record.value or b"")["n"]
+        for record in group.cluster.read(topic or group.ready)
+        if record.header("_AMQ_SCHED_DELIVERY") is None
+    )

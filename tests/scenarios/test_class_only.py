@@ -1,0 +1,72 @@
+"""With ``failureDetails: class-only`` no text of an exception and no key is in a header, a log or a metric."""
+
+import json
+import time
+
+from tests.scenarios.cluster import Sent
+from tests.scenarios.running import Group
+from tests.scenarios.scraping import free_port, get
+from tests.scenarios.waiting import until
+
+_CANARY = "canary7741"
+_RECORDS = 12
+
+
+def _damaged(group: Group) -> Sent:
+    """Make a retry or ready record with a header that cannot be read."""
+    headers = {
+        "_AMQ_ORIG_ADDRESS": group.source,
+        "_AMQ_ORIG_MESSAGE_ID": f"{group.source}-0@99",
+        "JMSTimestamp": _CANARY,
+        "JMSXDeliveryCount": "1",
+        "_AMQ_SCHED_DELIVERY": str(int(time.time() * 1000)),
+    }
+    return Sent(b"{}", _CANARY.encode(), [(name, text.encode()) for name, text in headers.items()], 0)
+
+
+def test_a_canary_in_exception_cause_and_key(group: Group) -> None:
+    """Slots in threads and in child processes, and the scheduler; the records themselves keep key and value."""
+    ports = [free_port(), free_port(), free_port()]
+    group.prepare(
+        failureDetails="class-only",
+        journal=True,
+        handler={"callable": "tests.scenarios.handlers:telling"},
+        policyEntry={"redeliveryPolicy": {"maximumRedeliveries": 1, "initialRedeliveryDelay": 200}},
+    )
+    group.start("worker", "w1", f"metrics.port={ports[0]}", "metrics.host=127.0.0.1")
+    group.start("worker", "w2", f"metrics.port={ports[1]}", "metrics.host=127.0.0.1", "handler.isolation=process")
+    group.start("scheduler", "s1", f"metrics.port={ports[2]}", "metrics.host=127.0.0.1")
+    until(lambda: sum(map(bool, group.cluster.members(group.name).values())) == 2, "both workers own partitions")
+
+    group.cluster.produce(group.source, [Sent(b"{}", _CANARY.encode(), (), n % 2) for n in range(_RECORDS)])
+    group.cluster.produce(group.ready, [_damaged(group)])
+    group.cluster.produce(group.tier("200ms"), [_damaged(group)])
+    until(lambda: len(group.cluster.read(group.dead_letters)) == _RECORDS + 2, "all are dead letters")
+    group.settle()
+    pages = [get(port, path) for port in ports for path in ("/metrics", "/readyz", "/healthz")]
+    group.stop()
+
+    letters = group.cluster.read(group.dead_letters)
+    assert {letter.key for letter in letters} == {_CANARY.encode()}
+    causes = [json.loads(letter.header("dlqDeliveryFailureCause") or "") for letter in letters]
+    assert {tuple(cause.values()) for cause in causes} == {
+        ("redeliveries_exceeded", "ValueError", ""),
+        ("bad_headers", "HeaderError", ""),
+    }
+    assert {status for status, _ in pages} == {200}
+    assert _CANARY not in str(pages)
+    for process in group.processes:
+        assert _CANARY not in process.log
+    assert all("caused by KeyError" in process.log for process in group.processes[:2])
+    topics = sorted(topic for topic in group.cluster.topics() if group.name in topic)
+    assert {group.journal, f"{group.name}.control"} < set(topics)
+    written = group.cluster.read(*topics)
+    damaged = {(group.ready, _CANARY), (group.tier("200ms"), _CANARY)}
+    assert {
+        (each.topic, each.header("JMSTimestamp")) for each in written if _CANARY in str(each.headers)
+    } == damaged  # as this test has written them
+    own = [each for each in written if each.topic in {group.journal, f"{group.name}.control"}]
+    assert own
+    assert _CANARY not in str(own)
+    for name in (group.name, f"{group.name}.scheduler"):
+        assert _CANARY not in str(group.cluster.committed(name, *topics))

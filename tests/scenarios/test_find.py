@@ -1,0 +1,58 @@
+"""`redelivery find` tells where each record is, and finds a record at every place where it can be."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from kafka_redelivery.topology import exit_codes
+from tests.scenarios.commands import in_process
+from tests.scenarios.running import Group, script
+from tests.scenarios.waiting import until
+
+pytestmark = pytest.mark.kafka
+
+_POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 200, "redeliveryDelay": 3_600_000}}
+
+
+def _found(group: Group, wanted: str, *more: str) -> list[dict[str, Any]]:
+    done = in_process("find", wanted, "--json", *more, file=group.file)
+    assert done.code in {exit_codes.OK, exit_codes.FAILED}, done.out + done.err
+    found: list[dict[str, Any]] = json.loads(done.out)["found"]
+    assert (done.code == exit_codes.OK) == (found[0]["state"] != "unknown")
+    return found
+
+
+def test_a_record_at_each_place(group: Group) -> None:
+    """Not handled, in a handler, in a tier, ready, dead, done, and unknown."""
+    gate = group.folder / "gate"
+    group.prepare(partitions=1, policyEntry=_POLICY, journal=True, handler={"slots": 2})
+    scripts = [["ok"], ["reject"], ["raise"], ["raise", f"wait {gate}"], [f"wait {gate}"], ["ok"]]
+    group.cluster.produce(group.source, [script(n, do, keys=100) for n, do in enumerate(scripts)])
+    worker = group.worker()
+    group.scheduler()
+    until(lambda: len(group.deliveries.began()) == 7, "handlers wait with a source record and a redelivery")
+    until(lambda: group.dead() and group.cluster.read(group.tier("1h")), "the others are committed")
+    ids = [f"{group.source}-0@{n}" for n in range(len(scripts))]
+
+    [done] = _found(group, ids[0])
+    assert (done["state"], done["cause"]) == ("done", "acked")
+    [dead] = _found(group, ids[1])
+    assert (dead["state"], dead["deliveries"]) == ("dead letter", 1)
+    assert dead["location"] == f"{group.dead_letters}-0@0"
+    assert "rejected" in dead["cause"]
+    [tier] = _found(group, "k2")
+    assert (tier["state"], tier["id"], tier["deliveries"]) == ("tier", ids[2], 2)
+    assert tier["dueMs"] > time.time() * 1000 + 3_000_000
+    assert [_found(group, each)[0]["state"] for each in ids[3:5]] == ["ready", "source"]
+    [waits] = _found(group, "k5")
+    assert (waits["state"], waits["id"]) == ("source", ids[5])
+
+    worker.kill()
+    assert _found(group, f"{group.source}-0@99")[0]["state"] == "unknown"
+    shown = in_process("find", ids[2], file=group.file)
+    assert shown.out.startswith(f"{ids[2]}: waits in a tier, at {group.tier('1h')}-0@")
+    group.cluster.produce(group.dead_letters, [script(n, ["ok"]) for n in range(20)])
+    limited = in_process("find", ids[0], "--limit", "5", file=group.file)
+    assert "dead letters: only 5 of about" in limited.err

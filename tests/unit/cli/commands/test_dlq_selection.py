@@ -1,0 +1,70 @@
+"""The options that select dead letters: what they mean, and what is refused before Kafka is asked."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kafka_redelivery.cli.commands.dlq_selection import selection
+from kafka_redelivery.cli.main import app
+from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.redrive.letter import Letter, Selection, letter_of
+from kafka_redelivery.topology.redrive.standing import LetterState, Standing
+
+
+def _selection(since: str | None = None, headers: list[str] | None = None, ids_from: Path | None = None) -> Selection:
+    return selection(None, None, None, None, headers, since, None, None, None, ids_from)
+
+
+@pytest.mark.parametrize("text", ["2026-11-23T02:00", "2026-11-23T02:00Z", "2026-11-23T03:00+01:00"])
+def test_a_time_without_a_zone_is_utc(text: str) -> None:
+    """All of these are the same moment."""
+    assert _selection(text).since_ms == 1_795_399_200_000
+
+
+def test_a_duration_is_how_long_ago_it_was() -> None:
+    """Counted from now."""
+    since_ms = _selection("2h").since_ms
+    assert since_ms is not None
+    assert 0 <= wall_clock_ms() - 2 * 3_600_000 - since_ms < 10_000
+
+
+def test_a_file_of_ids(tmp_path: Path) -> None:
+    """One in each line; empty lines do not count."""
+    file = tmp_path / "ids"
+    file.write_text("DLQ.orders-0@1\n\n  orders-1@2 \n", encoding="utf-8")
+    assert _selection(ids_from=file).ids == {"DLQ.orders-0@1", "orders-1@2"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--since", "yesterday"],
+        ["--until", "1.2.2026"],
+        ["--header", "traceparent"],
+        ["--ids-from", "no such file"],
+        ["--ids-from", "/dev/null"],
+        ["--state", "lost"],
+        ["--rate", "0"],
+        [],
+    ],
+)
+def test_wrong_usage(arguments: list[str]) -> None:
+    """It is refused before the configuration is read; without a terminal, so is a missing --yes."""
+    assert CliRunner().invoke(app, ["dlq", "redrive", *arguments]).exit_code == exit_codes.USAGE
+
+
+def _letter(headers: list[tuple[str, bytes | None]]) -> Letter:
+    return letter_of("DLQ.orders", 0, 1, 5, None, headers)
+
+
+def test_a_letter_of_another_program() -> None:
+    """What its headers do not say is empty, and no filter matches it."""
+    for cause in (None, b"\xff", b"[1]", b"{"):
+        letter = _letter([("dlqDeliveryFailureCause", cause), ("redrive", b"x")])
+        assert (letter.group, letter.reason, letter.mark) == ("", "", None)
+        assert Selection().matches(letter, Standing())
+        assert not Selection(reasons=("rejected",)).matches(letter, Standing())
+        assert not Selection(keys=("",)).matches(letter, Standing())
+        assert not Selection(states=(LetterState.SENT,)).matches(letter, Standing())

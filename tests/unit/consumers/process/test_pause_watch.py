@@ -1,0 +1,152 @@
+"""Following the pauses: the last known ones hold, they end by the clock, and what is applied is noted once."""
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from kafka_redelivery.consumers.process import pause_watch
+from kafka_redelivery.consumers.process.pause_watch import PauseWatch
+from kafka_redelivery.consumers.telemetry.health import Health
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.errors import ControlRecordError
+from kafka_redelivery.topology.wire.control import ControlRecord
+from kafka_redelivery.topology.wire.pauses import (
+    Pauses,
+    PauseScope,
+    PauseTarget,
+    ProcessName,
+    pause_record,
+    process_record,
+    tombstones,
+)
+from kafka_redelivery.transport.admin.errors import AdminError
+from kafka_redelivery.transport.errors import ReaderError
+from tests.unit.consumers.records import NOW
+
+ORDERS = PauseTarget(PauseScope.SOURCE, "orders")
+W1 = ProcessName("worker", "w1")
+
+
+class Topic:
+    """A control topic, as its tail shows it."""
+
+    def __init__(self) -> None:
+        self.pauses = Pauses()
+        self.written: list[ControlRecord] = []
+        self.error: Exception | None = None
+        self.refused = False
+        self.ended = threading.Event()
+
+    def append(self, *records: ControlRecord) -> None:
+        for record in records:
+            self.written.append(record)
+            self.pauses = self.pauses.with_record(record.key, record.value, len(self.written) - 1)
+
+    def append_control(self, _kafka: object, _topic: str, records: Sequence[ControlRecord], _timeout_s: float) -> None:
+        if self.refused:
+            raise AdminError("write to billing.control", "not authorized")
+        self.append(*records)
+
+    def exists(self) -> bool:
+        return True
+
+    def read_to_end(self) -> Pauses:
+        return self.poll(0)
+
+    def poll(self, _timeout_s: float) -> Pauses:
+        if self.error is not None:
+            raise self.error
+        return self.pauses
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Following:
+    """A watch whose turns the test makes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.topic, self.now_ms, self.now_s, self.health = Topic(), NOW, 0.0, Health()
+        monkeypatch.setattr(pause_watch, "ControlTail", lambda *_: self.topic)
+        monkeypatch.setattr(pause_watch, "append_control", self.topic.append_control)
+        monkeypatch.setattr(pause_watch, "wall_clock_ms", lambda: self.now_ms)
+        monkeypatch.setattr(pause_watch, "monotonic_s", lambda: self.now_s)
+        settings = load_settings("group: billing\nkafka: {bootstrap.servers: h}\nsources: [{topic: orders}]")
+        self.watch = PauseWatch(settings, W1, self.health)
+        self.watch.read()
+
+    def turn(self, *, applies: bool = True) -> None:
+        """Read once; the thread of work may apply it; read once more."""
+        self.watch._update(self.topic.poll(0))
+        if applies:
+            self.watch.applied(self.watch.current)
+        self.watch._note()
+
+
+@pytest.fixture
+def following(monkeypatch: pytest.MonkeyPatch) -> Following:
+    """A watch of an empty topic."""
+    return Following(monkeypatch)
+
+
+def test_a_group_that_was_never_paused_writes_nothing(following: Following) -> None:
+    """Neither while it runs nor when it stops."""
+    following.turn()
+    following.watch.withdraw()
+    assert following.topic.written == []
+
+
+def test_a_pause_is_noted_once_it_is_applied(following: Following) -> None:
+    """Once for each change, and withdrawn at the end."""
+    following.topic.append(pause_record(ORDERS, None, NOW))
+    following.turn(applies=False)
+    assert following.watch.current.covers("billing.ready.orders")
+    assert len(following.topic.written) == 1
+    following.turn()
+    following.turn()
+    assert following.topic.written[1:] == [process_record(W1, 1, NOW)]
+    following.topic.append(*tombstones([ORDERS]))
+    following.turn()
+    assert following.topic.written[3:] == [process_record(W1, 3, NOW)]
+    assert not following.watch.current
+    following.watch.withdraw()
+    assert following.topic.pauses.processes == {}
+
+
+def test_a_pause_ends_by_the_clock_of_the_process(following: Following) -> None:
+    """Nothing arrives then; and the body of the readiness probe names the pause while it holds."""
+    following.topic.append(pause_record(ORDERS, NOW + 10, NOW))
+    following.health.joined()
+    following.turn()
+    assert "paused: source orders until" in following.health.ready().reason
+    following.now_ms += 10
+    following.turn()
+    assert not following.watch.current
+    assert following.health.ready().reason == "ready"
+
+
+@pytest.mark.parametrize("error", [ReaderError("no answer"), ControlRecordError("pause/group", "not JSON")])
+def test_the_last_known_pauses_hold(following: Following, error: Exception) -> None:
+    """While Kafka does not answer, or the topic is damaged; also when the thread starts again."""
+    following.topic.append(pause_record(ORDERS, None, NOW))
+    following.turn()
+    following.topic.error = error
+    for _ in range(2):
+        with pytest.raises(type(error)):
+            following.watch.run(threading.Event())
+        assert following.watch.current.covers("orders")
+
+
+def test_a_note_that_is_refused_is_written_later(following: Following) -> None:
+    """The pause is obeyed nevertheless."""
+    following.topic.append(pause_record(ORDERS, None, NOW))
+    following.topic.refused = True
+    following.turn()
+    assert following.watch.current.covers("orders")
+    following.topic.refused = False
+    following.turn()
+    assert following.topic.pauses.processes == {}, "not at once"
+    following.now_s += 60
+    following.turn()
+    assert following.topic.pauses.processes.keys() == {W1}

@@ -1,0 +1,100 @@
+"""A query pauses as a whole, between two micro-batches, and a shutdown or a restart of its queries ends the wait."""
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEndedError
+from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
+from kafka_redelivery.pipeline.stream.shutdown import Shutdown
+from kafka_redelivery.topology.wire.pauses import PausedTopics
+from kafka_redelivery.transport.protocols import Partition
+from tests.scenarios.waiting import until
+from tests.unit.consumers.worker.test_pausing import Switch
+
+BILLS = PausedTopics(topics=frozenset({"bills"}), end=3)
+
+
+class Observer:
+    """Keeps what is reported as paused."""
+
+    def paused(self, partitions: Mapping[str, int], applied: int) -> None:
+        self.last = dict(partitions), applied
+
+
+class Query(MicroBatches):
+    """Micro-batches that only count themselves."""
+
+    def __init__(self, switch: Switch) -> None:
+        self.shutdown = Shutdown(timedelta(seconds=3.5))
+        self.gate = PauseGate(switch, ["orders", "bills"], self.shutdown)
+        unused: Any = None
+        super().__init__(unused, unused, {}, unused, self.shutdown, self.gate)
+        self.ran: list[int] = []
+
+    def _run(self, frame: object, number: int) -> None:
+        del frame
+        assert not self.shutdown.idle
+        self.ran.append(number)
+
+
+def in_thread(call: Callable[[], object]) -> threading.Thread:
+    """Call it in another thread, as Spark does."""
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread
+
+
+def test_no_micro_batch_begins_while_one_of_the_sources_is_paused() -> None:
+    """It waits without being counted as running, and runs when the pause ends."""
+    switch, observer, unused = Switch(), Observer(), None
+    query = Query(switch)
+    query(unused, 0)  # type: ignore[arg-type]
+    switch.current = BILLS
+    thread = in_thread(lambda: query(unused, 1))  # type: ignore[arg-type]
+    until(lambda: query.gate.waiting, "it waits")
+    query.gate.report(observer, [Partition("orders", 0), Partition("bills", 0)])  # type: ignore[arg-type]
+    assert (query.ran, switch.obeyed, observer.last) == ([0], 3, ({"orders": 1, "bills": 1}, 3))
+    assert query.shutdown.idle
+    switch.current = PausedTopics(end=4)
+    thread.join(10)
+    assert query.ran == [0, 1]
+    assert not query.gate.waiting
+
+
+def test_a_pause_counts_as_applied_when_the_micro_batch_has_ended() -> None:
+    """A pause of another group's topics or of a tier stops nothing."""
+    switch, observer = Switch(), Observer()
+    query = Query(switch)
+    switch.current = BILLS
+    with query.shutdown.micro_batch():
+        query.gate.report(observer, [])  # type: ignore[arg-type]
+        assert switch.obeyed == 0
+    query.gate.report(observer, [])  # type: ignore[arg-type]
+    assert switch.obeyed == 3
+    switch.current = PausedTopics(topics=frozenset({"billing.retry.2s"}), end=5)
+    assert not query.gate.closed
+
+
+def test_a_shutdown_ends_the_wait() -> None:
+    """The micro-batch does not begin; its records stay unhandled."""
+    switch, unused = Switch(), None
+    query = Query(switch)
+    switch.current = PausedTopics(group=True, end=1)
+    raised: list[BaseException] = []
+
+    def batch() -> None:
+        with pytest.raises(QueryEndedError) as ended:
+            query(unused, 0)  # type: ignore[arg-type]
+        raised.append(ended.value)
+
+    thread = in_thread(batch)
+    until(lambda: query.gate.waiting, "it waits")
+    query.shutdown.request()
+    assert query.shutdown.wait_for_micro_batch()
+    query.shutdown.finish()
+    thread.join(10)
+    assert (query.ran, len(raised)) == ([], 1)

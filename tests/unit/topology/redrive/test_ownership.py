@@ -1,0 +1,136 @@
+"""To which job a letter belongs, and where it stands, follows from the two topics alone."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_redelivery.topology.errors import RedriveRecordError
+from kafka_redelivery.topology.redrive.actions import ActionLog, Chunk, End, Outcome, outcome_record, progress_record
+from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, SliceId, cancel_record, job_records
+from kafka_redelivery.topology.redrive.offset_set import OffsetSet
+from kafka_redelivery.topology.redrive.standing import LetterState, Standings
+from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
+
+LETTERS = SliceId("DLQ.orders", 0)
+OTHERS = SliceId("DLQ.orders", 1)
+
+
+def log_of(jobs: Iterable[tuple[str, int, dict[SliceId, set[int]]]]) -> JobLog:
+    """Write jobs, each with its name, what its author had seen, and its letters."""
+    log, offset = JobLog(), 0
+    for name, seen, letters in jobs:
+        spec = JobSpec(
+            job=name,
+            at_ms=1,
+            by="me",
+            seen=seen,
+            options=JobOptions(group="billing"),
+            selection={},
+            slices=tuple(sorted(letters)),
+        )
+        for key, value in job_records(spec, {each: OffsetSet(offsets) for each, offsets in letters.items()}):
+            log.add(offset, key, value)
+            offset += 1
+    log.settle()
+    return log
+
+
+@given(st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=1, max_size=6), st.data())
+def test_authors_that_do_not_know_each_other_share_without_overlap(wanted: list[set[int]], data: st.DataObject) -> None:
+    """An author leaves out what he has seen. Whatever he has not seen, each letter belongs to exactly one job."""
+    jobs: list[tuple[str, int, dict[SliceId, set[int]]]] = []
+    positions: list[int] = []
+    for number, letters in enumerate(wanted):
+        known = data.draw(st.integers(0, number))
+        seen = positions[known] if known < number else 2 * number
+        taken = {offset for _, owned in owned_by(log_of(jobs[:known])).items() for offset in owned}
+        positions.append(2 * number)  # a job with letters in one slice has two records
+        jobs.append((f"j{number}", seen, {LETTERS: letters - taken or {99 + number}}))
+    owned = owned_by(log_of(jobs))
+    counts = Counter(offset for offsets in owned.values() for offset in offsets)
+    assert set(counts.values()) == {1}
+    assert set(counts) == {offset for _, _, letters in jobs for offset in letters[LETTERS]}
+
+
+def owned_by(log: JobLog) -> dict[str, set[int]]:
+    """Return the letters of the first slice that belong to each job."""
+    return {job.id: set(job.owned[0]) for job in log.jobs.values()}
+
+
+def test_the_first_job_that_lists_a_letter_has_it() -> None:
+    """A later author that had not seen it gets the rest; one that had seen it may send it again."""
+    log = log_of(
+        [
+            ("first", 0, {LETTERS: {1, 2, 3}, OTHERS: {1}}),
+            ("second", 0, {LETTERS: {2, 3, 4}}),
+            ("third", 5, {LETTERS: {3, 4}}),
+        ]
+    )
+    assert owned_by(log) == {"first": {1, 2, 3}, "second": {4}, "third": {3, 4}}
+
+
+def test_where_letters_stand() -> None:
+    """From waiting over a job to an outcome; what a cancelled job has not sent waits again."""
+    log = log_of([("first", 0, {LETTERS: set(range(10))})])
+    actions = ActionLog()
+
+    def stand(offset: int) -> LetterState:
+        return Standings(log, actions).of("DLQ.orders", 0, offset).state
+
+    assert (stand(0), stand(10)) == (LetterState.IN_JOB, LetterState.WAITING)
+    chunk = Chunk(through=6, sent=3, gone=(1,), parked=(2,), discarded=(6,), refused={3: "too large"})
+    for _ in range(2):  # reading a record twice changes nothing
+        actions.add(*progress_record("first", 0, chunk, 7))
+    for offset, outcome in ((0, Outcome.RECOVERED), (4, Outcome.DEAD_AGAIN)):
+        actions.add(*outcome_record(RedriveMark("first", 0, offset, 1), outcome, 8))
+    assert [stand(offset) for offset in range(8)] == [
+        LetterState.RECOVERED,
+        LetterState.GONE,
+        LetterState.PARKED,
+        LetterState.REFUSED,
+        LetterState.DEAD_AGAIN,
+        LetterState.SENT,
+        LetterState.DISCARDED,
+        LetterState.IN_JOB,
+    ]
+    assert actions.slice("first", 0).sent == 3
+    log.add(9, *cancel_record("first", 9, "me"))
+    assert stand(7) is LetterState.IN_JOB, "its process may still send it"
+    actions.add(*progress_record("first", 0, Chunk(through=6, end=End.CANCELLED), 9))
+    assert (stand(7), stand(5)) == (LetterState.WAITING, LetterState.SENT)
+    history = Standings(log, actions).history("DLQ.orders", 0, 0)
+    assert [(step.job, step.state, step.sends) for step in history] == [("first", LetterState.RECOVERED, 1)]
+
+
+def test_who_may_be_sent() -> None:
+    """A letter in a job never, one that was sent or not found only with --again."""
+    log, actions = log_of([("first", 0, {LETTERS: {1, 2, 3}})]), ActionLog()
+    actions.add(*progress_record("first", 0, Chunk(through=2, sent=1, gone=(2,)), 7))
+    standings = Standings(log, actions)
+    found = [standings.of("DLQ.orders", 0, offset) for offset in range(4)]
+    assert [each.may_be_sent(again=False) for each in found] == [True, False, False, False]
+    assert [each.may_be_sent(again=True) for each in found] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("value", [None, b"", b"[]", b"{}", b'{"version":2,"type":"job"}', b"\xff", b'{"version":1}'])
+def test_what_another_program_wrote(value: bytes | None) -> None:
+    """It is an error that names the record, never a job that is overlooked."""
+    with pytest.raises(RedriveRecordError, match="job-1"):
+        JobLog().add(0, b"job-1", value)
+    with pytest.raises(RedriveRecordError, match="job-1"):
+        ActionLog().add(b"job-1/0", value)
+
+
+@pytest.mark.parametrize("text", ["", "a", "a/1@2", "a/1@2/3/4", "a/-1@2/3", "A/1@2/3", "a/1@x/3"])
+def test_what_is_no_mark(text: str) -> None:
+    """A header that another program has set does not count."""
+    assert parse_mark(text) is None
+
+
+def test_a_mark_is_read_as_it_is_written() -> None:
+    """Job, slice, offset and number."""
+    mark = RedriveMark("0123456789", 12, 34567, 2)
+    assert parse_mark(str(mark)) == mark

@@ -1,0 +1,98 @@
+"""The records of pauses in the control topic."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_redelivery.topology.errors import ControlRecordError
+from kafka_redelivery.topology.wire.control import ControlRecord, birth_record, control_state
+from kafka_redelivery.topology.wire.pauses import (
+    Applied,
+    Pause,
+    PausedTopics,
+    Pauses,
+    PauseScope,
+    PauseTarget,
+    ProcessName,
+    pause_record,
+    process_record,
+    tombstones,
+)
+
+NOW = 1_700_000_000_000
+GROUP = PauseTarget(PauseScope.GROUP)
+ORDERS = PauseTarget(PauseScope.SOURCE, "orders")
+TIER = PauseTarget(PauseScope.TIER, "g.retry.2s")
+W1 = ProcessName("worker", "w1")
+
+
+def state_of(records: list[ControlRecord]) -> Pauses:
+    """Return the state after these records, the first of which has offset 0."""
+    found = Pauses()
+    for offset, (key, value) in enumerate(records):
+        found = found.with_record(key, value, offset)
+    return found
+
+
+def paused(state: Pauses, now_ms: int = NOW) -> PausedTopics:
+    """Return what is paused."""
+    return state.topics(now_ms, lambda source: f"g.ready.{source}")
+
+
+def test_the_newest_record_of_each_target_counts() -> None:
+    """A second pause gives a new end, a tombstone ends it, and each change has an offset that processes note."""
+    first = [pause_record(ORDERS, None, NOW), pause_record(TIER, NOW + 5, NOW)]
+    assert state_of(first).holding(NOW) == [Pause(ORDERS, NOW, None), Pause(TIER, NOW, NOW + 5)]
+    assert state_of(first).end == 2
+    again = [*first, pause_record(ORDERS, NOW + 9, NOW + 1), *tombstones([TIER])]
+    assert state_of(again).holding(NOW) == [Pause(ORDERS, NOW + 1, NOW + 9)]
+    assert state_of(again).end == 4
+
+
+def test_a_pause_ends_by_itself() -> None:
+    """At its end, not a millisecond later."""
+    state = state_of([pause_record(GROUP, NOW + 5, NOW)])
+    assert paused(state, NOW + 4).group
+    assert not paused(state, NOW + 5)
+    assert paused(state, NOW + 5).end == 1, "processes have still applied it"
+
+
+def test_a_source_is_paused_with_its_ready_topic_and_a_group_with_everything() -> None:
+    """Tiers of a paused source go on: other sources share them."""
+    state = paused(state_of([pause_record(ORDERS, None, NOW)]))
+    assert [topic for topic in ("orders", "g.ready.orders", "g.retry.2s", "other") if state.covers(topic)] == [
+        "orders",
+        "g.ready.orders",
+    ]
+    assert not paused(state_of([pause_record(TIER, None, NOW)])).covers("orders")
+    assert all(map(paused(state_of([pause_record(GROUP, None, NOW)])).covers, ["orders", "g.retry.2s"]))
+
+
+def test_what_processes_have_applied() -> None:
+    """Their records move no offset that others would have to apply."""
+    state = state_of([pause_record(GROUP, None, NOW), process_record(W1, 1, NOW + 3)])
+    assert (state.processes, state.end) == ({W1: Applied(1, NOW + 3)}, 1)
+    assert state_of([process_record(W1, 1, NOW), *tombstones([W1])]) == Pauses()
+
+
+def test_other_records_of_the_topic_change_nothing() -> None:
+    """Those of this version and of later ones; and older versions ignore pauses."""
+    others = [birth_record("orders", 0, 5, NOW), ControlRecord(b"pause/planet/mars", b"{}"), ControlRecord(b"x", None)]
+    others += [ControlRecord(b"pause/orders", b"x"), ControlRecord(b"\xff", b""), ControlRecord(b"pause/group/x", b"")]
+    assert state_of(others) == Pauses()
+    assert control_state([pause_record(ORDERS, None, NOW), process_record(W1, 1, NOW)]) == control_state([])
+
+
+@given(st.binary())
+def test_a_damaged_pause_is_an_error_that_names_its_key(value: bytes) -> None:
+    """A process keeps the last known pauses then."""
+    try:
+        fields = json.loads(value)
+        valid = isinstance(fields, dict) and {"untilMs", "firstSeenMs"} <= fields.keys()
+    except (ValueError, RecursionError):
+        valid = False
+    if not valid:
+        with pytest.raises(ControlRecordError, match="pause/source/orders"):
+            Pauses().with_record(b"pause/source/orders", value, 0)

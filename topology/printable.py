@@ -1,0 +1,36 @@
+"""Text of records for people: on a terminal and in logs a control character must do nothing.
+
+A key or the text of an exception may have escape sequences that rename a terminal's window, hide lines or turn the
+direction of writing around, and line breaks that forge lines of a log.
+"""
+
+from __future__ import annotations
+
+import json
+
+
+def printable(text: str) -> str:
+    """Return a text in which each character that cannot be printed is an escape as in Python.
+
+    Line feeds and tabs stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)
+
+
+def printable_line(text: str) -> str:
+    """Return a text as one line: as :func:`printable`, line feeds and tabs included."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def printable_json(text: str) -> str:
+    """Return a JSON text with the same content in which each character that cannot be printed is an escape.
+
+    Line feeds, which JSON has between values only, stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)

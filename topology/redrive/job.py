@@ -1,0 +1,220 @@
+"""The records of ``{group}.dlq.jobs``: which letters are sent again, where to, and which jobs are cancelled.
+
+The topic has one partition and keeps everything. The key is the job; a value is JSON with ``version`` and ``type``.
+
+==========  ================================================================================
+type        fields
+==========  ================================================================================
+``job``     ``atMs``, ``by``, ``seen`` (the end of this topic that its author had read),
+            ``options``, ``selection``, ``slices`` (each a ``topic`` and a ``partition``)
+``letters``  ``slice``, ``offsets``: a part of the offsets of a slice, see :class:`OffsetSet`
+``cancel``  ``atMs``, ``by``
+==========  ================================================================================
+
+A job and its letters are written in one transaction. **A letter belongs to the first job that lists it.** The author of
+a job leaves out the letters of all jobs up to ``seen`` that he must not send. A job that was written between ``seen``
+and this job could not be known to him: what belongs to that one does not belong to this one. So every reader finds the
+same owner, from this topic alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple
+
+from kafka_redelivery.topology.errors import RedriveRecordError
+from kafka_redelivery.topology.redrive.offset_set import OffsetSet, read_part
+
+VERSION = 1
+
+CHUNK = 500
+"""Letters in one transaction at most."""
+
+
+class StoredRecord(NamedTuple):
+    """A record of the topic of the jobs or of the actions."""
+
+    key: bytes
+    value: bytes
+
+
+class SliceId(NamedTuple):
+    """One partition of a dead-letter topic in a job."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """How a job sends its letters."""
+
+    group: str
+    """The consumer group whose dead letters these are."""
+
+    to: str | None = None
+    """The target topic; ``None`` = the ready topic of each letter's source."""
+
+    ready: str | None = None
+    """The ready topic of another group, if it has an unusual name."""
+
+    discard: bool = False
+    """Whether the letters are not sent but set aside."""
+
+    keep_attempts: bool = False
+    again: bool = False
+    """Whether letters that were sent before are sent, too."""
+
+    max_redrives: int = 3
+    """A record that was sent again so often goes to the parking topic."""
+
+    rate: float | None = None
+    """Letters in a second; ``None`` = unlimited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """What the author of a job has decided."""
+
+    job: str
+    at_ms: int
+    by: str
+    seen: int
+    options: JobOptions
+    selection: Mapping[str, Any]
+    """The selection as it was given, for people."""
+
+    slices: tuple[SliceId, ...]
+
+
+@dataclass(slots=True)
+class Job:
+    """A job as the topic has it."""
+
+    spec: JobSpec
+    position: int
+    """The offset of its first record."""
+
+    letters: list[OffsetSet]
+    """The letters it lists, by slice."""
+
+    owned: list[OffsetSet] = field(default_factory=list)
+    """Those of them that belong to it, by slice."""
+
+    cancelled_ms: int | None = None
+
+    @property
+    def id(self) -> str:
+        """The name of the job."""
+        return self.spec.job
+
+
+def job_records(spec: JobSpec, letters: Mapping[SliceId, OffsetSet]) -> Iterator[StoredRecord]:
+    """Yield the records of a new job, which are written in one transaction."""
+    yield _record(
+        spec.job,
+        "job",
+        atMs=spec.at_ms,
+        by=spec.by,
+        seen=spec.seen,
+        options=asdict(spec.options),
+        selection=dict(spec.selection),
+        slices=[{"topic": each.topic, "partition": each.partition} for each in spec.slices],
+    )
+    for number, each in enumerate(spec.slices):
+        for part in letters[each].parts():
+            yield _record(spec.job, "letters", slice=number, offsets=part)
+
+
+def cancel_record(job: str, at_ms: int, by: str) -> StoredRecord:
+    """Return the record that cancels a job."""
+    return _record(job, "cancel", atMs=at_ms, by=by)
+
+
+class JobLog:
+    """The jobs, in the order of the log."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        self._offsets: dict[tuple[str, int], list[int]] = {}
+
+    def add(self, offset: int, key: bytes | None, value: bytes | None) -> None:
+        """Add the next record.
+
+        Raises:
+            RedriveRecordError: another program, or a newer version, has written it.
+        """
+        with reading(key):
+            job = (key or b"").decode()
+            record = fields_of(value)
+            match record["type"]:
+                case "job":
+                    spec = _spec(job, record)
+                    self.jobs[job] = Job(spec, offset, [OffsetSet() for _ in spec.slices])
+                case "letters":
+                    self._offsets.setdefault((job, record["slice"]), []).extend(read_part(record["offsets"]))
+                case "cancel" if job in self.jobs and self.jobs[job].cancelled_ms is None:
+                    self.jobs[job].cancelled_ms = int(record["atMs"])
+                case _:
+                    pass
+
+    def settle(self) -> None:
+        """Find out which letters belong to which job, once all records are added."""
+        for (name, number), offsets in self._offsets.items():
+            self.jobs[name].letters[number] = OffsetSet(offsets)
+        self._offsets.clear()
+        ordered = sorted(self.jobs.values(), key=lambda job: job.position)
+        for index, job in enumerate(ordered):
+            unknown = [each for each in ordered[:index] if each.position >= job.spec.seen]
+            job.owned = [
+                job.letters[number].without(
+                    other.owned[at] for other in unknown for at, its in enumerate(other.spec.slices) if its == own
+                )
+                for number, own in enumerate(job.spec.slices)
+            ]
+
+
+def fields_of(value: bytes | None) -> dict[str, Any]:
+    """Return the fields of a value of this version.
+
+    Raises:
+        ValueError, TypeError, LookupError: it has none.
+    """
+    record: dict[str, Any] = json.loads(value or b"")
+    if record["version"] != VERSION:
+        raise ValueError(f"it has version {record['version']}, this program reads {VERSION}")
+    return record
+
+
+class reading:  # noqa: N801 - a context manager, used like a function
+    """Turns what is wrong with a record into a :class:`RedriveRecordError` that names its key."""
+
+    def __init__(self, key: bytes | None) -> None:
+        self._key = key
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ValueError | TypeError | LookupError | AttributeError | RecursionError):
+            raise RedriveRecordError(repr(self._key), f"{type(error).__name__}: {error}") from None
+
+
+def _spec(job: str, record: Mapping[str, Any]) -> JobSpec:
+    known = {each.name for each in fields(JobOptions)}
+    return JobSpec(
+        job=job,
+        at_ms=int(record["atMs"]),
+        by=str(record["by"]),
+        seen=int(record["seen"]),
+        options=JobOptions(**{name: value for name, value in record["options"].items() if name in known}),
+        selection=dict(record["selection"]),
+        slices=tuple(SliceId(str(each["topic"]), int(each["partition"])) for each in record["slices"]),
+    )
+
+
+def _record(job: str, kind: str, **values: object) -> StoredRecord:
+    value = {"version": VERSION, "type": kind, **values}
+    return StoredRecord(job.encode(), json.dumps(value, separators=(",", ":")).encode())

@@ -1,0 +1,138 @@
+"""A dead letter as people select it: where it is, where it came from, and why it died."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from kafka_redelivery.topology.redrive.standing import LetterState, Standing
+from kafka_redelivery.topology.wire.headers import (
+    DELIVERY_COUNT,
+    FAILURE_CAUSE,
+    ORIG_ADDRESS,
+    ORIG_MESSAGE_ID,
+    ORIG_QUEUE,
+    REDRIVE,
+    Headers,
+    read_expiration,
+)
+from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
+
+
+class Letter(NamedTuple):
+    """A dead letter. What its headers do not say is empty."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    headers: Mapping[str, bytes | None]
+    """Of a name that is given twice, the last."""
+
+    group: str
+    origin: str
+    message_id: str
+    """``topic-partition@offset`` of the source record."""
+
+    deliveries: str
+    reason: str
+    exception: str
+    message: str
+    expiration_ms: int
+    mark: RedriveMark | None
+    """Of a record that was sent again before."""
+
+    @property
+    def id(self) -> str:
+        """``topic-partition@offset`` of the dead letter itself."""
+        return f"{self.topic}-{self.partition}@{self.offset}"
+
+
+def letter_of(
+    topic: str, partition: int, offset: int, timestamp_ms: int, key: bytes | None, headers: Headers
+) -> Letter:
+    """Return a record of a dead-letter topic as a letter."""
+    values = dict(headers)
+    cause = _cause(values.get(FAILURE_CAUSE))
+    return Letter(
+        topic,
+        partition,
+        offset,
+        timestamp_ms,
+        key,
+        values,
+        _text(values.get(ORIG_QUEUE)),
+        _text(values.get(ORIG_ADDRESS)),
+        _text(values.get(ORIG_MESSAGE_ID)),
+        _text(values.get(DELIVERY_COUNT)),
+        str(cause.get("reason", "")),
+        str(cause.get("exception", "")),
+        str(cause.get("message", "")),
+        read_expiration(headers),
+        parse_mark(_text(values.get(REDRIVE))),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which dead letters are meant: those that meet everything that is given. Patterns may have ``*`` and ``?``."""
+
+    origins: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    exceptions: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    since_ms: int | None = None
+    until_ms: int | None = None
+    states: tuple[LetterState, ...] = ()
+    ids: frozenset[str] = frozenset()
+    """Of the letters themselves, or of their source records."""
+
+    def matches(self, letter: Letter, standing: Standing) -> bool:
+        """Whether the letter is meant."""
+        return (
+            (not self.states or standing.state in self.states)
+            and (self.since_ms is None or letter.timestamp_ms >= self.since_ms)
+            and (self.until_ms is None or letter.timestamp_ms < self.until_ms)
+            and _any(self.origins, letter.origin)
+            and _any(self.reasons, letter.reason)
+            and _any(self.exceptions, letter.exception)
+            and (not self.keys or (letter.key is not None and _text(letter.key) in self.keys))
+            and all(name in letter.headers and _text(letter.headers[name]) == value for name, value in self.headers)
+            and (not self.ids or letter.id in self.ids or letter.message_id in self.ids)
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Return what was given as plain data for JSON."""
+        given = {
+            "origin": list(self.origins),
+            "reason": list(self.reasons),
+            "exception": list(self.exceptions),
+            "key": list(self.keys),
+            "header": [f"{name}={value}" for name, value in self.headers],
+            "sinceMs": self.since_ms,
+            "untilMs": self.until_ms,
+            "state": list(self.states),
+            "ids": len(self.ids),
+        }
+        return {name: value for name, value in given.items() if value not in (None, [], 0)}
+
+
+def _any(patterns: tuple[str, ...], text: str) -> bool:
+    return not patterns or any(fnmatchcase(text, pattern) for pattern in patterns)
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode(errors="replace")
+
+
+def _cause(value: bytes | None) -> Mapping[str, Any]:
+    try:
+        cause = json.loads(value or b"{}")
+    except (ValueError, RecursionError):  # another program wrote it
+        return {}
+    return cause if isinstance(cause, dict) else {}

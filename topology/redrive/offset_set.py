@@ -1,0 +1,91 @@
+"""A sorted set of offsets, in memory and in the value of a record."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+PART = 65_536
+"""Offsets in one record at most. Even scattered ones then take less than a record of a megabyte."""
+
+_MAX_BYTES = 10 * PART
+"""Size of the largest decompressed part: an offset takes at most ten bytes."""
+
+
+class OffsetSet:
+    """Distinct offsets, ascending; eight bytes each."""
+
+    __slots__ = ("_offsets",)
+
+    def __init__(self, offsets: Iterable[int] = ()) -> None:
+        self._offsets = array("q", sorted(set(offsets)))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __contains__(self, offset: int) -> bool:
+        at = bisect_left(self._offsets, offset)
+        return at < len(self._offsets) and self._offsets[at] == offset
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OffsetSet) and self._offsets == other._offsets
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def without(self, others: Iterable[OffsetSet]) -> OffsetSet:
+        """Return the offsets that none of the others contains."""
+        taken = set[int]().union(*others)
+        return (
+            self if taken.isdisjoint(self._offsets) else OffsetSet(each for each in self._offsets if each not in taken)
+        )
+
+    def after(self, offset: int) -> array[int]:
+        """Return the offsets above ``offset``."""
+        return self._offsets[bisect_left(self._offsets, offset + 1) :]
+
+    def parts(self) -> Iterator[str]:
+        """Yield the set as texts of at most :data:`PART` offsets; :func:`read_part` reads one."""
+        for first in range(0, len(self._offsets), PART):
+            yield _packed(self._offsets[first : first + PART])
+
+
+def read_part(text: str) -> list[int]:
+    """Return the offsets of one part.
+
+    Raises:
+        ValueError: the text is no part.
+    """
+    try:
+        inflate = zlib.decompressobj()
+        data = inflate.decompress(base64.b64decode(text, validate=True), _MAX_BYTES)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if inflate.unconsumed_tail or not inflate.eof:
+        raise ValueError("a part of offsets is too large or cut off")
+    offsets, offset, number, shift = [], 0, 0, 0
+    for byte in data:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:  # noqa: PLR2004 - the highest bit says that the number goes on
+            offset += number
+            offsets.append(offset)
+            number = shift = 0
+    return offsets
+
+
+def _packed(offsets: Iterable[int]) -> str:
+    """Pack the distances between the offsets, seven bits in a byte, the lowest first."""
+    data, before = bytearray(), 0
+    for offset in offsets:
+        distance, before = offset - before, offset
+        while distance > 0x7F:  # noqa: PLR2004 - seven bits
+            data.append(distance & 0x7F | 0x80)
+            distance >>= 7
+        data.append(distance)
+    return base64.b64encode(zlib.compress(bytes(data))).decode()

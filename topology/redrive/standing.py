@@ -1,0 +1,104 @@
+"""Where a dead letter stands: whether a job has it, and what became of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from enum import StrEnum
+from typing import NamedTuple
+
+from kafka_redelivery.topology.redrive.actions import ActionLog, End, Outcome
+from kafka_redelivery.topology.redrive.job import Job, JobLog, SliceId
+
+
+class LetterState(StrEnum):
+    """The state of a dead letter; ``DISCARDED`` also of one that a person has set aside."""
+
+    WAITING = "waiting"
+    """No job has it."""
+
+    IN_JOB = "in_job"
+    """A job has it and has not sent it yet."""
+
+    SENT = "sent"
+    """It was sent, and its outcome is not known yet."""
+
+    RECOVERED = "recovered"
+    DEAD_AGAIN = "dead_again"
+    DISCARDED = "discarded"
+    EXPIRED = "expired"
+    PARKED = "parked"
+    REFUSED = "refused"
+    """It could not be sent."""
+
+    GONE = "gone"
+    """The job did not find it: it was deleted before it could be sent. A later job may have it if it is there."""
+
+
+_OF_OUTCOME = {
+    None: LetterState.SENT,
+    Outcome.RECOVERED: LetterState.RECOVERED,
+    Outcome.DEAD_AGAIN: LetterState.DEAD_AGAIN,
+    Outcome.DISCARDED: LetterState.DISCARDED,
+    Outcome.EXPIRED: LetterState.EXPIRED,
+}
+_FREE = frozenset({LetterState.WAITING, LetterState.REFUSED})
+
+
+class Standing(NamedTuple):
+    """The state of a letter, by the last job that has or had it."""
+
+    state: LetterState = LetterState.WAITING
+    job: str | None = None
+    sends: int = 0
+    """How often it was sent."""
+
+    reason: str = ""
+    """Why it was refused."""
+
+    def may_be_sent(self, *, again: bool) -> bool:
+        """Whether a new job may have it. ``again``: also if it was sent before, or was not found."""
+        return self.state in _FREE or (again and self.state is not LetterState.IN_JOB)
+
+
+class Standings:
+    """Answers where letters stand, from all jobs and actions."""
+
+    def __init__(self, jobs: JobLog, actions: ActionLog) -> None:
+        self._actions = actions
+        self._slices: defaultdict[SliceId, list[tuple[Job, int]]] = defaultdict(list)
+        for job in sorted(jobs.jobs.values(), key=lambda each: each.position):
+            for number, each in enumerate(job.spec.slices):
+                self._slices[each].append((job, number))
+
+    def of(self, topic: str, partition: int, offset: int) -> Standing:
+        """Return where a letter stands."""
+        found = Standing()
+        for job, number in self._slices.get(SliceId(topic, partition), ()):
+            if offset in job.owned[number]:
+                found = self._after(found, job, number, offset)
+        return found
+
+    def history(self, topic: str, partition: int, offset: int) -> list[Standing]:
+        """Return where a letter stood after each job that has or had it."""
+        found = [Standing()]
+        for job, number in self._slices.get(SliceId(topic, partition), ()):
+            if offset in job.owned[number]:
+                found.append(self._after(found[-1], job, number, offset))
+        return found[1:]
+
+    def _after(self, before: Standing, job: Job, number: int, offset: int) -> Standing:
+        progress = self._actions.slice(job.id, number)
+        sends = before.sends
+        if offset > progress.through:
+            if progress.end is End.CANCELLED:
+                return before
+            return Standing(LetterState.IN_JOB, job.id, sends)
+        if offset in progress.gone:
+            return Standing(LetterState.GONE, job.id, sends)
+        if offset in progress.parked:
+            return Standing(LetterState.PARKED, job.id, sends)
+        if offset in progress.discarded:
+            return Standing(LetterState.DISCARDED, job.id, sends)
+        if offset in progress.refused:
+            return Standing(LetterState.REFUSED, job.id, sends, progress.refused[offset])
+        return Standing(_OF_OUTCOME[progress.outcomes.get(offset)], job.id, sends + 1)

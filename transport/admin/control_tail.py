@@ -1,0 +1,122 @@
+"""Reads the pauses in the control topic of a group, and those that are appended later."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from kafka_redelivery.topology.wire.pauses import Pauses
+from kafka_redelivery.transport.client_config import IDLE_FETCH, ConfigValue, consumer_config
+from kafka_redelivery.transport.client_log import admin_log
+from kafka_redelivery.transport.errors import ReaderError
+from kafka_redelivery.transport.kafka_errors import consumer_error, is_transient_for_consumer
+
+_TIMEOUT_S = 60.0
+_ANSWER_S = 10.0
+_POLL_S = 0.2
+
+
+class ControlTail:
+    """A consumer of the control topic that is not a member of the group. Used by one thread at a time."""
+
+    def __init__(self, kafka: Mapping[str, ConfigValue], group: str, topic: str) -> None:
+        """Create the consumer, which connects with the first request.
+
+        Args:
+            kafka: the client settings.
+            group: the consumer group.
+            topic: its control topic.
+        """
+        config = consumer_config(kafka, group=group, instance=None) | IDLE_FETCH
+        self._consumer = Consumer(config, logger=admin_log)
+        self._group = group
+        self._topic = topic
+        self._assigned = False
+        self._end = 0
+        """The end offset when reading began. The event for the end alone would come half a second later."""
+
+        self._at_end = False
+        self.pauses = Pauses()
+        """What was read so far."""
+
+    def exists(self) -> bool:
+        """Return whether there is a control topic. From then on it is read.
+
+        Raises:
+            ReaderError: Kafka does not answer.
+        """
+        if self._assigned:
+            return True
+        partition = TopicPartition(self._topic, 0, OFFSET_BEGINNING)
+        try:
+            topic = self._consumer.list_topics(self._topic, timeout=_ANSWER_S).topics[self._topic]
+            if topic.error is not None:
+                return False
+            start, self._end = self._consumer.get_watermark_offsets(partition, _ANSWER_S) or (0, 1)
+        except KafkaException as exception:
+            raise ReaderError(f"topic {self._topic} cannot be described: {exception.args[0].str()}") from exception
+        self._at_end = start == self._end
+        self._consumer.assign([partition])
+        self._assigned = True
+        return True
+
+    def read_to_end(self, within_s: float = _TIMEOUT_S) -> Pauses:
+        """Read to the end that the topic has now. Without a topic there are no pauses.
+
+        Raises:
+            ReaderError: Kafka does not answer, or refuses.
+            TopicForbiddenError: the user may not read the topic.
+            ControlRecordError: another program has written a record of a pause.
+        """
+        deadline = time.monotonic() + within_s
+        if not self.exists():
+            return self.pauses
+        while not self._at_end:
+            self.poll(_POLL_S)
+            if time.monotonic() > deadline:
+                raise ReaderError(f"topic {self._topic} cannot be read to its end: no answer in {within_s:g} s")
+        return self.pauses
+
+    def poll(self, timeout_s: float) -> Pauses:
+        """Wait for a record, and return what was read so far, with all records that are there.
+
+        While Kafka does not answer, nothing is read.
+
+        Raises:
+            ReaderError, TopicForbiddenError, ControlRecordError: as :meth:`read_to_end`.
+        """
+        message = self._consumer.poll(timeout_s)
+        while message is not None:
+            self._take(message)
+            message = self._consumer.poll(0)
+        return self.pauses
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        if error is None:
+            offset = message.offset() or 0
+            self.pauses = self.pauses.with_record(message.key(), message.value(), offset)
+            self._at_end = self._at_end or offset + 1 >= self._end
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
+            self._at_end = True
+        elif not is_transient_for_consumer(error):
+            raise consumer_error(error, self._topic, self._group)
+
+    def close(self) -> None:
+        """Release the client."""
+        self._consumer.close()
+
+
+def read_pauses(kafka: Mapping[str, ConfigValue], group: str, topic: str) -> tuple[bool, Pauses]:
+    """Return whether there is a control topic, and its pauses.
+
+    Raises:
+        ReaderError, TopicForbiddenError, ControlRecordError: see :class:`ControlTail`.
+    """
+    tail = ControlTail(kafka, group, topic)
+    try:
+        return tail.exists(), tail.read_to_end()
+    finally:
+        tail.close()
