@@ -1,10 +1,12 @@
 """Options, marks and fixtures of all tests, and the broker that they share."""
 
+import logging
 import os
 import uuid
 from collections.abc import Iterator
 
 import pytest
+from _pytest.logging import LoggingPlugin
 
 from kafka_redelivery.transport.broker import launch
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
@@ -12,6 +14,7 @@ from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 pytest_plugins = ["pytester", "tests.crash.table", "tests.distribution", "tests.scenarios.fixtures"]
 
 _SKIPPED: list[str] = []
+_QUERY_ERROR_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _IMAGES_S = 600
 """Time-out of a test with containers, in seconds; the first one builds the images."""
 
@@ -36,6 +39,22 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["SPARK_SUBMIT_OPTS"] = _JVM_FLAG
     if config.getoption("no_containers") and os.environ.get("CI"):
         raise pytest.UsageError("--no-containers is not allowed while CI is set, since CI must run every test")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Restore the formatters of pytest's log handlers before each test.
+
+    pytest adds its handlers to loggers that do not propagate. PySpark makes such loggers for errors of queries, and
+    they give each of their handlers a JSON formatter, which fails for an exception that cannot be formatted.
+    """
+    for name in _QUERY_ERROR_LOGGERS:
+        if isinstance(logger := logging.root.manager.loggerDict.get(name), logging.Logger):
+            logger.propagate = True
+    plugin = item.config.pluginmanager.get_plugin("logging-plugin")
+    assert isinstance(plugin, LoggingPlugin)
+    for handler in (plugin.caplog_handler, plugin.report_handler):
+        handler.setFormatter(plugin.formatter)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
