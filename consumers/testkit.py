@@ -29,12 +29,23 @@ from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import NOT_DELIVERED, Decision, Failure, Retry, decide
 from kafka_redelivery.topology.policy.entry import DeadLetterStrategy, PolicyEntry, RetryPolicy
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.wire.headers import HeaderList, retry_headers
+from kafka_redelivery.topology.redrive.exported import ExportedLetter
+from kafka_redelivery.topology.wire.headers import (
+    EXPIRATION,
+    HeaderList,
+    read_lineage,
+    redriven_headers,
+    retry_headers,
+    users_own,
+)
 from kafka_redelivery.topology.wire.progress import Progress
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord
 
 _START_MS = 1_700_000_000_000
 _MAX_DELIVERIES = 1000
+
+DEFAULT_TOPIC = "source"
+"""The source topic of a kit that names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +107,7 @@ class HandlerKit:
     now_ms: int = _START_MS
     """The simulated clock, in milliseconds since the epoch. It jumps to the due time of each redelivery."""
 
-    topic: str = "source"
+    topic: str = DEFAULT_TOPIC
     """The name of the source topic, where :meth:`deliver` is given none."""
 
     _resources: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
@@ -194,27 +205,59 @@ class HandlerKit:
             HandlerLoadError: the handler takes neither ``(record)`` nor ``(record, context)``, or is a generator.
             EncodeError: the codec cannot encode the key or the value.
         """
-        handler = as_handler(self.handler, self.not_retryable)
         topic = self.topic if topic is None else topic
-        deliveries = []
         record = _FetchedRecord(
             topic, self._bytes(self.key, key), self._bytes(self.value, value), headers or [], self.now_ms
         )
-        lineage = Lineage(topic, 0, 0, self.now_ms)
+        return self._deliver(record, Lineage(topic, 0, 0, self.now_ms), headers or [], redelivered=False)
+
+    def redeliver(self, letter: str | bytes | Mapping[str, Any]) -> list[Delivery]:
+        """Deliver a dead letter as a worker gets it after `redelivery dlq redrive`, until its fate is decided.
+
+        The handler gets the origin of the letter, and the user's headers. Attempts begin anew, and the letter does not
+        expire. The codecs and the policy are those of the kit.
+
+        Args:
+            letter: a line of `redelivery dlq export`, or the object that it contains.
+
+        Returns:
+            As :meth:`deliver`.
+
+        Raises:
+            ExportedLetterError: the letter is no such line.
+            HeaderError: its headers do not say where it comes from, so `redrive` refuses it, too.
+            ValueError: it comes from another source than the one of the kit.
+            HandlerLoadError: as :meth:`deliver`.
+        """
+        exported = ExportedLetter.parse(letter)
+        lineage = read_lineage(exported.headers)._replace(deliveries=0, expiration_ms=0, redrive="")
+        if self.topic not in {DEFAULT_TOPIC, lineage.address}:
+            raise ValueError(f"{exported.id} comes from {lineage.address}; the kit is of the source {self.topic}")
+        headers = redriven_headers(exported.headers, lineage, "kit")
+        record = _FetchedRecord(lineage.address, exported.key, exported.value, headers, self.now_ms)
+        user = [pair for pair in users_own(exported.headers) if pair[0] != EXPIRATION]
+        return self._deliver(record, lineage, user, redelivered=True)
+
+    def _deliver(
+        self, record: _FetchedRecord, lineage: Lineage, user: HeaderList, *, redelivered: bool
+    ) -> list[Delivery]:
+        handler = as_handler(self.handler, self.not_retryable)
+        deliveries = []
         for _ in range(_MAX_DELIVERIES):
-            delivery = self._deliver_once(handler, record, lineage)
+            delivery = self._deliver_once(handler, record, lineage, redelivered=redelivered)
             deliveries.append(delivery)
             decision = delivery.decision
             if not isinstance(decision, Retry):
                 break
-            lineage = lineage.delivered(lineage.deliveries + 1)
-            record = _FetchedRecord(
-                topic, record.key(), record.value(), retry_headers(lineage, "kit", headers or [], decision), self.now_ms
-            )
+            lineage, redelivered = lineage.delivered(lineage.deliveries + 1), True
+            headers = retry_headers(lineage, "kit", user, decision)
+            record = _FetchedRecord(lineage.address, record.key(), record.value(), headers, self.now_ms)
             self.now_ms = decision.due_ms
         return deliveries
 
-    def _deliver_once(self, handler: Handler, record: _FetchedRecord, lineage: Lineage) -> Delivery:
+    def _deliver_once(
+        self, handler: Handler, record: _FetchedRecord, lineage: Lineage, *, redelivered: bool
+    ) -> Delivery:
         entry = PolicyEntry(
             redelivery_policy=self.policy,
             dead_letter_strategy=self.dead_letters,
@@ -222,7 +265,6 @@ class HandlerKit:
         )
         topic = lineage.address
         route = Route(topic, f"kit.ready.{topic}", f"DLQ.{topic}", entry, self.key, self.value)
-        redelivered = lineage.deliveries > 0
         assigned = AssignedPartition(Partition(topic, 0), route, redelivered, Progress(0))
         item = WorkItem(Lane(assigned, exclusive=True), [record])
         processor = Processor(handler, self.outputs, lambda: self.now_ms, None)

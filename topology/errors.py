@@ -54,6 +54,14 @@ class RedriveRecordError(TopologyError):
         self.key = key
 
 
+class ExportedLetterError(TopologyError):
+    """A text is not a dead letter as `redelivery dlq export` prints it."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"this is not a line of `redelivery dlq export` ({problem})")
+        self.problem = problem
+
+
 class TopicNameError(TopologyError):
     """A topic name is illegal, too long or ambiguous. Raised when the topics of a configuration are planned."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from kafka_redelivery.consumers.redrive.ledger import Found, Ledger
 from kafka_redelivery.consumers.redrive.purge import Removable
 from kafka_redelivery.topology.durations import format_duration
 from kafka_redelivery.topology.redrive.actions import End, Outcome
+from kafka_redelivery.topology.redrive.exported import ExportedLetter
 from kafka_redelivery.topology.redrive.job import Job, JobOptions
 from kafka_redelivery.topology.redrive.standing import LetterState, Standing
 from kafka_redelivery.transport.clients.message_headers import headers_of
@@ -106,20 +106,8 @@ def letter_document(each: Found) -> dict[str, Any]:
 def exported_document(each: Found) -> dict[str, Any]:
     """Return a letter with all its bytes as plain data for JSON."""
     letter, standing, message = each
-    return {
-        "version": 1,
-        "id": letter.id,
-        "sourceId": letter.message_id,
-        "timestampMs": letter.timestamp_ms,
-        "state": standing.state,
-        "key": _base64(message.key()),
-        "value": _base64(message.value()),
-        "headers": [[name, _base64(value)] for name, value in headers_of(message)],
-    }
-
-
-def _base64(value: bytes | None) -> str | None:
-    return None if value is None else base64.b64encode(value).decode()
+    exported = ExportedLetter(letter.id, letter.timestamp_ms, message.key(), message.value(), headers_of(message))
+    return exported.document(letter.message_id, standing.state)
 
 
 def shown_document(each: Found, history: Sequence[Standing]) -> dict[str, Any]:

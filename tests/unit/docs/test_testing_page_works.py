@@ -5,6 +5,10 @@ from pathlib import Path
 import pytest
 
 from kafka_redelivery import AvroCodec
+from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.redrive.exported import ExportedLetter
+from kafka_redelivery.topology.wire.headers import dead_letter_headers
 
 PAGE = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
 
@@ -15,16 +19,25 @@ def blocks(language: str) -> list[str]:
 
 
 def test_its_handler_passes_its_tests(pytester: pytest.Pytester) -> None:
-    """Configuration, schemas, handler and tests run as printed."""
-    handler, test = blocks("python")
+    """Configuration, schemas, handler and tests run as printed; the letter is one of the handler's orders."""
+    handler, test, of_letters = blocks("python")
     [configuration] = blocks("yaml")
     order, receipt = blocks("json")
-    pytester.makepyfile(handlers=handler, test_charge=test)
-    files = {"redelivery.yaml": configuration, "order.avsc": order, "receipt.avsc": receipt}
+    pytester.makepyfile(handlers=handler, test_charge=test, test_letters=of_letters)
+    value = AvroCodec.of({7: json.loads(order)}).encode({"id": "A1", "amount": 2000})
+    failed = DeadLetter(Reason.REDELIVERIES_EXCEEDED, Failure(FailureKind.RAISED, "ConnectionError", "no answer"))
+    headers = dead_letter_headers(Lineage("orders", 0, 17, 0, deliveries=3), "billing", [], failed, 0)
+    letter = ExportedLetter("DLQ.orders-0@4", 0, None, value, headers).document("orders-0@17", "waiting")
+    files = {
+        "redelivery.yaml": configuration,
+        "order.avsc": order,
+        "receipt.avsc": receipt,
+        "letters.jsonl": json.dumps(letter),
+    }
     for name, text in files.items():
         (pytester.path / name).write_text(text)
     result = pytester.runpytest_subprocess("--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:randomly")
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=3)
 
 
 def test_the_bytes_are_those_of_the_codec() -> None:
