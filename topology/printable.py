@@ -7,6 +7,11 @@ direction of writing around, and line breaks that forge lines of a log.
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from typing import Final
+
+LATEST_MS: Final = 253_402_300_799_000
+"""The last second of the year 9999 (epoch ms), the latest time that can be shown."""
 
 
 def printable(text: str) -> str:
@@ -34,3 +39,11 @@ def printable_json(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
+
+
+def printable_time(epoch_ms: int) -> str:
+    """Return a time to the second in UTC, such as ``2026-03-01 08:00:00 UTC``.
+
+    A header may have any number, so that a time before 1970 or after the year 9999 is shown as that limit.
+    """
+    return f"{datetime.fromtimestamp(min(max(0, epoch_ms), LATEST_MS) / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

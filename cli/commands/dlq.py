@@ -64,7 +64,7 @@ def list_letters(
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import Kinds, letter_document, print_kinds, print_letters
     from kafka_redelivery.consumers.clock import wall_clock_ms
-    from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, dead_letters, letter_ends
+    from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, dead_letters
     from kafka_redelivery.topology.wire.expiry import has_expired
 
     wanted = selection(origins, reasons, exceptions, keys, headers, since, until, states, ids, ids_from)
@@ -73,10 +73,8 @@ def list_letters(
     shown: list[Found] = []
     with progress(stderr(), "reading dead letters") as report_progress:
         ledger = Ledger(settings, group)
-        ends, now_ms = letter_ends(settings, ledger.partition_counts), wall_clock_ms()
-        for number, found in enumerate(dead_letters(settings, ledger.standings(), ends)):
-            if number % 1000 == 0:
-                report_progress(number, sum(ends.values()))
+        now_ms = wall_clock_ms()
+        for found in dead_letters(settings, ledger, report_progress):
             if found.letter.group != group:
                 others += 1
             elif wanted.matches(found.letter, found.standing):
@@ -218,17 +216,14 @@ def export(
     """Print dead letters as lines of JSON, byte for byte: key, value and header values are in base64."""
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import exported_document
-    from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters, letter_ends
+    from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters
 
     wanted = selection(origins, reasons, exceptions, keys, headers, since, until, states, ids, ids_from)
     settings = _load(config, overrides)
     group = of_group or settings.group
     with progress(stderr(), "reading dead letters") as report_progress:
         ledger = Ledger(settings, group)
-        ends = letter_ends(settings, ledger.partition_counts)
-        for number, found in enumerate(dead_letters(settings, ledger.standings(), ends)):
-            if number % 1000 == 0:
-                report_progress(number, sum(ends.values()))
+        for found in dead_letters(settings, ledger, report_progress):
             if found.letter.group == group and wanted.matches(found.letter, found.standing):
                 print_json(exported_document(found), indent=None)
 

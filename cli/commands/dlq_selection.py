@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kafka_redelivery.topology.durations import parse_duration
+from kafka_redelivery.cli.options import point_in_time
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.standing import LetterState
 
@@ -68,6 +66,9 @@ def selection(
     for text, (name, _) in zip(headers or (), pairs, strict=True):
         if "=" not in text or not name:
             raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--header")
+    from kafka_redelivery.consumers.clock import wall_clock_ms
+
+    now_ms = wall_clock_ms()
     names = frozenset(ids or ()) | _lines(ids_from)
     if ids_from is not None and not names:
         raise typer.BadParameter(f"{ids_from} has no ids", param_hint="--ids-from")
@@ -77,8 +78,8 @@ def selection(
         exceptions=tuple(exceptions or ()),
         keys=tuple(keys or ()),
         headers=tuple((name, value) for name, value in pairs),
-        since_ms=_epoch_ms(since, "--since"),
-        until_ms=_epoch_ms(until, "--until"),
+        since_ms=None if since is None else point_in_time(since, "--since", now_ms, ago=True),
+        until_ms=None if until is None else point_in_time(until, "--until", now_ms, ago=True),
         states=tuple(states or ()),
         ids=names,
     )
@@ -92,20 +93,3 @@ def _lines(file: Path | None) -> frozenset[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{file} cannot be read: {error}", param_hint="--ids-from") from None
     return frozenset(line.strip() for line in text.splitlines() if line.strip())
-
-
-def _epoch_ms(text: str | None, option: str) -> int | None:
-    """Return a time in epoch ms: an ISO time, or how long ago it is."""
-    from kafka_redelivery.consumers.clock import wall_clock_ms
-
-    if text is None:
-        return None
-    try:
-        if re.fullmatch(r"\d+(\.\d+)?\s*(ms|s|m|h|d)", text):
-            return wall_clock_ms() - round(parse_duration(text).total_seconds() * 1000)
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is neither a time such as 2026-11-23T02:00 nor a duration such as 2h", param_hint=option
-        ) from None
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)

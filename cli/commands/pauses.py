@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load, point_in_time
 from kafka_redelivery.cli.output import print_json, stderr
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.durations import parse_duration
 from kafka_redelivery.topology.printable import printable_line
 
 if TYPE_CHECKING:
@@ -84,23 +82,11 @@ def _targets(settings: Settings, sources: list[str] | None, tiers: list[str] | N
 
 
 def _until_ms(text: str, now_ms: int) -> int:
-    """Return the end of a pause (epoch ms): a duration from now, or a time. A time without a zone is in UTC."""
-    try:
-        at = _EPOCH + timedelta(milliseconds=now_ms) + parse_duration(text)
-    except (ValueError, OverflowError):
-        try:
-            at = datetime.fromisoformat(text)
-        except ValueError:
-            problem = f"{text!r} is neither a duration such as 2h nor a time such as 2026-03-01T08:00:00Z"
-            raise typer.BadParameter(problem, param_hint="--until") from None
-        at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    until_ms = (at - _EPOCH) // timedelta(milliseconds=1)
+    """Return the end of a pause (epoch ms)."""
+    until_ms = point_in_time(text, "--until", now_ms, ago=False)
     if until_ms <= now_ms:
         raise typer.BadParameter(f"{text} is in the past", param_hint="--until")
     return until_ms
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _print(seen: Obedience, *, as_json: bool) -> None:

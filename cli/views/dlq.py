@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +15,7 @@ from kafka_redelivery.consumers.redrive.creation import Preview
 from kafka_redelivery.consumers.redrive.ledger import Found, Ledger
 from kafka_redelivery.consumers.redrive.purge import Removable
 from kafka_redelivery.topology.durations import format_duration
+from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.redrive.actions import End, Outcome
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
 from kafka_redelivery.topology.redrive.job import Job, JobOptions
@@ -22,7 +23,6 @@ from kafka_redelivery.topology.redrive.standing import LetterState, Standing
 from kafka_redelivery.transport.clients.message_headers import headers_of
 from kafka_redelivery.transport.protocols import Partition
 
-_LATEST_MS = 253_402_300_799_000
 _SHOWN_BYTES = 2000
 
 
@@ -62,7 +62,7 @@ def print_kinds(console: Console, kinds: Kinds, expired: int, others: int) -> No
     """Print a row for each kind of letter, then the total."""
     table = _table("letters", "origin", "reason", "exception", "state", "oldest", "newest")
     for kind in kinds.document():
-        times = time_of(kind["oldestMs"]), time_of(kind["newestMs"])
+        times = printable_time(kind["oldestMs"]), printable_time(kind["newestMs"])
         table.add_row(str(kind["letters"]), kind["origin"], kind["reason"], kind["exception"], kind["state"], *times)
     if table.row_count:
         print_table(console, table)
@@ -76,7 +76,7 @@ def print_letters(console: Console, letters: Iterable[Found]) -> None:
     table = _table("id", "died", "key", "reason", "exception", "message", "state", "job")
     for letter, standing, _ in letters:
         key = "" if letter.key is None else letter.key.decode(errors="replace")
-        row = (letter.id, time_of(letter.timestamp_ms), key, letter.reason, letter.exception, letter.message)
+        row = (letter.id, printable_time(letter.timestamp_ms), key, letter.reason, letter.exception, letter.message)
         table.add_row(*row, standing.state, standing.job or "")
     print_table(console, table)
 
@@ -124,7 +124,7 @@ def shown_document(each: Found, history: Sequence[Standing]) -> dict[str, Any]:
 def print_shown(console: Console, each: Found, history: Sequence[Standing]) -> None:
     """Print everything about a letter."""
     document = shown_document(each, history)
-    document["diedMs"] = time_of(each.letter.timestamp_ms)
+    document["diedMs"] = printable_time(each.letter.timestamp_ms)
     for name, value in document.items():
         if name not in {"headers", "history", "value", "valueBytes"} and value not in (None, ""):
             console.print(f"{name.removesuffix('Ms'):<12} {value}")
@@ -231,7 +231,7 @@ def print_jobs(console: Console, documents: Sequence[dict[str, Any]]) -> None:
     table = _table("job", "kind", "state", "created", "by", *(headings.get(each, each) for each in columns))
     for each in documents:
         numbers = (str(each[name]) for name in columns)
-        table.add_row(each["job"], each["kind"], each["state"], time_of(each["createdMs"]), each["by"], *numbers)
+        table.add_row(each["job"], each["kind"], each["state"], printable_time(each["createdMs"]), each["by"], *numbers)
     if documents:
         print_table(console, table)
     else:
@@ -279,11 +279,6 @@ def removable_document(chosen: Mapping[Partition, Removable], failed: Mapping[Pa
             for partition, each in chosen.items()
         ],
     }
-
-
-def time_of(epoch_ms: int) -> str:
-    """Return a time for people."""
-    return f"{datetime.fromtimestamp(min(max(0, epoch_ms), _LATEST_MS) / 1000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _camel(name: str) -> str:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from kafka_redelivery.consumers.operations.find import Found, Search, State
-
-_LATEST_MS: Final = 253_402_300_799_000
-"""The end of the year 9999, because a header may contain any number."""
+from kafka_redelivery.topology.printable import printable_time
 
 _TEXTS: Final = {
     State.SOURCE: "not finished in its source: it waits for a delivery, or is in a handler",
@@ -51,7 +48,7 @@ def _parts(each: Found) -> Iterator[str]:
     if each.location and each.location != each.message_id:
         yield f"at {each.location}"
     if each.due_ms is not None:
-        yield f"due {datetime.fromtimestamp(min(each.due_ms, _LATEST_MS) / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        yield f"due {printable_time(each.due_ms)}"
     if each.deliveries is not None:
         yield f"delivered {each.deliveries} times" if each.deliveries != 1 else "delivered once"
     if each.cause:

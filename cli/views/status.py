@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
@@ -11,11 +10,12 @@ from rich.table import Table
 from kafka_redelivery.cli.output import print_table
 from kafka_redelivery.cli.views.pauses import obedience_document, pause_lines, process_lines
 from kafka_redelivery.consumers.operations.status import GroupStatus, Member, TopicBacklog
+from kafka_redelivery.topology.printable import printable_time
 
 
 def print_status(console: Console, found: GroupStatus) -> None:
     """Print one screen."""
-    console.print(f"group {found.group} at {_time(found.at_ms)}")
+    console.print(f"group {found.group} at {printable_time(found.at_ms)}")
     table = _table("members", "partitions", "control offset applied")
     for member in found.members:
         table.add_row(f"{member.group}: {member.name}", str(member.partitions), _applied(found, member))
@@ -71,7 +71,7 @@ def _due(each: TopicBacklog) -> str:
         return ""
     parts = [f"{number:,} {name}" for name, number in each.due.items()]
     if each.first_due_ms is not None:
-        parts.append(f"the first at {_time(each.first_due_ms)}")
+        parts.append(f"the first at {printable_time(each.first_due_ms)}")
     more = "" if each.read >= each.records else f" (of the first {each.read:,})"
     return ", ".join(parts) + more
 
@@ -89,7 +89,3 @@ def _print(console: Console, table: Table) -> None:
         print_table(console, table)
     else:
         console.print(f"\nno {table.columns[0].header}")
-
-
-def _time(epoch_ms: int) -> str:
-    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
@@ -18,6 +17,7 @@ from kafka_redelivery.consumers.dead_letters.manual_sweep import (
     TopicResult,
 )
 from kafka_redelivery.consumers.dead_letters.sweep_cursor import PauseReason
+from kafka_redelivery.topology.printable import printable_time
 
 _REASONS = {
     END: "no dead letters are left",
@@ -28,9 +28,6 @@ _REASONS = {
     PauseReason.NOT_YET: "offset {offset} expires {expires}",
     PauseReason.REFUSED: "offset {offset} stays: {problem}",
 }
-
-_LATEST_MS = 253_402_300_799_000
-"""The end of the year 9999, because a header may contain any number."""
 
 
 def print_swept(console: Console, swept: Sequence[TopicResult], *, dry_run: bool) -> None:
@@ -94,7 +91,5 @@ def _sums(swept: Sequence[TopicResult]) -> tuple[int, int]:
 
 
 def _reason(each: PartitionResult) -> str:
-    expires = datetime.fromtimestamp(min(each.expires_ms, _LATEST_MS) / 1000, UTC)
-    return _REASONS[each.because].format(
-        offset=each.offset, expires=f"{expires:%Y-%m-%d %H:%M:%S} UTC", problem=each.problem
-    )
+    expires = printable_time(each.expires_ms)
+    return _REASONS[each.because].format(offset=each.offset, expires=expires, problem=each.problem)

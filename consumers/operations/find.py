@@ -17,13 +17,14 @@ from kafka_redelivery.consumers.operations.waiting import (
     partitions_of,
     read,
     read_unfinished,
+    shares,
 )
 from kafka_redelivery.consumers.writes.journal import OUTCOMES
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.lineage import Lineage, parse_message_id
-from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, ORIG_QUEUE, read_partial_lineage
+from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, ORIG_QUEUE, read_failure_cause, read_partial_lineage
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Message, Partition
@@ -212,12 +213,10 @@ class _Finder:
         return outcome
 
     def _newest(self, what: str, ranges: Ranges) -> dict[Partition, tuple[int, int]]:
-        """Return the ends of ranges that have more than the limit together."""
+        """Return the newest records of ranges that have more than the limit together, otherwise all."""
         self._note_limit(what, ranges)
-        share = max(1, self._limit // max(1, len(ranges)))
-        whole = sum(end - start for start, end in ranges.values()) <= self._limit
-        found = {each: (start if whole else max(start, end - share), end) for each, (start, end) in ranges.items()}
-        return {each: (start, end) for each, (start, end) in found.items() if start < end}
+        ends = shares(ranges, self._limit)
+        return {each: (end - (ends[each] - start), end) for each, (start, end) in ranges.items()}
 
     def _note_limit(self, what: str, ranges: Ranges) -> None:
         number = sum(end - start for start, end in ranges.values())
@@ -254,12 +253,7 @@ def _location(message: Message) -> str:
 
 def _cause(message: Message) -> str:
     """Return why a record failed, as its header says it; retry records do not say it."""
-    try:
-        fields = json.loads(dict(headers_or_none(message)).get(FAILURE_CAUSE) or b"{}")
-        parts = [str(fields[name]) for name in ("reason", "exception", "message") if fields.get(name)]
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return ""
-    return ": ".join(parts)
+    return ": ".join(filter(None, read_failure_cause(dict(headers_or_none(message)).get(FAILURE_CAUSE))))
 
 
 def _outcome(value: bytes | None, offset: int) -> str | None:

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError, ProgressError
 from kafka_redelivery.topology.wire.headers import Headers, read_due
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.clients.assigned_reader import AssignedReader
+from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.protocols import Message, Partition
 
-_FETCH_S = 0.5
-_FETCH_RECORDS = 1000
-_SILENT_S = 30.0
-"""Reading ends if no record arrives for so long."""
+_REPORTED_EACH = 1000
 
 Report = Callable[[int, int], None]
 """Gets the number of records that were read, and of those to read."""
@@ -79,30 +75,30 @@ def read_unfinished(settings: Settings, positions: Positions, limit: int, report
 
 
 def read(settings: Settings, ranges: Ranges, limit: int, report: Report) -> Iterator[Message]:
-    """Yield the committed records in these ranges, at most ``limit``, with a consumer that joins no group.
+    """Yield the first committed records of each of these ranges, about ``limit`` in all.
 
     Raises:
-        ReaderError: Kafka refuses.
+        ReaderError: Kafka refuses, or sends nothing for a long time.
     """
-    if not ranges:
-        return
-    wanted = min(limit, sum(end - first for first, end in ranges.values()))
-    reader = AssignedReader(settings.kafka, settings.group)
-    try:
-        reader.assign({each: first for each, (first, _) in ranges.items()})
-        done, deadline_s = 0, monotonic_s() + _SILENT_S
-        while done < wanted and monotonic_s() < deadline_s:
-            fetched = reader.fetch(min(_FETCH_RECORDS, wanted - done), _FETCH_S)
-            for message in fetched:
-                if message.offset() < ranges[Partition(message.topic(), message.partition())][1]:
-                    yield message
-            if fetched:
-                done, deadline_s = done + len(fetched), monotonic_s() + _SILENT_S
-                report(done, wanted)
-            if all(reader.lag(each, end) == 0 for each, (_, end) in ranges.items()):
-                return
-    finally:
-        reader.close()
+    starts = {each: first for each, (first, _) in ranges.items()}
+    ends = shares(ranges, limit)
+    total = sum(end - starts[each] for each, end in ends.items())
+    for number, message in enumerate(read_between(settings.kafka, settings.group, starts, ends)):
+        if number % _REPORTED_EACH == 0:
+            report(number, total)
+        yield message
+
+
+def shares(ranges: Ranges, limit: int) -> dict[Partition, int]:
+    """Return up to which offset each range is read: all have the same share, and small ones leave theirs to others."""
+    ends: dict[Partition, int] = {}
+    for left, (partition, (first, end)) in zip(
+        range(len(ranges), 0, -1), sorted(ranges.items(), key=lambda each: each[1][1] - each[1][0]), strict=True
+    ):
+        size = min(end - first, max(1, limit // left))
+        ends[partition] = first + size
+        limit -= size
+    return ends
 
 
 def headers_or_none(message: Message) -> Headers:

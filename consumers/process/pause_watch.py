@@ -6,13 +6,13 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from typing import Protocol
 
 from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.process.background import background_thread
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.control import ControlRecord
 from kafka_redelivery.topology.wire.pauses import Pause, PausedTopics, Pauses, ProcessName, process_record, tombstones
 from kafka_redelivery.transport.admin.control_tail import ControlTail
@@ -184,4 +184,4 @@ def pause_text(pause: Pause) -> str:
     """Return a pause as text, such as ``source orders until 2026-03-01 08:00:00 UTC``."""
     if pause.until_ms is None:
         return str(pause.target)
-    return f"{pause.target} until {datetime.fromtimestamp(pause.until_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{pause.target} until {printable_time(pause.until_ms)}"

@@ -6,14 +6,14 @@ import getpass
 import secrets
 import socket
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container
+from collections.abc import Container
 from contextlib import closing
 from dataclasses import dataclass, field
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.copies import Targets, refuse_target
-from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, dead_letters, letter_ends
+from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, Progress, dead_letters
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.redrive.job import Job, JobOptions, JobSpec, SliceId, StoredRecord, job_records
@@ -23,17 +23,10 @@ from kafka_redelivery.topology.redrive.standing import LetterState
 from kafka_redelivery.topology.wire.expiry import has_expired
 from kafka_redelivery.transport.client_config import producer_config
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
-from kafka_redelivery.transport.errors import WriteAbortedError
+from kafka_redelivery.transport.errors import WriteAbortedError, WriterFencedError
 from kafka_redelivery.transport.protocols import ProducerRecord
 
-Progress = Callable[[int, int], None]
-"""Receives the finished and the total number."""
-
 _ATTEMPTS = 3
-
-
-def no_progress(done: int, total: int) -> None:
-    """Do nothing: the progress is not shown."""
 
 
 @dataclass(slots=True)
@@ -85,11 +78,8 @@ def preview(
     refuse_target(settings, options)
     targets = Targets(settings, options)
     result = Preview()
-    ends = letter_ends(settings, ledger.partition_counts)
-    total, now_ms = sum(ends.values()), clock()
-    for number, each in enumerate(dead_letters(settings, ledger.standings(), ends)):
-        if number % 1000 == 0:
-            progress(number, total)
+    now_ms = clock()
+    for each in dead_letters(settings, ledger, progress):
         if each.letter.group == options.group and selection.matches(each.letter, each.standing):
             _sort_in(result, each, options, targets, now_ms, ledger.partition_counts)
     missing = sorted(topic for topic in result.targets if topic not in ledger.partition_counts)
@@ -170,7 +160,7 @@ def append_jobs(settings: Settings, ledger: Ledger, job: str, records: list[Stor
         with closing(open_dlq_writer(settings, ledger.group, job)) as writer:
             try:
                 writer.write(produced, {})
-            except WriteAbortedError as error:
+            except (WriteAbortedError, WriterFencedError) as error:  # another process may end the same job
                 problem = str(error)
         ledger.refresh()  # an aborted write may have been committed after all
         if _written(ledger, job) != before:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -17,12 +17,22 @@ from kafka_redelivery.topology.redrive.job import Job, JobLog
 from kafka_redelivery.topology.redrive.letter import Letter, letter_of
 from kafka_redelivery.topology.redrive.standing import Standing, Standings
 from kafka_redelivery.topology.wire.headers import HeaderList
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.protocols import Message, Partition
 
 _log = logging.getLogger(__name__)
+
+_REPORTED_EACH = 1000
+
+Progress = Callable[[int, int], None]
+"""Receives the finished and the total number."""
+
+
+def no_progress(done: int, total: int) -> None:
+    """Do nothing: the progress is not shown."""
 
 
 class Ledger:
@@ -45,7 +55,7 @@ class Ledger:
         self.group = group or settings.group
         naming = replace(settings.naming(), group=self.group)
         self.jobs_topic, self._actions_topic = naming.jobs_topic(), naming.actions_topic()
-        self._offsets = PartitionOffsets(settings.kafka)
+        self._admin, self._offsets = ClusterAdmin(settings.kafka), PartitionOffsets(settings.kafka)
         self.partition_counts: Mapping[str, int] = {}
         """The topics of the cluster and their numbers of partitions."""
 
@@ -59,7 +69,7 @@ class Ledger:
 
     def refresh(self) -> None:
         """Read what was added, up to ends that include open transactions, and thus waits for these."""
-        self.partition_counts = self._offsets.partition_counts()
+        self.partition_counts = self._admin.partition_counts()
         partitions = [
             Partition(topic, number)
             for topic in (self.jobs_topic, self._actions_topic)
@@ -115,9 +125,26 @@ class Found(NamedTuple):
     message: Message
 
 
-def dead_letters(settings: Settings, standings: Standings, ends: Mapping[Partition, int]) -> Iterator[Found]:
-    """Yield all dead letters below these ends, those of other groups included."""
-    for message in read_between(settings.kafka, settings.group, {}, ends):
+def dead_letters(
+    settings: Settings, ledger: Ledger, progress: Progress, ends: Mapping[Partition, int] | None = None
+) -> Iterator[Found]:
+    """Yield all dead letters, those of other groups included.
+
+    Args:
+        settings: how to reach Kafka, and the names of topics.
+        ledger: what became of the letters.
+        progress: receives the number of letters that were read, now and then.
+        ends: yield the letters below these; without it, below the present ends.
+
+    Raises:
+        RedriveError: the cluster shows no dead-letter topic.
+        TransportError: Kafka does not answer or denies access.
+    """
+    ends = letter_ends(settings, ledger.partition_counts) if ends is None else ends
+    total, standings = sum(ends.values()), ledger.standings()
+    for number, message in enumerate(read_between(settings.kafka, settings.group, {}, ends)):
+        if number % _REPORTED_EACH == 0:
+            progress(number, total)
         yield found(message, standings)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_redelivery.consumers.redrive.creation import Progress
-from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters, letter_ends
+from kafka_redelivery.consumers.redrive.ledger import Ledger, Progress, dead_letters, letter_ends
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.standing import LetterState
 from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
@@ -45,9 +44,7 @@ def removable(settings: Settings, ledger: Ledger, progress: Progress) -> dict[Pa
     ends = letter_ends(settings, ledger.partition_counts)
     found = {partition: Removable(end) for partition, end in ends.items()}
     stopped: set[Partition] = set()
-    for number, (letter, standing, _) in enumerate(dead_letters(settings, ledger.standings(), ends)):
-        if number % 1000 == 0:
-            progress(number, sum(ends.values()))
+    for letter, standing, _ in dead_letters(settings, ledger, progress, ends):
         partition = Partition(letter.topic, letter.partition)
         if partition in stopped:
             continue

@@ -10,8 +10,8 @@ from threading import Event
 from kafka_redelivery.consumers.clock import Clock, monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import ContinuedElsewhereError, RedriveError
 from kafka_redelivery.consumers.redrive.copies import Copies
-from kafka_redelivery.consumers.redrive.creation import Progress, append_jobs, author, no_progress, open_dlq_writer
-from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.consumers.redrive.creation import append_jobs, author, open_dlq_writer
+from kafka_redelivery.consumers.redrive.ledger import Ledger, Progress, no_progress
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.redrive.actions import Chunk, End, SliceProgress, progress_record

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from threading import Event
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -11,6 +10,7 @@ from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.pipeline.stream.start_offsets import ready_topics
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.headers import SCHEDULED_DELIVERY
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Partition
@@ -38,7 +38,7 @@ class WaitingRecords(NamedTuple):
         many = "1 record waits" if self.number == 1 else f"{self.number:,} records wait"
         if self.first_ms is None or self.last_ms is None:
             return f"{many} for a redelivery"
-        first, last = _time(self.first_ms), _time(self.last_ms)
+        first, last = printable_time(self.first_ms), printable_time(self.last_ms)
         return f"{many} for a redelivery: the first is due at {first}, the last at {last}"
 
 
@@ -82,10 +82,6 @@ def waiting_records(
     waiting = with_status(frames, frames.records(unread), marks, progress).where(F.col("status") != DONE)
     due = header_number(SCHEDULED_DELIVERY)
     return WaitingRecords(*waiting.select(due.alias("due")).agg(F.count("*"), F.min("due"), F.max("due")).collect()[0])
-
-
-def _time(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _ends(offsets: PartitionOffsets, partitions: list[Partition]) -> dict[Partition, int]:

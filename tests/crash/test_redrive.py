@@ -10,7 +10,7 @@ from tests.crash.crashing import ended
 from tests.crash.load import TRANSACTION_MS
 from tests.crash.points import BOTH
 from tests.crash.program import PROGRAM
-from tests.scenarios.redriving import bury, dlq_json, sent
+from tests.scenarios.redriving import dead_letter, dlq_json, sent
 from tests.scenarios.running import SIGKILLED, Group, Process, exactly
 
 _LETTERS = 80
@@ -37,7 +37,7 @@ _POINTS = [
 
 def _prepare(group: Group) -> None:
     group.prepare(kafka={"producer.transaction.timeout.ms": TRANSACTION_MS})
-    bury(group, range(_LETTERS))
+    dead_letter(group, range(_LETTERS))
 
 
 def _start(group: Group, trap: str, *arguments: str) -> tuple[Process, Path]:

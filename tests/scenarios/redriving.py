@@ -37,7 +37,7 @@ def died(
     return Sent(json.dumps({"n": n, "do": ["ok"]}).encode(), b"k%d" % (n % 7), headers, n % 2)
 
 
-def bury(group: Group, numbers: Iterable[int]) -> None:
+def dead_letter(group: Group, numbers: Iterable[int]) -> None:
     """Write dead letters."""
     group.cluster.produce(group.dead_letters, [died(group, n) for n in numbers])
 

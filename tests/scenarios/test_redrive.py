@@ -8,14 +8,14 @@ from threading import Event
 import pytest
 
 from kafka_redelivery.consumers.errors import ContinuedElsewhereError
-from kafka_redelivery.consumers.redrive.creation import Preview, create, no_progress, preview
-from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.consumers.redrive.creation import Preview, create, preview
+from kafka_redelivery.consumers.redrive.ledger import Ledger, no_progress
 from kafka_redelivery.consumers.redrive.run import JobRun
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.letter import Selection
 from tests.scenarios.letters import emptied, now_ms
-from tests.scenarios.redriving import bury, died, dlq, dlq_json, sent, settings_of
+from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, sent, settings_of
 from tests.scenarios.running import Group, exactly, number
 from tests.scenarios.waiting import until
 
@@ -71,7 +71,7 @@ def test_the_cause_is_fixed_and_the_letters_are_sent_again(group: Group) -> None
 def test_what_is_selected_and_refused(group: Group) -> None:
     """A preview changes nothing, other groups' letters and expired ones stay, and a source is never a target."""
     group.prepare(policyEntry=_POLICY)
-    bury(group, range(8))
+    dead_letter(group, range(8))
     others = f"{group.name}-others"
     group.cluster.produce(group.dead_letters, [died(group, 8, of=others), died(group, 9, expires_ms=now_ms() - 1000)])
     previewed = dlq_json(group, "redrive", "--dry-run", "--rate", "2")
@@ -138,7 +138,7 @@ def _chosen(settings: Settings, options: JobOptions, selection: Selection) -> tu
 def test_two_operators_press_the_same_button(group: Group) -> None:
     """A letter belongs to the first job that lists it, and is sent once, also by two processes at the same time."""
     group.prepare(policyEntry=_POLICY)
-    bury(group, range(200))
+    dead_letter(group, range(200))
     settings, options = settings_of(group), JobOptions(group=group.name, rate=400)
     some = Selection(keys=("k0", "k1", "k2"))
     first, chosen = _chosen(settings, options, some)
@@ -161,7 +161,7 @@ def test_two_operators_press_the_same_button(group: Group) -> None:
 def test_two_processes_on_one_job(group: Group) -> None:
     """The newer one takes over; the older one ends, and every letter is sent once."""
     group.prepare(policyEntry=_POLICY)
-    bury(group, range(200))
+    dead_letter(group, range(200))
     settings, options = settings_of(group), JobOptions(group=group.name, rate=100)
     ledger, chosen = _chosen(settings, options, Selection())
     job = create(settings, ledger, Selection(), options, chosen).id
@@ -182,7 +182,7 @@ def test_two_processes_on_one_job(group: Group) -> None:
 def test_a_job_is_cancelled_while_it_runs(group: Group) -> None:
     """What is sent stays sent; the rest is free for the next job, and every letter is sent once."""
     group.prepare(policyEntry=_POLICY)
-    bury(group, range(100))
+    dead_letter(group, range(100))
     settings, options = settings_of(group), JobOptions(group=group.name, rate=20)
     ledger, chosen = _chosen(settings, options, Selection())
     job = create(settings, ledger, Selection(), options, chosen).id

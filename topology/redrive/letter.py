@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -18,6 +17,7 @@ from kafka_redelivery.topology.wire.headers import (
     REDRIVE,
     Headers,
     read_expiration,
+    read_failure_cause,
 )
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
 
@@ -57,7 +57,6 @@ def letter_of(
 ) -> Letter:
     """Return a record of a dead-letter topic as a letter."""
     values = dict(headers)
-    cause = _cause(values.get(FAILURE_CAUSE))
     return Letter(
         topic,
         partition,
@@ -69,9 +68,7 @@ def letter_of(
         _text(values.get(ORIG_ADDRESS)),
         _text(values.get(ORIG_MESSAGE_ID)),
         _text(values.get(DELIVERY_COUNT)),
-        str(cause.get("reason", "")),
-        str(cause.get("exception", "")),
-        str(cause.get("message", "")),
+        *read_failure_cause(values.get(FAILURE_CAUSE)),
         read_expiration(headers),
         parse_mark(_text(values.get(REDRIVE))),
     )
@@ -107,13 +104,13 @@ class Selection:
         )
 
     def document(self) -> dict[str, Any]:
-        """Return what was given as plain data for JSON."""
+        """Return what was given as plain data for JSON, without keys and header values, which may be personal data."""
         given = {
             "origin": list(self.origins),
             "reason": list(self.reasons),
             "exception": list(self.exceptions),
-            "key": list(self.keys),
-            "header": [f"{name}={value}" for name, value in self.headers],
+            "keys": len(self.keys),
+            "header": [name for name, _ in self.headers],
             "sinceMs": self.since_ms,
             "untilMs": self.until_ms,
             "state": list(self.states),
@@ -128,11 +125,3 @@ def _any(patterns: tuple[str, ...], text: str) -> bool:
 
 def _text(value: bytes | None) -> str:
     return (value or b"").decode(errors="replace")
-
-
-def _cause(value: bytes | None) -> Mapping[str, Any]:
-    try:
-        cause = json.loads(value or b"{}")
-    except (ValueError, RecursionError):  # another program wrote it
-        return {}
-    return cause if isinstance(cause, dict) else {}

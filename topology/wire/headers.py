@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Reason, Retry
@@ -158,6 +159,25 @@ def failure_cause(reason: str, failure: Failure) -> bytes:
             message = message[: max(0, len(message) - (excess + 5) // 6)]
         else:
             exception = exception[: max(0, len(exception) - (excess + 5) // 6)]
+
+
+class FailureCause(NamedTuple):
+    """Why a record died. What its header does not say is empty."""
+
+    reason: str = ""
+    exception: str = ""
+    message: str = ""
+
+
+def read_failure_cause(value: bytes | None) -> FailureCause:
+    """Read the value of ``dlqDeliveryFailureCause``; one that another program wrote may say nothing."""
+    try:
+        cause = json.loads(value or b"{}")
+    except (ValueError, RecursionError):
+        return FailureCause()
+    if not isinstance(cause, dict):
+        return FailureCause()
+    return FailureCause(*(str(cause.get(name) or "") for name in FailureCause._fields))
 
 
 def read_redelivery(headers: Headers) -> tuple[Lineage, int | None, HeaderList]:

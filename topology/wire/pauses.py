@@ -23,10 +23,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kafka_redelivery.topology.errors import ControlRecordError
+from kafka_redelivery.topology.printable import LATEST_MS
 from kafka_redelivery.topology.wire.control import ControlRecord, control_record, fields_of, whole
-
-_LATEST_MS = 253_402_300_799_000
-"""The end of the year 9999, the latest time that can be shown."""
 
 
 class PauseScope(StrEnum):
@@ -190,12 +188,12 @@ def _pause(target: PauseTarget, value: bytes | None) -> Pause | None:
         return None
     fields = fields_of(value)
     until = fields["untilMs"]
-    since_ms = whole(fields["firstSeenMs"], most=_LATEST_MS)
-    return Pause(target, since_ms, None if until is None else whole(until, most=_LATEST_MS))
+    since_ms = whole(fields["firstSeenMs"], most=LATEST_MS)
+    return Pause(target, since_ms, None if until is None else whole(until, most=LATEST_MS))
 
 
 def _applied(value: bytes | None) -> Applied | None:
     if value is None:
         return None
     fields = fields_of(value)
-    return Applied(whole(fields["applied"]), whole(fields["firstSeenMs"], most=_LATEST_MS))
+    return Applied(whole(fields["applied"]), whole(fields["firstSeenMs"], most=LATEST_MS))

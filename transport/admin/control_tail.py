@@ -107,16 +107,3 @@ class ControlTail:
     def close(self) -> None:
         """Release the client."""
         self._consumer.close()
-
-
-def read_pauses(kafka: Mapping[str, ConfigValue], group: str, topic: str) -> tuple[bool, Pauses]:
-    """Return whether there is a control topic, and its pauses.
-
-    Raises:
-        ReaderError, TopicForbiddenError, ControlRecordError: see :class:`ControlTail`.
-    """
-    tail = ControlTail(kafka, group, topic)
-    try:
-        return tail.exists(), tail.read_to_end()
-    finally:
-        tail.close()

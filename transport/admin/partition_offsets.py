@@ -34,10 +34,6 @@ class PartitionOffsets:
         self._kafka = kafka
         self._calls = AdminCalls(admin_config(kafka), timeout_s=timeout_s)
 
-    def partition_counts(self) -> dict[str, int]:
-        """Return all topics that the user may see, and their numbers of partitions."""
-        return {name: len(topic.partitions) for name, topic in self._calls.metadata().topics.items()}
-
     def log_start_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the first offset of each partition that has not been deleted."""
         return self._ask(partitions, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
