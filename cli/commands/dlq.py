@@ -8,20 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq_selection import (
-    Exceptions,
-    HeaderValues,
-    Ids,
-    IdsFrom,
-    Keys,
-    OfGroup,
-    Origins,
-    Reasons,
-    Since,
-    States,
-    Until,
-    selection,
-)
+from kafka_redelivery.cli.commands.dlq_selection import OfGroup, selecting
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import print_json, stderr, stdout
@@ -42,19 +29,12 @@ Rate = Annotated[
 
 
 @app.command(name="list")
+@selecting
 def list_letters(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
-    origins: Origins = None,
-    reasons: Reasons = None,
-    exceptions: Exceptions = None,
-    keys: Keys = None,
-    headers: HeaderValues = None,
-    since: Since = None,
-    until: Until = None,
-    states: States = None,
-    ids: Ids = None,
-    ids_from: IdsFrom = None,
+    *,
+    wanted: Selection,
     of_group: OfGroup = None,
     each: Annotated[bool, typer.Option("--each", help="Print every letter instead of their kinds.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="With --each: print this many at most.")] = 1000,
@@ -67,7 +47,6 @@ def list_letters(
     from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, dead_letters
     from kafka_redelivery.topology.wire.expiry import has_expired
 
-    wanted = selection(origins, reasons, exceptions, keys, headers, since, until, states, ids, ids_from)
     settings = _load(config, overrides)
     group, kinds, expired, others = of_group or settings.group, Kinds(), 0, 0
     shown: list[Found] = []
@@ -120,19 +99,12 @@ def show(
 
 
 @app.command()
+@selecting
 def redrive(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
-    origins: Origins = None,
-    reasons: Reasons = None,
-    exceptions: Exceptions = None,
-    keys: Keys = None,
-    headers: HeaderValues = None,
-    since: Since = None,
-    until: Until = None,
-    states: States = None,
-    ids: Ids = None,
-    ids_from: IdsFrom = None,
+    *,
+    wanted: Selection,
     of_group: OfGroup = None,
     to: Annotated[str | None, typer.Option("--to", metavar="TOPIC", help="Send to this topic instead.")] = None,
     ready: Annotated[
@@ -155,7 +127,6 @@ def redrive(
     The letters are fixed when the job is created; letters that die later are not sent. If this command is ended,
     `redelivery dlq resume` goes on. Exit code 1 if a letter could not be sent or the job has not ended.
     """
-    wanted = selection(origins, reasons, exceptions, keys, headers, since, until, states, ids, ids_from)
     _refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = _load(config, overrides)
     options = JobOptions(
@@ -171,26 +142,18 @@ def redrive(
 
 
 @app.command()
+@selecting
 def discard(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
-    origins: Origins = None,
-    reasons: Reasons = None,
-    exceptions: Exceptions = None,
-    keys: Keys = None,
-    headers: HeaderValues = None,
-    since: Since = None,
-    until: Until = None,
-    states: States = None,
-    ids: Ids = None,
-    ids_from: IdsFrom = None,
+    *,
+    wanted: Selection,
     of_group: OfGroup = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be discarded.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Set dead letters aside: they count as done, and `redrive` leaves them out without --again. Deletes nothing."""
-    wanted = selection(origins, reasons, exceptions, keys, headers, since, until, states, ids, ids_from)
     _refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = _load(config, overrides)
     options = JobOptions(group=of_group or settings.group, discard=True)
@@ -198,19 +161,12 @@ def discard(
 
 
 @app.command()
+@selecting
 def export(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
-    origins: Origins = None,
-    reasons: Reasons = None,
-    exceptions: Exceptions = None,
-    keys: Keys = None,
-    headers: HeaderValues = None,
-    since: Since = None,
-    until: Until = None,
-    states: States = None,
-    ids: Ids = None,
-    ids_from: IdsFrom = None,
+    *,
+    wanted: Selection,
     of_group: OfGroup = None,
 ) -> None:
     """Print dead letters as lines of JSON, byte for byte: key, value and header values are in base64."""
@@ -218,7 +174,6 @@ def export(
     from kafka_redelivery.cli.views.dlq import exported_document
     from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters
 
-    wanted = selection(origins, reasons, exceptions, keys, headers, since, until, states, ids, ids_from)
     settings = _load(config, overrides)
     group = of_group or settings.group
     with progress(stderr(), "reading dead letters") as report_progress:

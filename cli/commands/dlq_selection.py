@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +26,10 @@ Reasons = Annotated[
 ]
 Exceptions = Annotated[
     list[str] | None, typer.Option("--exception", metavar="CLASS", help="Class of the exception" + _PATTERN)
+]
+Fingerprints = Annotated[
+    list[str] | None,
+    typer.Option("--fingerprint", metavar="HEX", help="Failures of this kind, as `show` and the report say; repeatable."),
 ]
 Keys = Annotated[list[str] | None, typer.Option("--key", metavar="TEXT", help="Key of the record; repeatable.")]
 HeaderValues = Annotated[
@@ -45,17 +53,35 @@ OfGroup = Annotated[
 ]
 
 
+def selecting(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that select dead letters, in place of its parameter ``wanted``."""
+    options = inspect.signature(selection, eval_str=True).parameters
+
+    @wraps(command)
+    def run(**values: Any) -> None:  # noqa: ANN401 - the values of all options
+        wanted = selection(**{name: values.pop(name) for name in options})
+        command(wanted=wanted, **values)
+
+    parameters: list[inspect.Parameter] = []
+    for name, each in inspect.signature(command, eval_str=True).parameters.items():
+        parameters += options.values() if name == "wanted" else [each]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what typer reads
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
 def selection(
-    origins: list[str] | None,
-    reasons: list[str] | None,
-    exceptions: list[str] | None,
-    keys: list[str] | None,
-    headers: list[str] | None,
-    since: str | None,
-    until: str | None,
-    states: list[LetterState] | None,
-    ids: list[str] | None,
-    ids_from: Path | None,
+    origins: Origins = None,
+    reasons: Reasons = None,
+    exceptions: Exceptions = None,
+    fingerprints: Fingerprints = None,
+    keys: Keys = None,
+    headers: HeaderValues = None,
+    since: Since = None,
+    until: Until = None,
+    states: States = None,
+    ids: Ids = None,
+    ids_from: IdsFrom = None,
 ) -> Selection:
     """Return what the options select.
 
@@ -66,6 +92,9 @@ def selection(
     for text, (name, _) in zip(headers or (), pairs, strict=True):
         if "=" not in text or not name:
             raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--header")
+    for text in fingerprints or ():
+        if not re.fullmatch("[0-9a-f]{16}", text):
+            raise typer.BadParameter(f"{text!r} is not 16 hex digits", param_hint="--fingerprint")
     from kafka_redelivery.consumers.clock import wall_clock_ms
 
     now_ms = wall_clock_ms()
@@ -76,6 +105,7 @@ def selection(
         origins=tuple(origins or ()),
         reasons=tuple(reasons or ()),
         exceptions=tuple(exceptions or ()),
+        fingerprints=tuple(fingerprints or ()),
         keys=tuple(keys or ()),
         headers=tuple((name, value) for name, value in pairs),
         since_ms=None if since is None else point_in_time(since, "--since", now_ms, ago=True),

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kafka_redelivery.consumers.routes import codecs
-from kafka_redelivery.pipeline.archive.fingerprint import fingerprint, normalise
+from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
 from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
 from kafka_redelivery.serdes.codec import Codec, RawCodec
 from kafka_redelivery.serdes.errors import SerdeError

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
 from kafka_redelivery.topology.redrive.standing import LetterState, Standing
 from kafka_redelivery.topology.wire.headers import (
     DELIVERY_COUNT,
@@ -51,6 +52,16 @@ class Letter(NamedTuple):
         """``topic-partition@offset`` of the dead letter itself."""
         return f"{self.topic}-{self.partition}@{self.offset}"
 
+    def fingerprint(self, *, class_only: bool) -> str:
+        """Return the fingerprint of the failure, as archive and report have it; empty if the headers have no cause.
+
+        Args:
+            class_only: whether the text of the exception is left out, as ``failureDetails: class-only`` asks.
+        """
+        if not (self.reason or self.exception or self.message):
+            return ""
+        return fingerprint(self.exception, "" if class_only else normalise(self.message))
+
 
 def letter_of(
     topic: str, partition: int, offset: int, timestamp_ms: int, key: bytes | None, headers: Headers
@@ -81,6 +92,10 @@ class Selection:
     origins: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     exceptions: tuple[str, ...] = ()
+    fingerprints: tuple[str, ...] = ()
+    class_only: bool = False
+    """Whether fingerprints are those of the classes of the exceptions alone."""
+
     keys: tuple[str, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     since_ms: int | None = None
@@ -100,6 +115,7 @@ class Selection:
             and _any(self.exceptions, letter.exception)
             and (not self.keys or (letter.key is not None and _text(letter.key) in self.keys))
             and all(name in letter.headers and _text(letter.headers[name]) == value for name, value in self.headers)
+            and (not self.fingerprints or letter.fingerprint(class_only=self.class_only) in self.fingerprints)
             and (not self.ids or letter.id in self.ids or letter.message_id in self.ids)
         )
 
@@ -109,6 +125,7 @@ class Selection:
             "origin": list(self.origins),
             "reason": list(self.reasons),
             "exception": list(self.exceptions),
+            "fingerprint": list(self.fingerprints),
             "keys": len(self.keys),
             "header": [name for name, _ in self.headers],
             "sinceMs": self.since_ms,

@@ -68,3 +68,17 @@ def test_a_letter_of_another_program() -> None:
         assert not Selection(reasons=("rejected",)).matches(letter, Standing())
         assert not Selection(keys=("",)).matches(letter, Standing())
         assert not Selection(states=(LetterState.SENT,)).matches(letter, Standing())
+
+
+def test_a_fingerprint_is_that_of_the_report() -> None:
+    """A failure without numbers; with ``class-only`` that of the class; a letter without a cause has none."""
+    one, other = (
+        _letter([("dlqDeliveryFailureCause", failure_cause("rejected", Failure(FailureKind.RAISED, "E", message)))])
+        for message in ("no card 4711", "no card 42")
+    )
+    wanted = Selection(fingerprints=(fingerprint("E", "no card <number>"),))
+    assert wanted.matches(one, Standing())
+    assert wanted.matches(other, Standing())
+    assert not replace(wanted, class_only=True).matches(one, Standing())
+    assert Selection(fingerprints=(fingerprint("E", ""),), class_only=True).matches(one, Standing())
+    assert not Selection(fingerprints=("", fingerprint("", ""))).matches(_letter([]), Standing())

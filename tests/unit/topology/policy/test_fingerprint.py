@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafka_redelivery.pipeline.archive.fingerprint import fingerprint, normalise
+from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
 
 _WORDS = st.text(string.ascii_letters + " ", min_size=1)
 _KINDS = (
