@@ -29,7 +29,9 @@ Exceptions = Annotated[
 ]
 Fingerprints = Annotated[
     list[str] | None,
-    typer.Option("--fingerprint", metavar="HEX", help="Failures of this kind, as `show` and the report say; repeatable."),
+    typer.Option(
+        "--fingerprint", metavar="HEX", help="Failures of this kind, as `show` and the report say; repeatable."
+    ),
 ]
 Keys = Annotated[list[str] | None, typer.Option("--key", metavar="TEXT", help="Key of the record; repeatable.")]
 HeaderValues = Annotated[

@@ -94,6 +94,7 @@ def letter_document(each: Found) -> dict[str, Any]:
         "reason": letter.reason,
         "exception": letter.exception,
         "message": letter.message,
+        "fingerprint": letter.fingerprint,
         "deliveries": letter.deliveries,
         "expiresMs": letter.expiration_ms or None,
         "redrives": letter.mark.number if letter.mark else 0,

@@ -145,7 +145,7 @@ def dead_letters(
     for number, message in enumerate(read_between(settings.kafka, settings.group, {}, ends)):
         if number % _REPORTED_EACH == 0:
             progress(number, total)
-        yield found(message, standings)
+        yield found(message, standings, settings)
 
 
 def one_dead_letter(settings: Settings, ledger: Ledger, name: str) -> Found:
@@ -163,17 +163,18 @@ def one_dead_letter(settings: Settings, ledger: Ledger, name: str) -> Found:
     ends = letter_ends(settings, ledger.partition_counts)
     if offset < ends.get(partition, 0):
         for message in read_between(settings.kafka, settings.group, {partition: offset}, {partition: offset + 1}):
-            return found(message, ledger.standings())
+            return found(message, ledger.standings(), settings)
     raise RedriveError(f"there is no dead letter {name} (any more) in the dead-letter topics of the configuration")
 
 
-def found(message: Message, standings: Standings) -> Found:
+def found(message: Message, standings: Standings, settings: Settings) -> Found:
     """Return a record of a dead-letter topic with all that is known about it."""
     headers: HeaderList = []
     with suppress(UnreadableHeadersError):
         headers = headers_of(message)
     place = message.topic(), message.partition(), message.offset()
-    letter = letter_of(*place, message.timestamp()[1], message.key(), headers)
+    class_only = settings.failure_details.class_only
+    letter = letter_of(*place, message.timestamp()[1], message.key(), headers, class_only=class_only)
     return Found(letter, standings.of(*place), message)
 
 

@@ -17,12 +17,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kafka_redelivery.consumers.routes import codecs
-from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
 from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
 from kafka_redelivery.serdes.codec import Codec, RawCodec
 from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.topology.config.settings import CodecSection, Settings
 from kafka_redelivery.topology.policy.failure_details import FailureDetails
+from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
 
 _ERROR_LIMIT: Final = 300
 """The maximum number of characters of a decoding error."""

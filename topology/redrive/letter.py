@@ -47,24 +47,31 @@ class Letter(NamedTuple):
     mark: RedriveMark | None
     """Of a record that was sent again before."""
 
+    class_only: bool = False
+    """Whether its fingerprint is that of the exception's class alone, as with ``failureDetails: class-only``."""
+
     @property
     def id(self) -> str:
         """``topic-partition@offset`` of the dead letter itself."""
         return f"{self.topic}-{self.partition}@{self.offset}"
 
-    def fingerprint(self, *, class_only: bool) -> str:
-        """Return the fingerprint of the failure, as archive and report have it; empty if the headers have no cause.
-
-        Args:
-            class_only: whether the text of the exception is left out, as ``failureDetails: class-only`` asks.
-        """
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the failure, as archive and report have it; empty if the headers have no cause."""
         if not (self.reason or self.exception or self.message):
             return ""
-        return fingerprint(self.exception, "" if class_only else normalise(self.message))
+        return fingerprint(self.exception, "" if self.class_only else normalise(self.message))
 
 
 def letter_of(
-    topic: str, partition: int, offset: int, timestamp_ms: int, key: bytes | None, headers: Headers
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp_ms: int,
+    key: bytes | None,
+    headers: Headers,
+    *,
+    class_only: bool = False,
 ) -> Letter:
     """Return a record of a dead-letter topic as a letter."""
     values = dict(headers)
@@ -82,6 +89,7 @@ def letter_of(
         *read_failure_cause(values.get(FAILURE_CAUSE)),
         read_expiration(headers),
         parse_mark(_text(values.get(REDRIVE))),
+        class_only,
     )
 
 
@@ -93,9 +101,6 @@ class Selection:
     reasons: tuple[str, ...] = ()
     exceptions: tuple[str, ...] = ()
     fingerprints: tuple[str, ...] = ()
-    class_only: bool = False
-    """Whether fingerprints are those of the classes of the exceptions alone."""
-
     keys: tuple[str, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     since_ms: int | None = None
@@ -115,7 +120,7 @@ class Selection:
             and _any(self.exceptions, letter.exception)
             and (not self.keys or (letter.key is not None and _text(letter.key) in self.keys))
             and all(name in letter.headers and _text(letter.headers[name]) == value for name, value in self.headers)
-            and (not self.fingerprints or letter.fingerprint(class_only=self.class_only) in self.fingerprints)
+            and (not self.fingerprints or letter.fingerprint in self.fingerprints)
             and (not self.ids or letter.id in self.ids or letter.message_id in self.ids)
         )
 

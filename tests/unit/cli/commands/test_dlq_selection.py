@@ -9,12 +9,15 @@ from kafka_redelivery.cli.commands.dlq_selection import selection
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+from kafka_redelivery.topology.policy.fingerprint import fingerprint
 from kafka_redelivery.topology.redrive.letter import Letter, Selection, letter_of
 from kafka_redelivery.topology.redrive.standing import LetterState, Standing
+from kafka_redelivery.topology.wire.headers import failure_cause
 
 
 def _selection(since: str | None = None, headers: list[str] | None = None, ids_from: Path | None = None) -> Selection:
-    return selection(None, None, None, None, headers, since, None, None, None, ids_from)
+    return selection(headers=headers, since=since, ids_from=ids_from)
 
 
 @pytest.mark.parametrize("text", ["2026-11-23T02:00", "2026-11-23T02:00Z", "2026-11-23T03:00+01:00"])
@@ -45,6 +48,8 @@ def test_a_file_of_ids(tmp_path: Path) -> None:
         ["--header", "traceparent"],
         ["--ids-from", "no such file"],
         ["--ids-from", "/dev/null"],
+        ["--fingerprint", ""],
+        ["--fingerprint", "ce9a881322cafbcb", "--fingerprint", "no card"],
         ["--state", "lost"],
         ["--rate", "0"],
         [],
@@ -71,14 +76,12 @@ def test_a_letter_of_another_program() -> None:
 
 
 def test_a_fingerprint_is_that_of_the_report() -> None:
-    """A failure without numbers; with ``class-only`` that of the class; a letter without a cause has none."""
+    """Of the message without its numbers; with ``class-only`` of the class alone. A letter without a cause has none."""
     one, other = (
         _letter([("dlqDeliveryFailureCause", failure_cause("rejected", Failure(FailureKind.RAISED, "E", message)))])
         for message in ("no card 4711", "no card 42")
     )
-    wanted = Selection(fingerprints=(fingerprint("E", "no card <number>"),))
-    assert wanted.matches(one, Standing())
-    assert wanted.matches(other, Standing())
-    assert not replace(wanted, class_only=True).matches(one, Standing())
-    assert Selection(fingerprints=(fingerprint("E", ""),), class_only=True).matches(one, Standing())
-    assert not Selection(fingerprints=("", fingerprint("", ""))).matches(_letter([]), Standing())
+    wanted, of_class = (Selection(fingerprints=(fingerprint("E", text),)) for text in ("no card <number>", ""))
+    assert [wanted.matches(each, Standing()) for each in (one, other, one._replace(class_only=True))] == [1, 1, 0]
+    assert [of_class.matches(each, Standing()) for each in (one, one._replace(class_only=True))] == [0, 1]
+    assert _letter([]).fingerprint == ""

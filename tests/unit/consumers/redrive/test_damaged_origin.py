@@ -67,7 +67,7 @@ def test_the_preview_says_what_will_be_refused(options: JobOptions) -> None:
     result, targets = Preview(), Targets(SETTINGS, options)
     standings = Standings(log_of([]), ActionLog())
     for message in (damaged(0), cut(1), letter(2, user=[]), letter(3, address="unknown", user=[])):
-        _sort_in(result, found(message, standings), options, targets, NOW, TOPICS)
+        _sort_in(result, found(message, standings, SETTINGS), options, targets, NOW, TOPICS)
     assert result.total == 4
     if options.to is None:
         assert (result.refused, dict(result.targets)) == (2, {READY: 1, SETTINGS.naming().ready_topic("unknown"): 1})
