@@ -20,9 +20,9 @@ def print_status(console: Console, found: GroupStatus) -> None:
     for member in found.members:
         table.add_row(f"{member.group}: {member.name}", str(member.partitions), _applied(found, member))
     _print(console, table)
-    table = _table("unfinished", "records", "due")
+    table = _table("unfinished", "records", "due", "failed with")
     for each in found.backlogs:
-        table.add_row(f"{each.role} {each.topic}", f"{each.records:,}", _due(each))
+        table.add_row(f"{each.role} {each.topic}", f"{each.records:,}", _due(each), _causes(each))
     _print(console, table)
     table = _table("dead letters", "kept")
     for topic, number in found.dead_letters.items():
@@ -48,7 +48,9 @@ def status_document(found: GroupStatus) -> dict[str, Any]:
                 "role": each.role,
                 "records": each.records,
                 **(
-                    {"read": each.read, "due": each.due, "firstDueMs": each.first_due_ms} if each.role == "tier" else {}
+                    {"read": each.read, "due": each.due, "firstDueMs": each.first_due_ms, "causes": each.causes}
+                    if each.role == "tier"
+                    else {}
                 ),
             }
             for each in found.backlogs
@@ -74,6 +76,10 @@ def _due(each: TopicBacklog) -> str:
         parts.append(f"the first at {printable_time(each.first_due_ms)}")
     more = "" if each.read >= each.records else f" (of the first {each.read:,})"
     return ", ".join(parts) + more
+
+
+def _causes(each: TopicBacklog) -> str:
+    return ", ".join(f"{number:,} {exception}" for exception, number in each.causes.items())
 
 
 def _table(*columns: str) -> Table:

@@ -14,6 +14,7 @@ from kafka_redelivery.consumers.operations.waiting import (
     Report,
     due_ms,
     headers_or_none,
+    last_failure,
     partitions_of,
     read,
     read_unfinished,
@@ -24,7 +25,7 @@ from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.lineage import Lineage, parse_message_id
-from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, ORIG_QUEUE, read_failure_cause, read_partial_lineage
+from kafka_redelivery.topology.wire.headers import ORIG_QUEUE, read_partial_lineage
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Message, Partition
@@ -161,7 +162,14 @@ class _Finder:
                 lineage = _lineage(message)
                 if self._wanted.matches(message, lineage):
                     at = _location(message)
-                    yield Found(lineage.message_id, state, at, lineage.deliveries, due_ms(message), _cause(message))
+                    yield Found(
+                        lineage.message_id,
+                        state,
+                        at,
+                        lineage.deliveries,
+                        due_ms(message),
+                        ": ".join(filter(None, last_failure(message))),
+                    )
 
     def _dead_letters(self) -> Iterator[Found]:
         """Yield the dead letters of this group, the newest first to be read if there are more than the limit."""
@@ -172,7 +180,14 @@ class _Finder:
             group = dict(headers_or_none(message)).get(ORIG_QUEUE)
             if group in {None, self._settings.group.encode()} and self._wanted.matches(message, lineage):
                 at = _location(message)
-                yield Found(lineage.message_id, State.DEAD_LETTER, at, lineage.deliveries, None, _cause(message))
+                yield Found(
+                    lineage.message_id,
+                    State.DEAD_LETTER,
+                    at,
+                    lineage.deliveries,
+                    None,
+                    ": ".join(filter(None, last_failure(message))),
+                )
 
     def _in_source(self, partition: Partition, offset: int) -> Iterator[Found]:
         """Yield the source record if it is not finished."""
@@ -249,11 +264,6 @@ def _lineage(message: Message) -> Lineage:
 
 def _location(message: Message) -> str:
     return f"{message.topic()}-{message.partition()}@{message.offset()}"
-
-
-def _cause(message: Message) -> str:
-    """Return why a record failed, as its header says it; retry records do not say it."""
-    return ": ".join(filter(None, read_failure_cause(dict(headers_or_none(message)).get(FAILURE_CAUSE))))
 
 
 def _outcome(value: bytes | None, offset: int) -> str | None:

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.operations.pausing import Obedience, obedience
-from kafka_redelivery.consumers.operations.waiting import Positions, Report, due_ms, partitions_of, read_unfinished
+from kafka_redelivery.consumers.operations.waiting import (
+    Positions,
+    Report,
+    due_ms,
+    last_failure,
+    partitions_of,
+    read_unfinished,
+)
 from kafka_redelivery.topology.cluster.plan import needs_scheduler, scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
@@ -18,6 +25,9 @@ from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 
 READ_AT_MOST = 10_000
 """How many waiting records are read for their due times."""
+
+_CAUSES = 3
+"""How many causes are shown of each tier."""
 
 _BOUNDS_S = {"overdue": 0.0, "within 1m": 60.0, "within 1h": 3600.0, "later": float("inf")}
 
@@ -52,6 +62,9 @@ class TopicBacklog:
 
     read: int = 0
     """How many waiting records of a tier were read."""
+
+    causes: Mapping[str, int] = field(default_factory=dict)
+    """Classes of the exceptions with which most of these failed the last time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +170,15 @@ def _waiting(
 ) -> Iterable[TopicBacklog]:
     """Read waiting records, and count them by due time."""
     due: dict[str, list[int]] = {topic: [] for topic in topics}
+    causes: dict[str, Counter[str]] = {topic: Counter() for topic in topics}
     for message in read_unfinished(settings, tiers, READ_AT_MOST, report):
         due[message.topic()].append(due_ms(message))
+        causes[message.topic()][last_failure(message).exception or "unknown"] += 1
     for topic, times in due.items():
         numbers = Counter(_bound(time_ms - now_ms) for time_ms in times)
         ordered = {name: numbers[name] for name in _BOUNDS_S if name in numbers}
-        yield TopicBacklog(topic, "tier", _number(tiers, topic), ordered, min(times, default=None), len(times))
+        most = dict(causes[topic].most_common(_CAUSES))
+        yield TopicBacklog(topic, "tier", _number(tiers, topic), ordered, min(times, default=None), len(times), most)
 
 
 def _bound(left_ms: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError, ProgressError
-from kafka_redelivery.topology.wire.headers import Headers, read_due
+from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, FailureCause, Headers, read_due, read_failure_cause
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.bounded_reader import read_between
@@ -116,3 +116,8 @@ def due_ms(message: Message) -> int:
     except HeaderError:
         found = None
     return message.timestamp()[1] if found is None else found
+
+
+def last_failure(message: Message) -> FailureCause:
+    """Return why a retry record or a dead letter failed the last time; empty on retry records of older versions."""
+    return read_failure_cause(dict(headers_or_none(message)).get(FAILURE_CAUSE))

@@ -304,10 +304,10 @@ class Batch:
     def _produce_decided(self, assigned: AssignedPartition, decided: Decided) -> None:
         """Produce the retry record or the dead letter of a decision."""
         dependencies, route = self._dependencies, assigned.route
-        _, headers, lineage, decision, now_ms, stays, _ = decided
+        _, headers, lineage, decision, now_ms, stays, _, failure = decided
         if isinstance(decision, Retry) and not stays:
             topic = dependencies.retry_topics.topic_for(decision.delay_ms) if decision.delay_ms > 0 else route.ready
-            new_headers = retry_headers(lineage, dependencies.group, headers, decision)
+            new_headers = retry_headers(lineage, dependencies.group, headers, decision, failure)
             self._produce(assigned, decided, "retry", topic, new_headers)
         elif isinstance(decision, DeadLetter):
             new_headers = dead_letter_headers(lineage, dependencies.group, headers, decision, now_ms)

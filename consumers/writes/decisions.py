@@ -134,7 +134,7 @@ class Decisions:
         if stays and isinstance(decision, Retry):
             assigned.progress.wait_in_place(message.offset(), lineage.deliveries, decision.due_ms)
             self.in_place.append((assigned, message))
-        return Decided(message, headers, lineage, decision, now_ms, stays, audited)
+        return Decided(message, headers, lineage, decision, now_ms, stays, audited, failure)
 
     def _stays(self, decision: Decision, failure: Failure) -> bool:
         """Whether the record is not finished.

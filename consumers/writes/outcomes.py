@@ -10,7 +10,7 @@ from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import size_of
 from kafka_redelivery.consumers.flow.session import Delivery
 from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.topology.policy.decision import Decision, Halt
+from kafka_redelivery.topology.policy.decision import Decision, Failure, Halt
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import Headers
 from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
@@ -34,6 +34,9 @@ class Decided(NamedTuple):
 
     audited: bool
     """Whether the decision has added a dead letter to the audit."""
+
+    failure: Failure
+    """Why it failed, as far as it may be written down."""
 
 
 class Unwritten(NamedTuple):

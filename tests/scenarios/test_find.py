@@ -44,6 +44,7 @@ def test_a_record_at_each_place(group: Group) -> None:
     assert "rejected" in dead["cause"]
     [tier] = _found(group, "k2")
     assert (tier["state"], tier["id"], tier["deliveries"]) == ("tier", ids[2], 2)
+    assert tier["cause"].startswith("ValueError: ")
     assert tier["dueMs"] > time.time() * 1000 + 3_000_000
     assert [_found(group, each)[0]["state"] for each in ids[3:5]] == ["ready", "source"]
     [waits] = _found(group, "k5")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from kafka_redelivery.topology.errors import HeaderError
@@ -56,6 +57,16 @@ OURS = frozenset(
 CAUSE_LIMIT = 800
 """The maximum size of ``dlqDeliveryFailureCause`` in bytes; the exception's message is cut to fit."""
 
+RETRY_LIMIT = 400
+"""The maximum size of our headers on a retry record in bytes, for names of topic and group of up to 40 characters."""
+
+_PER_HEADER = 3
+"""The length of a name takes one byte, that of a value at most two."""
+
+_CAUSE_NAME = _PER_HEADER + len(FAILURE_CAUSE)
+_SHORTEST_CAUSE = len('{"exception":"","message":""}') + 6
+"""A shorter cause would not have a letter of the exception's name."""
+
 _CLASS_LIMIT = 200
 _DIGITS = 19
 """The length of the largest 64-bit number."""
@@ -68,14 +79,24 @@ Headers = Sequence[tuple[str, bytes | None]]
 """Kafka headers, in order. Names may repeat and values may be null."""
 
 
-def retry_headers(lineage: Lineage, group: str, user: Headers, decision: Retry) -> list[tuple[str, bytes | None]]:
-    """Return the headers of a retry record, which waits in a tier, or of a ready record that does not wait."""
-    return [
-        *users_own(user),
+def retry_headers(
+    lineage: Lineage, group: str, user: Headers, decision: Retry, failure: Failure | None = None
+) -> list[tuple[str, bytes | None]]:
+    """Return the headers of a retry record, which waits in a tier, or of a ready record that does not wait.
+
+    ``dlqDeliveryFailureCause`` says why the last delivery failed, in the bytes that the others leave of
+    :data:`RETRY_LIMIT`.
+    """
+    ours = [
         *_origin(lineage, group),
         (SCHEDULED_DELAY, b"%d" % decision.delay_ms),
         (SCHEDULED_DELIVERY, b"%d" % decision.due_ms),
     ]
+    if failure is not None:
+        room = RETRY_LIMIT - _CAUSE_NAME - sum([_PER_HEADER + len(name) + len(value or b"") for name, value in ours])
+        if room >= _SHORTEST_CAUSE:
+            ours.append((FAILURE_CAUSE, _retry_cause(failure.exception, failure.message[:room], room)))
+    return users_own(user) + ours
 
 
 def dead_letter_headers(
@@ -147,15 +168,26 @@ def failure_cause(reason: str, failure: Failure) -> bytes:
     It has at most :data:`CAUSE_LIMIT` bytes. The name of the exception is cut to 200 characters, and the message to
     the characters that fit.
     """
-    exception = failure.exception[:_CLASS_LIMIT]
-    message = failure.message[:CAUSE_LIMIT]
+    return _cause(f'"reason":{_quoted(reason)},', failure.exception[:_CLASS_LIMIT], failure.message, CAUSE_LIMIT)
+
+
+@lru_cache(maxsize=256)
+def _retry_cause(exception: str, message: str, room: int) -> bytes:
+    """Return the same without a reason, in at most ``room`` bytes. Many records fail alike."""
+    return _cause("", exception[:_CLASS_LIMIT], message, room)
+
+
+def _cause(reason: str, exception: str, message: str, limit: int) -> bytes:
+    message = message[:limit]
     while True:
-        cause = f'{{"reason":{_quoted(reason)},"exception":{_quoted(exception)},"message":{_quoted(message)}}}'
-        encoded = cause.encode(errors="replace")
-        excess = len(encoded) - CAUSE_LIMIT
+        quoted = _quoted(message)
+        encoded = f'{{{reason}"exception":{_quoted(exception)},"message":{quoted}}}'.encode(errors="replace")
+        excess = len(encoded) - limit
         if excess <= 0:
             return encoded
-        if message:
+        if message and len(quoted.encode(errors="replace")) == len(message) + 2:  # a byte for each character
+            message = message[: max(0, len(message) - excess)]
+        elif message:
             message = message[: max(0, len(message) - (excess + 5) // 6)]
         else:
             exception = exception[: max(0, len(exception) - (excess + 5) // 6)]

@@ -1,6 +1,7 @@
 """A batch turns each decision into the right produced records and offsets, and counts it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.policy.decision import AckType, Failure, FailureKind
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy
+from kafka_redelivery.topology.policy.failure_details import FailureDetails
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import read_expiration, read_lineage
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -105,7 +107,15 @@ class TestRetry:
             ("JMSXDeliveryCount", b"1"),
             ("AMQ_SCHEDULED_DELAY", b"1000"),
             ("_AMQ_SCHED_DELIVERY", b"%d" % (NOW + 1000)),
+            ("dlqDeliveryFailureCause", b'{"exception":"ValueError","message":"no"}'),
         ]
+
+    def test_with_class_only_a_retry_record_has_no_text_of_the_exception(self) -> None:
+        """As a dead letter."""
+        common = replace(shared(), details=FailureDetails.CLASS_ONLY)
+        [produced] = batch_of(handled(source(), record(3), failures={0: RAISED}), common=common).produced
+        cause = headers_by_name(produced)["dlqDeliveryFailureCause"]
+        assert cause == b'{"exception":"ValueError","message":""}'
 
     @pytest.mark.parametrize(("key", "value"), [(None, None), (b"", b""), (None, b""), (b"", None)])
     def test_null_stays_null_and_empty_stays_empty(self, key: bytes | None, value: bytes | None) -> None:

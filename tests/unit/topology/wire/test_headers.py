@@ -15,13 +15,16 @@ from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import (
     CAUSE_LIMIT,
     EXPIRATION,
+    FAILURE_CAUSE,
     OURS,
+    FailureCause,
     Headers,
     dead_letter_headers,
     expired_dead_letter_headers,
     failure_cause,
     read_due,
     read_expiration,
+    read_failure_cause,
     read_lineage,
     read_persistent,
     read_redelivery,
@@ -90,6 +93,17 @@ class TestRetry:
             ("AMQ_SCHEDULED_DELAY", b"5000"),
             ("_AMQ_SCHED_DELIVERY", b"1780000005000"),
         ]
+
+    def test_it_says_why_the_last_delivery_failed(self) -> None:
+        """In the header that a dead letter has, without a reason; what is too long is cut, and its due time stays."""
+        lineage = Lineage("orders", 3, 42, timestamp_ms=NOW, deliveries=2)
+        for message, told in (("no card 47", "no card 47"), ("", ""), ("m" * 900, "m" * 143)):
+            failure = Failure(FailureKind.RAISED, "ValueError", message)
+            copy = retry_headers(lineage, "billing", [("traceparent", b"00-ab")], Retry(5, NOW), failure)
+            assert copy[:-1] == retry_headers(lineage, "billing", [("traceparent", b"00-ab")], Retry(5, NOW))
+            assert copy[-1][0] == FAILURE_CAUSE
+            assert read_failure_cause(copy[-1][1]) == FailureCause("", "ValueError", told)
+            assert users_own(ready_headers(copy)) == [("traceparent", b"00-ab")]
 
     @given(LINEAGES, GROUPS, USER_HEADERS, RETRIES)
     def test_the_lineage_comes_back(self, lineage: Lineage, group: str, user: Headers, retry: Retry) -> None:
@@ -274,6 +288,20 @@ class TestSize:
         copy = retry_headers(again, self.GROUP, [], Retry(LONG_MAX, LONG_MAX))
         assert size(copy) <= 400
         assert read_lineage(copy).redrive == again.redrive
+
+    @given(LINEAGES, st.text(ascii_letters, min_size=1, max_size=40), RETRIES, ANY_TEXT, ANY_TEXT, st.integers(1, 500))
+    def test_with_its_cause_it_takes_no_more(
+        self, lineage: Lineage, group: str, retry: Retry, exception: str, message: str, times: int
+    ) -> None:
+        """The cause gets what is left, is always JSON, and is left out if nothing of the class fits."""
+        failure = Failure(FailureKind.RAISED, exception, message * times)
+        copy = retry_headers(lineage, group, [], retry, failure)
+        assert size(copy) <= max(400, size(retry_headers(lineage, group, [], retry)))
+        if copy[-1][0] == FAILURE_CAUSE:
+            cause = json.loads(copy[-1][1] or b"")
+            assert exception.encode(errors="replace").decode().startswith(cause["exception"])
+            assert failure.message.encode(errors="replace").decode().startswith(cause["message"])
+        assert read_lineage(copy) == lineage._replace(expiration_ms=0)
 
     @given(ANY_TEXT.filter(bool), ANY_TEXT.filter(bool), st.sampled_from(Reason))
     def test_a_dead_letter_takes_one_and_a_half_kilobytes_at_most(
