@@ -23,7 +23,7 @@ from examples.flights.errors import DemoError, DirectoryInUseError
 from examples.flights.layout import layout
 from examples.flights.report import show
 from examples.flights.run import DemoEnvironment, run
-from examples.flights.scenario import scenario
+from examples.flights.scenario import MISSING_MAKER, scenario
 from kafka_redelivery.pipeline.errors import PipelineError
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from kafka_redelivery.transport.errors import TransportError
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace, console: Console) -> int:
     options.engine.verify()
-    given = scenario(data.flights(options.days), data.planes())
+    given = scenario(data.flights(options.days), data.planes(), MISSING_MAKER if options.redrive else None)
     names = layout()
     starting = console.status("starting Kafka (the first run downloads it)")
     with _directory(options.keep) as directory, starting:
@@ -114,6 +114,11 @@ def _parser() -> argparse.ArgumentParser:
         choices=list(Engine),
         default=Engine.WORKERS,
         help="what runs the handler: a worker (default), or a streaming query on Spark",
+    )
+    parser.add_argument(
+        "--redrive",
+        action="store_true",
+        help=f"the planes of {MISSING_MAKER} are missing until their flights are dead letters, which are sent again",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep Kafka's data and all logs in DIR")

@@ -22,21 +22,24 @@ _STOP_S: Final = 40.0
 """More than ``limits.shutdownTimeout``, after which a process exits by itself."""
 
 _TAIL_LINES: Final = 15
-_APPLY_S: Final = 60.0
 
 
-def apply_topology(servers: str, directory: Path) -> None:
-    """Create the topics of the group.
+def command(verbs: Sequence[str], servers: str, log: Path, within_s: float = 60.0) -> str:
+    """Run a command of ``redelivery`` with the demo's configuration, and return what it has printed.
+
+    Args:
+        verbs: its name and its options.
+        servers: where Kafka is.
+        log: a file for what it prints.
+        within_s: how long it may take.
 
     Raises:
-        ChildEndedError: the command failed, or took a minute.
+        ChildEndedError: it failed, or took longer.
     """
-    log = directory / "topology.log"
     with log.open("wb") as output:
-        command = _command(("topology", "apply"))
-        child = GuardedProcess(command, env=_environment(servers), stdout=output, stderr=subprocess.STDOUT)
+        child = GuardedProcess(_command(verbs), env=_environment(servers), stdout=output, stderr=subprocess.STDOUT)
     try:
-        code = child.wait(_APPLY_S)
+        code = child.wait(within_s)
     except subprocess.TimeoutExpired:
         child.kill()
         code = child.wait()
@@ -44,7 +47,8 @@ def apply_topology(servers: str, directory: Path) -> None:
         child.kill()
         raise
     if code:
-        raise ChildEndedError("command redelivery topology apply", code, log, _tail(log))
+        raise ChildEndedError(f"command redelivery {' '.join(verbs)}", code, log, _tail(log))
+    return log.read_text(encoding="utf-8", errors="replace")
 
 
 class Child:

@@ -22,8 +22,8 @@ class Ledger:
         self.ended: dict[Position, str] = {}
         """Outcome of each finished record: ``acked``, ``recovered``, ``dead_lettered`` or ``discarded``."""
 
-        self.ended_again: list[tuple[Position, str]] = []
-        """Second outcomes of finished records. There must be none."""
+        self.ended_again: dict[Position, list[str]] = {}
+        """Further outcomes of finished records. Only a record whose dead letter was sent again may have one."""
 
         self.retried: Counter[Position] = Counter()
         self.delivered = 0
@@ -31,6 +31,9 @@ class Ledger:
 
         self.counts: Counter[str] = Counter()
         """Finished records by outcome, and ``retried``, the number of redeliveries."""
+
+        self.counts_again: Counter[str] = Counter()
+        """Further outcomes."""
 
         self.lateness_ms: list[int] = []
         """Lateness of each redelivery: from its due time until it was handed out."""
@@ -51,7 +54,8 @@ class Ledger:
 
     def _end(self, position: Position, outcome: str) -> None:
         if position in self.ended:
-            self.ended_again.append((position, outcome))
+            self.ended_again.setdefault(position, []).append(outcome)
+            self.counts_again[outcome] += 1
             return
         self.delivered += position not in self.retried
         self.ended[position] = outcome

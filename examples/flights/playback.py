@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from examples.flights.feed import Feed, send_planes
 from examples.flights.late import LatePlanes
 from examples.flights.layout import Layout
 from examples.flights.ledger import Ledger
-from examples.flights.progress import Live
+from examples.flights.progress import Bar, Live
+from examples.flights.redrive import check_job
 from examples.flights.report import Report
 from examples.flights.scenario import Scenario
 from examples.flights.topics import Follower, Sender
@@ -66,11 +68,30 @@ class Playback:
         Raises:
             KafkaAccessError: a record could not be written.
         """
-        with Live(
-            console, expected=self.accounting.expected, feed=self.feed, late=self.late, ledger=self.ledger
-        ) as live:
+        totals = Counter(each.ending.journalled for each in self.accounting.expected)
+        counts = self.ledger.counts
+        bars = {
+            "flights sent": Bar(lambda: len(self.feed.sent), self.feed.total),
+            "late planes sent": Bar(lambda: self.late.sent, self.late.total),
+            "redeliveries": Bar(lambda: counts["retried"]),
+        } | _bars_of(counts, totals, "acked", "recovered", "dead_lettered")
+        self._observe(lambda: len(self.ledger.ended) == self.feed.total, Live(console, bars), watch)
+
+    def work_again(self, console: Console, watch: Callable[[], None]) -> None:
+        """Observe until every record whose dead letter was sent again has ended again, or no record ends any more.
+
+        Args:
+            console: where progress is shown.
+            watch: called at each step; raises to end the playback.
+        """
+        expected = [each.again.journalled for each in self.accounting.expected if each.again is not None]
+        bars = _bars_of(self.ledger.counts_again, Counter(expected), "recovered", "dead_lettered")
+        self._observe(lambda: len(self.ledger.ended_again) == len(expected), Live(console, bars), watch)
+
+    def _observe(self, ended: Callable[[], bool], bars: Live, watch: Callable[[], None]) -> None:
+        with bars as live:
             shown_s = news_s = monotonic()
-            while len(self.ledger.ended) < self.feed.total:
+            while not ended():
                 self.feed.step(self.ledger.delivered)
                 self.late.step()
                 news = self.journal.fetch(_POLL_S)
@@ -85,17 +106,22 @@ class Playback:
                     shown_s = now
                     live.show()
 
-    def report(self, restarts: Mapping[str, int], seconds: Mapping[str, float]) -> Report:
+    def report(
+        self, restarts: Mapping[str, int], seconds: Mapping[str, float], job: Mapping[str, int] | None = None
+    ) -> Report:
         """Find every record in the topics, and compare with the CSV files.
 
         Args:
             restarts: by role.
             seconds: by phase; read when the report is shown.
+            job: what the job says about the dead letters that it has sent again, if there was one.
 
         Raises:
             KafkaAccessError: a topic could not be read to its end.
         """
         self.ledger.take(self.journal.rest())
+        if job is not None:
+            check_job(self.accounting, job)
         findings = check(self.servers, self.layout, self.accounting, self.ledger)
         return Report(
             self.accounting.expected,
@@ -106,6 +132,14 @@ class Playback:
             seconds,
             self.engine,
         )
+
+
+def _bars_of(counts: Mapping[str, int], totals: Mapping[str, int], *outcomes: str) -> dict[str, Bar]:
+    """A bar for each outcome."""
+    return {
+        outcome.replace("_", "-"): Bar(lambda outcome=outcome: counts[outcome], totals[outcome])  # type: ignore[misc]
+        for outcome in outcomes
+    }
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,24 @@ class Report:
             "restarts": dict(self.restarts),
             "seconds": round(sum(self.seconds.values()), 1),
             "phases": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
-        }
+        } | (
+            {"redrive": {what.replace(" ", "_"): found for what, _, _, found in self.sent_again()}}
+            if self.sent_again()
+            else {}
+        )
+
+    def sent_again(self) -> list[tuple[str, str, int, int]]:
+        """What became of the dead letters that were sent again, as rows: what, why, expected number, found number."""
+        again = Counter(each.again for each in self.expected if each.again is not None)
+        findings = self.findings
+        if not again:
+            return []
+        return [
+            ("sent again", "dead letters of unknown planes", again.total(), findings.sent_again),
+            # A record whose first outcome is a dead letter can only have an output after it was sent again.
+            ("recovered", "its plane is known now", again[Ending.RECOVERED], findings.outputs["dead_lettered"]),
+            ("dead again", "its plane is still unknown", again[Ending.REDELIVERIES_EXCEEDED], findings.dead_again),
+        ]
 
 
 def show(report: Report, console: Console) -> None:
@@ -77,14 +94,16 @@ def show(report: Report, console: Console) -> None:
     table.add_column("found", justify="right")
     table.add_column("")
     rows = _rows(report)
-    for outcome, why, expected, found in rows:
-        table.add_row(outcome, why, f"{expected:,}", f"{found:,}", _mark(expected == found))
+    _add_rows(table, rows)
     table.add_section()
     expected, found = len(report.expected), sum(row[3] for row in rows)
-    table.add_row("all", "records in flights", f"{expected:,}", f"{found:,}", _mark(expected == found))
+    _add_rows(table, [("all", "records in flights", expected, found)])
+    if again := report.sent_again():
+        table.add_section()
+        _add_rows(table, again)
+        table.add_section()
     miles = sum(each.seat_miles or 0 for each in report.expected)
-    found = report.findings.seat_miles
-    table.add_row("seat-miles", "sum of the outputs", f"{miles:,}", f"{found:,}", _mark(miles == found))
+    _add_rows(table, [("seat-miles", "sum of the outputs", miles, report.findings.seat_miles)])
     console.print(table)
     late = document["lateness_ms"]
     if late["count"]:
@@ -104,6 +123,12 @@ def show(report: Report, console: Console) -> None:
             console.print(f"  {fault}", markup=False, highlight=False, soft_wrap=True)
     phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.seconds.items())
     console.print(f"{document['seconds']} s ({phases})", soft_wrap=True)
+
+
+def _add_rows(table: Table, rows: Iterable[tuple[str, str, int, int]]) -> None:
+    """Add rows of outcome, reason, expected number and found number, each with a mark."""
+    for outcome, why, expected, found in rows:
+        table.add_row(outcome, why, f"{expected:,}", f"{found:,}", _mark(expected == found))
 
 
 def _rows(report: Report) -> list[tuple[str, str, int, int]]:
@@ -128,7 +153,7 @@ def _rows(report: Report) -> list[tuple[str, str, int, int]]:
 
 
 _WHY_DEAD = {
-    Ending.REDELIVERIES_EXCEEDED: "its plane never arrived",
+    Ending.REDELIVERIES_EXCEEDED: "its plane did not arrive",
     Ending.REJECTED: "no tail number",
     Ending.UNDECODABLE: "broken bytes",
 }

@@ -16,6 +16,10 @@ BROKEN: Final = 300
 LATE_ONE_IN: Final = 20
 """One in this many planes of the chosen days arrives late."""
 
+MISSING_MAKER: Final = "EMBRAER"
+"""With ``--redrive`` the planes of this manufacturer are missing until their flights are dead letters. Together with
+the planes that are in no file, a third of the year's flights become dead letters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Broken:
@@ -38,8 +42,12 @@ class Scenario:
     records: Sequence[Flight | Broken]
     """Records of the topic ``flights``, in the order of sending."""
 
+    missing: frozenset[str] = frozenset()
+    """Planes that are sent when all flights have ended. Then the dead letters of all unknown planes are sent again. If
+    there are none, nothing is sent again."""
 
-def scenario(flights: Sequence[Flight], planes: Iterable[Plane]) -> Scenario:
+
+def scenario(flights: Sequence[Flight], planes: Iterable[Plane], missing_maker: str | None = None) -> Scenario:
     """Choose the late planes, order the flights, and insert the broken records.
 
     A late plane is sent when all its flights have been seen in a retry tier. It must reach the handler before the first
@@ -49,13 +57,15 @@ def scenario(flights: Sequence[Flight], planes: Iterable[Plane]) -> Scenario:
     seconds, which do not elapse while worker or scheduler are down.
     """
     known = {plane.tailnum: plane for plane in planes}
-    flown = sorted({tail for flight in flights if (tail := _needs(flight)) in known and tail is not None})
+    missing = frozenset(tail for tail, plane in known.items() if plane.manufacturer == missing_maker)
+    there = known.keys() - missing
+    flown = sorted({tail for flight in flights if (tail := _needs(flight)) in there and tail is not None})
     late = frozenset(flown[::LATE_ONE_IN])
     waiting = [flight for flight in flights if _needs(flight) in late]
     waiting.sort(key=lambda flight: str(flight.tailnum))
     rest = [flight for flight in flights if _needs(flight) not in late]
     awaited = Counter(str(flight.tailnum) for flight in waiting)
-    return Scenario(known, awaited, _mixed([*waiting, *rest]))
+    return Scenario(known, awaited, _mixed([*waiting, *rest]), missing)
 
 
 def _needs(flight: Flight) -> str | None:

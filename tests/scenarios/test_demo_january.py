@@ -9,12 +9,14 @@ from tests.scenarios.demo_runs import DemoRun, alive, counted
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_the_first_days_of_january(tmp_path: Path) -> None:
+@pytest.mark.parametrize("redrive", [pytest.param(False, marks=pytest.mark.long), True])
+def test_the_first_days_of_january(tmp_path: Path, *, redrive: bool) -> None:
     """Exit code 0, a correct table, the independently computed figures, no early record, no process left."""
-    with DemoRun(tmp_path, "--days", "3") as demo:
+    with DemoRun(tmp_path, "--days", "3", *["--redrive"] * redrive) as demo:
         assert demo.end() == 0, demo.stderr
         found = demo.document()
-        assert {name: found[name] for name in ("records_in", "outcomes", "seat_miles")} == counted(3)
+        expected = counted(3, redrive=redrive)
+        assert {name: found[name] for name in expected} == expected
         assert found["conservation"] == "ok"
         assert found["restarts"] == {"worker": 0, "scheduler": 0}
         late = found["lateness_ms"]
@@ -24,4 +26,5 @@ def test_the_first_days_of_january(tmp_path: Path) -> None:
         assert late["count"] >= 4 * unknown + found["outcomes"]["recovered"]
         assert "every record is accounted for" in demo.stdout
         assert "✗" not in demo.stdout
+        assert ("$ redelivery dlq redrive --exception UnknownPlaneError --yes" in demo.stderr) == redrive
         assert not any(alive(pid) for role in ("worker", "scheduler") if (pid := demo.pid(role)) is not None)

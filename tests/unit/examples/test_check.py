@@ -12,12 +12,20 @@ from examples.flights.accounting import Accounting
 from examples.flights.broken import record_of
 from examples.flights.check import check_journal, check_outputs
 from examples.flights.check_copies import check_dead_letters, check_releases, waits
+from examples.flights.data import Flight
 from examples.flights.ledger import Ledger
+from examples.flights.redrive import check_job
 from examples.flights.scenario import Broken, Scenario
 from examples.flights.wire import SEAT_MILES_CODEC
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.wire.headers import HeaderList, dead_letter_headers, ready_headers, retry_headers
+from kafka_redelivery.topology.wire.headers import (
+    HeaderList,
+    dead_letter_headers,
+    ready_headers,
+    redriven_headers,
+    retry_headers,
+)
 from tests.unit.consumers.records import BORN, NOW, Fetched
 from tests.unit.examples.flights import LAYOUT, flight, world
 
@@ -29,6 +37,8 @@ _FLIGHTS = (
     flight(4, "N1", dep_time=None),  # cancelled
 )
 _GIVEN: Scenario = replace(world(late={"N2": 1}), records=(*_FLIGHTS, Broken(1, _FLIGHTS[0])))
+_REDRIVEN: Scenario = replace(_GIVEN, records=(flight(0, "N3"), flight(1, "N404")), missing=frozenset({"N3"}))
+_MARK = "3f9a2c01bd/0@{}/1"
 
 
 @dataclass(slots=True)
@@ -60,29 +70,54 @@ def _good() -> Topics:
     return topics
 
 
-def _lineage(offset: int, deliveries: int) -> Lineage:
-    return Lineage("flights", 0, offset, BORN, deliveries)
+def _good_again() -> Topics:
+    """Both flights died and were sent again: the plane of one is known by then, the other dies again."""
+    topics = Topics()
+    for offset, record in enumerate(_REDRIVEN.records):
+        topics.source.append(Fetched("flights", 0, offset, *record_of(record)))
+    for offset, redrive in ((0, ""), (1, ""), (1, _MARK.format(1))):
+        topics.dead.append(_dead(offset, 3, Reason.REDELIVERIES_EXCEEDED, given=_REDRIVEN, redrive=redrive))
+        for deliveries in (1, 2):
+            lineage = _lineage(offset, deliveries, redrive)
+            waiting = retry_headers(lineage, "g", [], Retry(1000, NOW))
+            topics.tiers.append(_copy(LAYOUT.tiers[deliveries - 1], offset, waiting, _REDRIVEN))
+            topics.ready.append(_copy(LAYOUT.ready, offset, ready_headers(waiting), _REDRIVEN))
+    for offset in (0, 1):
+        headers = redriven_headers([], _lineage(offset, 0, _MARK.format(offset)), "g")
+        topics.ready.append(_copy(LAYOUT.ready, offset, headers, _REDRIVEN))
+    topics.journal = [{"retried": [[0, 1]]}, {"retried": [[0, 1]]}, {"dead_lettered": [[0, 1]]}]
+    topics.journal += [{"recovered": [[0, 0]], "retried": [[1, 1]]}, {"retried": [[1, 1]]}, {"dead_lettered": [[1, 1]]}]
+    topics.outputs = [_output(0, 103, given=_REDRIVEN)]
+    return topics
 
 
-def _copy(topic: str, offset: int, headers: HeaderList) -> Fetched:
-    return Fetched(topic, 0, 0, *record_of(_GIVEN.records[offset]), headers, NOW)
+def _lineage(offset: int, deliveries: int, redrive: str = "") -> Lineage:
+    return Lineage("flights", 0, offset, BORN, deliveries, redrive=redrive)
 
 
-def _output(offset: int, seats: int, **instead: object) -> Fetched:
-    it = _FLIGHTS[offset]
+def _copy(topic: str, offset: int, headers: HeaderList, given: Scenario = _GIVEN) -> Fetched:
+    return Fetched(topic, 0, 0, *record_of(given.records[offset]), headers, NOW)
+
+
+def _output(offset: int, seats: int, *, given: Scenario = _GIVEN, **instead: object) -> Fetched:
+    it = given.records[offset]
+    assert isinstance(it, Flight)
     value = {name: getattr(it, name) for name in ("year", "month", "day", "carrier", "flight", "origin", "dest")}
     value |= {"message_id": f"flights-0@{offset}", "tailnum": it.tailnum, "seats": seats, "distance": it.distance}
     value |= {"seat_miles": seats * it.distance} | instead
     return Fetched("seat_miles", 0, offset, str(it.tailnum).encode(), SEAT_MILES_CODEC.encode(value))
 
 
-def _dead(offset: int, deliveries: int, reason: Reason, *, group: str = "g") -> Fetched:
+def _dead(
+    offset: int, deliveries: int, reason: Reason, *, group: str = "g", given: Scenario = _GIVEN, redrive: str = ""
+) -> Fetched:
     decision = DeadLetter(reason, Failure(FailureKind.REJECTED, "Reject", ""))
-    return _copy("DLQ.flights", offset, dead_letter_headers(_lineage(offset, deliveries), group, [], decision, NOW))
+    headers = dead_letter_headers(_lineage(offset, deliveries, redrive), group, [], decision, NOW)
+    return _copy("DLQ.flights", offset, headers, given)
 
 
-def _faults(topics: Topics) -> list[str]:
-    accounting = Accounting(_GIVEN, [record_of(record) for record in _GIVEN.records])
+def _faults(topics: Topics, given: Scenario = _GIVEN) -> list[str]:
+    accounting = Accounting(given, [record_of(record) for record in given.records])
     ledger = Ledger()
     for entry in topics.journal:
         ledger.take([Fetched("g.journal", 0, 0, None, json.dumps({"partition": 0} | entry).encode())])
@@ -179,3 +214,55 @@ def test_each_corruption_is_found_and_named(name: str) -> None:
     topics = _good()
     corrupt(topics)
     assert any(text in fault for fault in _faults(topics)), _faults(topics)
+
+
+def test_dead_letters_that_were_sent_again_are_accounted_for() -> None:
+    """A record may end a second time, if its dead letter was sent again."""
+    assert _faults(_good_again(), _REDRIVEN) == []
+
+
+_CORRUPTIONS_AGAIN: dict[str, tuple[Callable[[Topics], object], str]] = {
+    "not sent again": (lambda it: it.ready.pop(), "was sent again 0 times"),
+    "sent twice": (lambda it: it.ready.append(it.ready[-1]), "was sent again 2 times"),
+    "still pending": (lambda it: it.journal[3].pop("recovered"), "was sent again and is pending, expected recovered"),
+    "ended otherwise": (
+        lambda it: it.journal.__setitem__(5, {"recovered": [[1, 1]]}),
+        "is ['recovered'], expected redeliveries_exceeded",
+    ),
+    "ended a third time": (lambda it: it.journal.append({"dead_lettered": [[1, 1]]}), "'dead_lettered', 'dead_letter"),
+    "second dead letter missing": (lambda it: it.dead.pop(), "its dead letter is missing"),
+    "second dead letter twice": (lambda it: it.dead.append(it.dead[-1]), "is dead-lettered twice"),
+    "died although its plane is known": (
+        lambda it: it.dead.append(
+            _dead(0, 3, Reason.REDELIVERIES_EXCEEDED, given=_REDRIVEN, redrive=_MARK.format(0)),
+        ),
+        "is dead-lettered as redeliveries_exceeded",
+    ),
+    "sent again after it was sent again": (
+        lambda it: it.dead.append(_dead(1, 3, Reason.REDELIVERIES_EXCEEDED, given=_REDRIVEN, redrive="j/0@1/2")),
+        "is dead-lettered as redeliveries_exceeded",
+    ),
+    "too few redeliveries": (lambda it: it.journal.pop(4), "was redelivered 3 times"),
+    "output of both attempts": (lambda it: it.outputs.append(it.outputs[0]), "has its seat-miles twice"),
+}
+
+
+@pytest.mark.parametrize("name", _CORRUPTIONS_AGAIN)
+def test_each_corruption_after_a_redrive_is_found(name: str) -> None:
+    """Each way to send a dead letter not exactly once, or to lose what became of it, produces a fault."""
+    corrupt, text = _CORRUPTIONS_AGAIN[name]
+    topics = _good_again()
+    corrupt(topics)
+    assert any(text in fault for fault in _faults(topics, _REDRIVEN)), _faults(topics, _REDRIVEN)
+
+
+@pytest.mark.parametrize("name", [None, "sent", "recovered", "deadAgain", "unknown", "gone"])
+def test_the_story_of_the_job_is_checked(name: str | None) -> None:
+    """The job must tell of each letter what the data says."""
+    accounting = Accounting(_REDRIVEN, [])
+    told = dict.fromkeys(("letters", "sent", "recovered", "deadAgain", "unknown", "parked", "refused", "gone"), 0)
+    told |= {"letters": 2, "sent": 2, "recovered": 1, "deadAgain": 1}
+    if name is not None:
+        told[name] += 1
+    check_job(accounting, told)
+    assert [fault.split()[4] for fault in accounting.faults.first] == ([] if name is None else [name])

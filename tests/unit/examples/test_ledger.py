@@ -41,5 +41,5 @@ def test_a_second_outcome_is_listed_separately() -> None:
     ledger = Ledger()
     ledger.take([_entry(0, acked=[[0, 0]]), _entry(0, dead_lettered=[[0, 0]])])
     assert ledger.ended == {(0, 0): "acked"}
-    assert ledger.ended_again == [((0, 0), "dead_lettered")]
-    assert ledger.counts == {"acked": 1}
+    assert ledger.ended_again == {(0, 0): ["dead_lettered"]}
+    assert (ledger.counts, ledger.counts_again) == ({"acked": 1}, {"dead_lettered": 1})

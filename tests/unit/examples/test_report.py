@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from io import StringIO
 
 from rich.console import Console
@@ -21,7 +22,7 @@ def _report(*faults: str, lateness_ms: tuple[int, ...] = (), early: int = 0) -> 
     expected = [Expected(Ending.ACKED, 10), Expected(Ending.ACKED), Expected(Ending.REJECTED)]
     findings = Findings(
         records_in=3, pending=0, outputs=Counter(acked=1), seat_miles=10, dead_letters=Counter(rejected=1),
-        early=early, faults=noted,
+        dead_again=0, sent_again=0, early=early, faults=noted,
     )  # fmt: skip
     counts = {"acked": 2, "dead_lettered": 1}
     return Report(expected, findings, counts, lateness_ms, {"worker": 1, "scheduler": 0}, {"work": 2.04, "check": 1.0})
@@ -52,6 +53,20 @@ def test_the_object_has_what_programs_ask_for() -> None:
         "seconds": 3.0,
         "phases": {"work": 2.0, "check": 1.0},
     }
+
+
+def test_what_was_sent_again_has_rows_of_its_own() -> None:
+    """They show what became of the dead letters, and a difference is marked."""
+    report = _report()
+    letters = [Expected(Ending.REDELIVERIES_EXCEEDED, 5, Ending.RECOVERED)] * 3
+    letters.append(Expected(Ending.REDELIVERIES_EXCEEDED, None, Ending.REDELIVERIES_EXCEEDED))
+    findings = replace(report.findings, outputs=Counter(acked=1, dead_lettered=3), sent_again=4, dead_again=1)
+    right = replace(report, expected=[*report.expected, *letters], findings=findings)
+    assert right.document()["redrive"] == {"sent_again": 4, "recovered": 3, "dead_again": 1}
+    lines = [line for line in _shown(right).splitlines() if "again" in line or "known now" in line]
+    assert [line.count("✓") for line in lines] == [1, 1, 1]
+    wrong = replace(right, findings=replace(findings, dead_again=2))
+    assert any("dead again" in line and "✗" in line for line in _shown(wrong).splitlines())
 
 
 def test_lateness_is_exact() -> None:

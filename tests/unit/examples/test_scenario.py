@@ -4,7 +4,7 @@ from itertools import groupby
 
 from examples.flights import data
 from examples.flights.data import Flight
-from examples.flights.scenario import BROKEN, LATE_ONE_IN, Broken, scenario
+from examples.flights.scenario import BROKEN, LATE_ONE_IN, MISSING_MAKER, Broken, scenario
 
 _FLIGHTS = data.flights(3)
 _GIVEN = scenario(_FLIGHTS, data.planes())
@@ -29,6 +29,16 @@ def test_one_plane_in_twenty_is_late() -> None:
     assert len(_GIVEN.awaited) == -(-len(flying) // LATE_ONE_IN)
     for tail, count in _GIVEN.awaited.items():
         assert count == sum(each.tailnum == tail and each.dep_time is not None for each in _FLIGHTS) > 0
+
+
+def test_missing_planes_are_not_late() -> None:
+    """The planes of one manufacturer are missing, and other planes are late."""
+    given = scenario(_FLIGHTS, data.planes(), MISSING_MAKER)
+    assert {given.planes[tail].manufacturer for tail in given.missing} == {MISSING_MAKER}
+    late = set(given.awaited)
+    assert late
+    assert not given.missing & late
+    assert not _GIVEN.missing
 
 
 def test_flights_of_late_planes_come_first_and_adjacent() -> None:

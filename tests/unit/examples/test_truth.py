@@ -1,6 +1,7 @@
 """The rules for expected outcomes, in their order."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -29,6 +30,16 @@ _WORLD = world(late={"N2": 1})
 def test_the_first_rule_that_fits_decides(record: Flight | Broken, end: Expected) -> None:
     """Undecodable before no tail number, before cancelled, before an unknown plane, before a late one."""
     assert expected(record, _WORLD) == end
+
+
+def test_dead_letters_of_unknown_planes_are_sent_again() -> None:
+    """If planes were missing: those that are known then recover, the others die again, and no other letter is sent."""
+    given = replace(_WORLD, missing=frozenset({"N3"}))
+    dead = Ending.REDELIVERIES_EXCEEDED
+    assert expected(flight(1, "N3", distance=10), given) == Expected(dead, 1030, Ending.RECOVERED)
+    assert expected(flight(1, "N404"), given) == Expected(dead, None, dead)
+    assert expected(flight(1, "N3", dep_time=None), given) == Expected(Ending.ACKED)
+    assert expected(flight(1, None), given).again is None
 
 
 def test_the_totals_of_the_year(year: list[Flight]) -> None:
