@@ -16,6 +16,7 @@ from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.letter import Selection
+from kafka_redelivery.topology.redrive.standing import UNKNOWN_OUTCOME
 
 app = typer.Typer(help="List dead letters and send them again, each exactly once.", no_args_is_help=True)
 
@@ -153,10 +154,15 @@ def discard(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set dead letters aside: they count as done, and `redrive` leaves them out without --again. Deletes nothing."""
+    """Set dead letters aside: they count as done, and `redrive` leaves them out without --again. Deletes nothing.
+
+    `--state sent` and `--state gone` take letters whose outcome stays unknown.
+    """
     _refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = _load(config, overrides)
-    options = JobOptions(group=of_group or settings.group, discard=True)
+    options = JobOptions(
+        group=of_group or settings.group, discard=True, again=not UNKNOWN_OUTCOME.isdisjoint(wanted.states)
+    )
     _create_and_run(settings, wanted, options, dry_run=dry_run, yes=yes, as_json=as_json)
 
 

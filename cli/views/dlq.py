@@ -171,8 +171,9 @@ def print_preview(console: Console, chosen: Preview, options: JobOptions) -> Non
         console.print(f"at {options.rate:g} a second this takes about {duration}")
     for job, number in sorted(chosen.in_jobs.items()):
         console.print(f"{number} are left out: already in job {job}")
+    more = "--state sent sets aside those without an outcome" if options.discard else "--again sends them, too"
     for number, why in (
-        (chosen.sent_before, "sent or set aside before (--again sends them, too)"),
+        (chosen.sent_before, f"sent or set aside before ({more})"),
         (chosen.expired, "they have expired"),
     ):
         if number:

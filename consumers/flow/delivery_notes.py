@@ -51,6 +51,8 @@ class DeliveryNotes:
         """The partition whose first unpersisted record is isolated."""
 
         self._isolated_may_start = False
+        self._withdrawing = False
+        """Whether the isolation ends with the next write, because the partition was paused before the delivery."""
 
     @property
     def isolating(self) -> bool:
@@ -65,7 +67,7 @@ class DeliveryNotes:
             free_slots: number of slots without a work item.
         """
         if not self._lanes.persist_deliveries or self.isolating:
-            return False
+            return self._withdrawing
         if self._due_suspect() is not None:
             return idle
         return free_slots > 0 and any(
@@ -82,6 +84,10 @@ class DeliveryNotes:
             The partitions whose progress the write must commit.
         """
         self._pending = {}
+        if self._isolated is not None and self._withdrawing:
+            self._isolated.progress.withdraw_note()
+            self._pending[self._isolated] = 0
+            return [self._isolated]
         if not self._lanes.persist_deliveries or self.isolating:
             return []
         suspect = self._due_suspect()
@@ -103,7 +109,9 @@ class DeliveryNotes:
         """Let the records be handed out whose note the ended write has committed."""
         pending, self._pending = self._pending, {}
         for assigned, end in pending.items():
-            if assigned is self._isolated:
+            if assigned is self._isolated and self._withdrawing:
+                self._end_isolation()
+            elif assigned is self._isolated:
                 self._isolated_may_start = True
             else:
                 self._lanes.admit(assigned, end)
@@ -113,15 +121,26 @@ class DeliveryNotes:
         if self._isolated is None or not self._isolated_may_start:
             return None
         self._isolated_may_start = False
+        if self._isolated.partition in self._lanes.held:
+            self._withdrawing = True
+            return None
         item = self._lanes.start_isolated(self._isolated)
         if item is None:
-            self._isolated = None
+            self._end_isolation()
         return item
 
     def item_returned(self, item: WorkItem) -> None:
-        """End the isolation if this is the isolated work item."""
-        if item.lane.assigned is self._isolated:
-            self._isolated = None
+        """End the isolation if this is the isolated work item; with a write if a pause has prevented the delivery."""
+        if item.lane.assigned is not self._isolated:
+            return
+        if item.position or item.abandoned or item.lane.closed:
+            self._end_isolation()
+        else:
+            item.lane.unpersisted.appendleft(item.messages.pop())
+            self._withdrawing = True
+
+    def _end_isolation(self) -> None:
+        self._isolated, self._withdrawing = None, False
 
     def take_fatal_records(self) -> Iterator[tuple[AssignedPartition, Message]]:
         """Yield the fetched records that killed a worker while they were isolated, and remove them from their lanes."""
@@ -144,12 +163,12 @@ class DeliveryNotes:
         """Drop the state of a partition that is no longer owned."""
         self._pending.pop(assigned, None)
         if assigned is self._isolated:
-            self._isolated = None
+            self._end_isolation()
 
     def reset(self) -> None:
         """Drop all state, before the worker starts again from the committed offsets."""
         self._pending = {}
-        self._isolated = None
+        self._end_isolation()
 
     def due_in_s(self, max_s: float) -> float:
         """Return the seconds until a suspect that waits in place is due, but at most ``max_s``."""

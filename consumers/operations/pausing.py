@@ -128,7 +128,7 @@ def obedience(settings: Settings) -> Obedience:
     """
     tail = _opened(settings)
     try:
-        return _seen(tail.read_to_end(), members(settings))
+        return _seen(tail.read_to_end().readable(), members(settings))
     finally:
         tail.close()
 
@@ -155,7 +155,7 @@ def _change(
     try:
         if not tail.exists():
             raise NoControlTopicError(settings.naming().control_topic())
-        before, now_ms = tail.read_to_end(), wall_clock_ms()
+        before, now_ms = tail.read_to_end().readable(), wall_clock_ms()
         named = set(targets or before.pauses)
         ended = [
             each for each, known in before.pauses.items() if not known.holds(now_ms) or (withdraw and each in named)

@@ -12,6 +12,7 @@ from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.process.background import background_thread
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.control import ControlRecord
 from kafka_redelivery.topology.wire.pauses import Pause, PausedTopics, Pauses, ProcessName, process_record, tombstones
@@ -75,6 +76,7 @@ class PauseWatch:
         self.current = PausedTopics()
         """See :class:`PauseView`. Written by the watching thread."""
 
+        self._known = Pauses()
         self._applied = 0
         self._noted = 0
         """The offset that the control topic has as applied by this process; 0 = it has none."""
@@ -92,20 +94,24 @@ class PauseWatch:
             ReaderError: Kafka does not answer.
             ControlRecordError: another program has written a record of a pause.
         """
-        self._tail = tail = ControlTail(self._settings.kafka, self._settings.group, self._naming.control_topic())
         try:
-            self._update(tail.read_to_end())
+            self._update(self._open().read_to_end().readable())
         except TopicForbiddenError as error:
             _log.warning("it is unknown what is paused: %s", error)
         except Exception:
             self._close()
             raise
 
+    def _open(self) -> ControlTail:
+        self._tail = ControlTail(self._settings.kafka, self._settings.group, self._naming.control_topic())
+        return self._tail
+
     def run(self, ended: threading.Event) -> None:
         """Follow the topic until the event is set."""
+        self._update(self._known)  # a pause ends by itself also while the topic cannot be read
         try:
             if self._tail is None:
-                self.read()
+                self._update(self._open().read_to_end())
             self._follow(ended)
         except TopicForbiddenError as error:
             _log.debug("it is unknown what is paused: %s", error)
@@ -127,6 +133,9 @@ class PauseWatch:
             tail.close()
 
     def _update(self, pauses: Pauses) -> None:
+        for key in pauses.damaged.keys() - self._known.damaged.keys():
+            _log.error("what is paused there stays so: %s", ControlRecordError(key, pauses.damaged[key]))
+        self._known = pauses
         now_ms = wall_clock_ms()
         current = pauses.topics(now_ms, self._naming.ready_topic)
         if current == self.current:

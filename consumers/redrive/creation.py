@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import secrets
 import socket
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Container
 from contextlib import closing
@@ -33,7 +34,7 @@ _ATTEMPTS = 3
 class Preview:
     """What a job would send."""
 
-    letters: defaultdict[SliceId, list[int]] = field(default_factory=lambda: defaultdict(list))
+    letters: defaultdict[SliceId, array[int]] = field(default_factory=lambda: defaultdict(lambda: array("q")))
     """The offsets that it would list."""
 
     targets: Counter[str] = field(default_factory=Counter)

@@ -16,6 +16,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import ConsumersError
 from kafka_redelivery.consumers.process.pause_watch import watch_pauses
 from kafka_redelivery.consumers.process.scheduler_watch import scheduler_watch
@@ -161,6 +162,7 @@ def run_stream(
         )
         _log.info("the query of group %s reads %s", settings.group, ", ".join(topics_of(settings)))
         if available_now:
+            gate.end_s = None if until_settled is None else monotonic_s() + until_settled.total_seconds()
             stream.run_available_now(until_settled)
         else:
             stream.run()

@@ -77,8 +77,11 @@ def test_what_is_selected_and_refused(group: Group) -> None:
     previewed = dlq_json(group, "redrive", "--dry-run", "--rate", "2")
     assert (previewed["letters"], previewed["expired"], previewed["seconds"]) == (8, 1, 4.0)
     assert previewed["targets"] == {group.ready: 8}
+    fingerprint = dlq_json(group, "show", f"{group.dead_letters}-0@0")["fingerprint"]
     for arguments, expected in (
         (["--origin", "*.in"], 8),
+        (["--fingerprint", fingerprint], 8),
+        (["--fingerprint", "0" * 16], 0),
         (["--origin", "other"], 0),
         (["--exception", "Connection*", "--key", "k3"], 1),
         (["--header", "traceparent=00-5"], 1),
@@ -117,6 +120,10 @@ def test_what_is_selected_and_refused(group: Group) -> None:
     assert dlq_json(group, "redrive", "--dry-run")["sentBefore"] == 1
     assert dlq_json(group, "redrive", "--dry-run", "--again", "--state", "sent")["letters"] == 1
     assert "k3" in dlq(group, "list", "--each").out
+    # Nobody reports what becomes of it, so a person may set it aside.
+    assert dlq_json(group, "discard", "--dry-run", "--key", "k3")["letters"] == 0
+    assert dlq_json(group, "discard", "--yes", "--key", "k3", "--state", "sent")["setAside"] == 1
+    assert dlq_json(group, "list", "--key", "k3", "--state", "discarded")["letters"] == 1
 
     (line,) = dlq(group, "export", "--key", "k5").out.splitlines()
     exported = json.loads(line)
@@ -124,7 +131,7 @@ def test_what_is_selected_and_refused(group: Group) -> None:
     assert ["traceparent", base64.b64encode(b"00-5").decode()] in exported["headers"]
     discarded = dlq_json(group, "discard", "--yes", "--key", "k5")
     assert (discarded["state"], discarded["setAside"], discarded["sent"]) == ("done", 1, 0)
-    assert dlq_json(group, "list", "--state", "discarded")["letters"] == 1
+    assert dlq_json(group, "list", "--state", "discarded")["letters"] == 2
     assert dlq_json(group, "redrive", "--dry-run")["sentBefore"] == 2
     assert sent(group) == exactly([])
 

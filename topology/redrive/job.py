@@ -20,6 +20,7 @@ same owner, from this topic alone.
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
@@ -138,7 +139,7 @@ class JobLog:
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}
-        self._offsets: dict[tuple[str, int], list[int]] = {}
+        self._offsets: dict[tuple[str, int], array[int]] = {}
 
     def add(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Add the next record.
@@ -154,7 +155,7 @@ class JobLog:
                     spec = _spec(job, record)
                     self.jobs[job] = Job(spec, offset, [OffsetSet() for _ in spec.slices])
                 case "letters":
-                    self._offsets.setdefault((job, record["slice"]), []).extend(read_part(record["offsets"]))
+                    self._offsets.setdefault((job, record["slice"]), array("q")).extend(read_part(record["offsets"]))
                 case "cancel" if job in self.jobs and self.jobs[job].cancelled_ms is None:
                     self.jobs[job].cancelled_ms = int(record["atMs"])
                 case _:

@@ -7,6 +7,8 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import lt
 
 PART = 65_536
 """Offsets in one record at most. Even scattered ones then take less than a record of a megabyte."""
@@ -21,7 +23,9 @@ class OffsetSet:
     __slots__ = ("_offsets",)
 
     def __init__(self, offsets: Iterable[int] = ()) -> None:
-        self._offsets = array("q", sorted(set(offsets)))
+        given = array("q", offsets)
+        ascending = all(map(lt, given, islice(given, 1, None)))  # as they are read; sorting takes ten times the memory
+        self._offsets = given if ascending else array("q", sorted(set(given)))
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._offsets)
@@ -40,10 +44,8 @@ class OffsetSet:
 
     def without(self, others: Iterable[OffsetSet]) -> OffsetSet:
         """Return the offsets that none of the others contains."""
-        taken = set[int]().union(*others)
-        return (
-            self if taken.isdisjoint(self._offsets) else OffsetSet(each for each in self._offsets if each not in taken)
-        )
+        taken = [each for each in others if each]
+        return OffsetSet(each for each in self if not any(each in other for other in taken)) if taken else self
 
     def after(self, offset: int) -> array[int]:
         """Return the offsets above ``offset``."""

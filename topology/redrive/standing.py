@@ -43,6 +43,9 @@ _OF_OUTCOME = {
 }
 _FREE = frozenset({LetterState.WAITING, LetterState.REFUSED})
 
+UNKNOWN_OUTCOME = frozenset({LetterState.SENT, LetterState.GONE})
+"""States in which a letter may stay for ever: no one reports what became of it. A person may set it aside."""
+
 
 class Standing(NamedTuple):
     """The state of a letter, by the last job that has or had it."""

@@ -2,7 +2,8 @@
 
 The names are those of ActiveMQ, Artemis and JMS. Text is UTF-8 and numbers are decimal. Every hop builds the headers
 anew, so their size does not grow with the number of attempts. The user's own headers pass through unchanged. A user's
-header with a name of the contract is replaced, except ``JMSExpiration``, which users may set.
+header with a name of the contract is replaced, except ``JMSExpiration``, which users may set, and a ``redrive`` that
+has not the form of ours.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def ready_headers(retry: Headers) -> HeaderList:
 
 def users_own(headers: Headers) -> list[tuple[str, bytes | None]]:
     """Return the user's own headers, in their order."""
-    return [pair for pair in headers if pair[0] not in OURS]
+    return [pair for pair in headers if pair[0] not in OURS or (pair[0] == REDRIVE and not _redrive(pair[1]))]
 
 
 def failure_cause(reason: str, failure: Failure) -> bytes:
@@ -221,7 +222,9 @@ def read_redelivery(headers: Headers) -> tuple[Lineage, int | None, HeaderList]:
     values = dict(headers)
     lineage = _lineage(values, headers)
     due_ms = _due(values.get(SCHEDULED_DELIVERY)) if len(values) == len(headers) else read_due(headers)
-    return lineage, due_ms, [] if OURS.issuperset(values) else users_own(headers)
+    if OURS.issuperset(values) and len(values) == len(headers) and (lineage.redrive or REDRIVE not in values):
+        return lineage, due_ms, []
+    return lineage, due_ms, users_own(headers)
 
 
 def read_lineage(headers: Headers) -> Lineage:

@@ -17,7 +17,7 @@ A group that was never paused has none of these records. Versions that do not kn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -120,6 +120,19 @@ class Pauses:
     end: int = 0
     """The offset behind the newest pause, or end of one; 0 = there is none."""
 
+    damaged: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Key and problem of each record that this project has not written; the record before it holds."""
+
+    def readable(self) -> Pauses:
+        """Return this, if all records could be read.
+
+        Raises:
+            ControlRecordError: one was not written by this project.
+        """
+        for key, problem in self.damaged.items():
+            raise ControlRecordError(key, problem)
+        return self
+
     def holding(self, now_ms: int) -> list[Pause]:
         """Return the pauses that have not ended, in the order of their targets."""
         return [pause for _, pause in sorted(self.pauses.items()) if pause.holds(now_ms)]
@@ -144,23 +157,21 @@ class Pauses:
         return PausedTopics(group, frozenset(topics), self.end)
 
     def with_record(self, key: bytes | None, value: bytes | None, offset: int) -> Pauses:
-        """Return the state after one more record of the topic; a record about something else changes nothing.
-
-        Raises:
-            ControlRecordError: the record was not written by this project.
-        """
+        """Return the state after one more record of the topic; a record about something else changes nothing."""
+        name = repr(key or b"")[2:-1]
         try:
             match (key or b"").decode(errors="replace").split("/"):
                 case ["pause", scope, *topic] if scope in set(PauseScope) and len(topic) == (scope != PauseScope.GROUP):
                     target = PauseTarget(PauseScope(scope), *topic)
-                    return Pauses(_changed(self.pauses, target, _pause(target, value)), self.processes, offset + 1)
+                    pauses, damaged = _changed(self.pauses, target, _pause(target, value)), self.damaged
+                    return Pauses(pauses, self.processes, offset + 1, _changed(damaged, name, None))
                 case ["process", role, instance]:
                     changed = _changed(self.processes, ProcessName(role, instance), _applied(value))
-                    return Pauses(self.pauses, changed, self.end)
+                    return Pauses(self.pauses, changed, self.end, _changed(self.damaged, name, None))
                 case _:
                     return self
         except (ValueError, TypeError, LookupError, RecursionError) as error:
-            raise ControlRecordError(repr(key)[2:-1], str(error)) from None
+            return replace(self, damaged=_changed(self.damaged, name, str(error)))
 
 
 def pause_record(target: PauseTarget, until_ms: int | None, now_ms: int) -> ControlRecord:
@@ -179,6 +190,8 @@ def tombstones(of: Iterable[PauseTarget | ProcessName]) -> list[ControlRecord]:
 
 
 def _changed(known: Mapping[Any, Any], key: object, value: object | None) -> Mapping[Any, Any]:
+    if value is None and key not in known:
+        return known
     others = {each: known[each] for each in known if each != key}
     return others if value is None else {**others, key: value}
 

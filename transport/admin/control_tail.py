@@ -68,7 +68,6 @@ class ControlTail:
         Raises:
             ReaderError: Kafka does not answer, or refuses.
             TopicForbiddenError: the user may not read the topic.
-            ControlRecordError: another program has written a record of a pause.
         """
         deadline = time.monotonic() + within_s
         if not self.exists():
@@ -85,7 +84,7 @@ class ControlTail:
         While Kafka does not answer, nothing is read.
 
         Raises:
-            ReaderError, TopicForbiddenError, ControlRecordError: as :meth:`read_to_end`.
+            ReaderError, TopicForbiddenError: as :meth:`read_to_end`.
         """
         message = self._consumer.poll(timeout_s)
         while message is not None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -53,6 +54,9 @@ class Topic:
 
     def read_to_end(self) -> Pauses:
         return self.poll(0)
+
+    def damage(self, key: str) -> None:
+        self.pauses = self.pauses.with_record(key.encode(), b"?", 99)
 
     def poll(self, _timeout_s: float) -> Pauses:
         if self.error is not None:
@@ -126,16 +130,44 @@ def test_a_pause_ends_by_the_clock_of_the_process(following: Following) -> None:
     assert following.health.ready().reason == "ready"
 
 
-@pytest.mark.parametrize("error", [ReaderError("no answer"), ControlRecordError("pause/group", "not JSON")])
-def test_the_last_known_pauses_hold(following: Following, error: Exception) -> None:
-    """While Kafka does not answer, or the topic is damaged; also when the thread starts again."""
+def test_the_last_known_pauses_hold(following: Following) -> None:
+    """While Kafka does not answer; also when the thread starts again."""
     following.topic.append(pause_record(ORDERS, None, NOW))
     following.turn()
-    following.topic.error = error
+    following.topic.error = ReaderError("no answer")
     for _ in range(2):
-        with pytest.raises(type(error)):
+        with pytest.raises(ReaderError):
             following.watch.run(threading.Event())
         assert following.watch.current.covers("orders")
+
+
+@pytest.mark.parametrize("failing", [True, False])
+def test_a_known_pause_ends_although_the_topic_cannot_be_read(following: Following, *, failing: bool) -> None:
+    """No answer at a restart of the thread, or a record that another program wrote."""
+    following.topic.append(pause_record(ORDERS, NOW + 10, NOW))
+    following.turn()
+    following.topic.error = ReaderError("no answer") if failing else None
+    following.topic.damage("pause/group")
+    following.now_ms += 10
+    ended = threading.Event()
+    ended.set()
+    with suppress(ReaderError):
+        following.watch.run(ended)
+    assert not following.watch.current
+
+
+def test_a_damaged_record_stops_a_start_and_is_logged_once_later(
+    following: Following, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is written after it is obeyed."""
+    following.topic.damage("pause/group")
+    following.turn()
+    following.topic.append(pause_record(ORDERS, None, NOW))
+    following.turn()
+    assert following.watch.current.covers("orders")
+    assert len([each for each in caplog.records if "'pause/group'" in each.message]) == 1
+    with pytest.raises(ControlRecordError, match="pause/group"):
+        following.watch.read()
 
 
 def test_a_note_that_is_refused_is_written_later(following: Following) -> None:

@@ -36,6 +36,8 @@ def stand_still(kafka: SimulatedKafka, worker: SimulatedWorker, switch: Switch) 
     worker.worker._turn()
     assert switch.obeyed == PAUSED.end
     before = len(kafka.handled)
+    while worker._slots.busy:
+        worker._slots.work()
     for _ in range(30):
         worker.worker._turn()
     assert len(kafka.handled) == before
@@ -99,6 +101,27 @@ def test_suspects_of_a_paused_partition_wait() -> None:
         with suppress(WorkerDiedError):
             SimulatedWorker(kafka).run()
     assert len([copy for copy in kafka.written if copy.topic == DEAD]) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pause_between_the_isolation_of_a_suspect_and_its_delivery(seed: int) -> None:
+    """It is not delivered, and not counted for it: only the fatal record is, once per attempt."""
+    switch = Switch()
+    kafka = simulated_kafka((40, 20), seed, killers=frozenset({11}), slots=2, pauses=switch)
+    worker = SimulatedWorker(kafka)
+    for _ in range(1000):
+        if kafka.done:
+            break
+        try:
+            worker.run(kafka.random.randint(1, 8))
+            stand_still(kafka, worker, switch)
+        except WorkerDiedError:
+            worker = SimulatedWorker(kafka)
+    assert kafka.done
+    attempts = kafka.attempts()
+    assert attempts.pop((Partition("orders", 0), 11)) == [1, 1, 2, 3]
+    assert {attempt for each in attempts.values() for attempt in each} == {1}
+    assert {point.metadata for point in kafka.commits.values()} == {""}
 
 
 def test_a_partition_that_is_assigned_while_its_source_is_paused_waits() -> None:

@@ -1,5 +1,6 @@
 """To which job a letter belongs, and where it stands, follows from the two topics alone."""
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterable
 
@@ -103,6 +104,24 @@ def test_where_letters_stand() -> None:
     assert (stand(7), stand(5)) == (LetterState.WAITING, LetterState.SENT)
     history = Standings(log, actions).history("DLQ.orders", 0, 0)
     assert [(step.job, step.state, step.sends) for step in history] == [("first", LetterState.RECOVERED, 1)]
+
+
+def test_memory_is_some_bytes_per_letter() -> None:
+    """Eight, and a part of the log while it is read; sets and lists of numbers would take a hundred."""
+    number = 200_000
+    spec = JobSpec(job="j", at_ms=1, by="me", seen=0, options=JobOptions(group="g"), selection={}, slices=(LETTERS,))
+    records = list(job_records(spec, {LETTERS: OffsetSet(range(0, 3 * number, 3))}))
+    log = JobLog()
+    tracemalloc.start()
+    try:
+        for offset, (key, value) in enumerate(records):
+            log.add(offset, key, value)
+        log.settle()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(log.jobs["j"].owned[0]) == number
+    assert peak < 45 * number
 
 
 def test_who_may_be_sent() -> None:

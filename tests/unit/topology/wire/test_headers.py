@@ -29,6 +29,7 @@ from kafka_redelivery.topology.wire.headers import (
     read_persistent,
     read_redelivery,
     ready_headers,
+    redriven_headers,
     retry_headers,
     users_own,
 )
@@ -58,6 +59,7 @@ RETRIES = st.builds(Retry, delay_ms=TIMES, due_ms=TIMES)
 ANY_TEXT = st.text() | st.text(st.characters(categories=["Cs", "Cc"]) | st.sampled_from('"\\/<\N{GRINNING FACE}'))
 """All of Unicode, and what is most hostile in it more often: control characters, quotes, lone surrogates."""
 
+POISON = Failure(FailureKind.REJECTED, "Reject", "no")
 FAILURES = st.builds(Failure, st.sampled_from(FailureKind), exception=ANY_TEXT, message=ANY_TEXT)
 DEAD_LETTERS = st.builds(DeadLetter, st.sampled_from(Reason), FAILURES, expiration_ms=TIMES)
 
@@ -134,6 +136,19 @@ class TestRetry:
         """On our copies our names mean what the contract says, whatever the producer meant."""
         copy = retry_headers(lineage, "billing", with_expiration(lineage, [(name, value)]), Retry(1, 2))
         assert read_lineage(copy) == lineage
+
+    @given(LINEAGES, st.none() | st.binary(max_size=50).filter(lambda value: b"/" not in value), RETRIES)
+    def test_a_users_own_header_redrive_survives(self, lineage: Lineage, value: bytes | None, retry: Retry) -> None:
+        """It is none of ours; through retry, ready record, dead letter, and when the letter is sent again."""
+        own: Headers = [("redrive", value)]
+        ready = ready_headers(retry_headers(lineage, "billing", own, retry))
+        died = dead_letter_headers(lineage, "billing", ready, DeadLetter(Reason.REJECTED, POISON), NOW)
+        again = lineage._replace(redrive="0a/0@1/1", expiration_ms=0)
+        for headers in (ready, died, redriven_headers(died, again, "billing")):
+            assert users_own(headers) == own
+            assert read_redelivery(headers)[2] == own
+            assert read_lineage(headers).redrive in {lineage.redrive, again.redrive}
+        assert read_lineage(redriven_headers(died, again, "billing")).redrive == again.redrive
 
     @given(LINEAGES, st.lists(st.tuples(st.just(EXPIRATION), st.none() | st.binary() | st.just(b"7")), max_size=3))
     def test_an_expiration_means_the_same_on_the_copy(self, lineage: Lineage, user: Headers) -> None:

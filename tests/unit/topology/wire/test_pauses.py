@@ -87,12 +87,18 @@ def test_other_records_of_the_topic_change_nothing() -> None:
 
 @given(st.binary())
 def test_a_damaged_pause_is_an_error_that_names_its_key(value: bytes) -> None:
-    """A process keeps the last known pauses then."""
+    """The last readable record of the key holds; others go on, and a tombstone mends it."""
     try:
         fields = json.loads(value)
         valid = isinstance(fields, dict) and {"untilMs", "firstSeenMs"} <= fields.keys()
     except (ValueError, RecursionError):
         valid = False
     if not valid:
+        known = state_of([pause_record(ORDERS, None, NOW)])
+        damaged = known.with_record(b"pause/source/orders", value, 1)
+        assert damaged.pauses == known.pauses
         with pytest.raises(ControlRecordError, match="pause/source/orders"):
-            Pauses().with_record(b"pause/source/orders", value, 0)
+            damaged.readable()
+        assert damaged.with_record(*pause_record(TIER, None, NOW), 2).pauses.keys() == {ORDERS, TIER}
+        mended = damaged.with_record(*tombstones([ORDERS])[0], 2)
+        assert mended.readable() == Pauses(end=3)
