@@ -129,6 +129,17 @@ def point_in_time(text: str, option: str, now_ms: int, *, ago: bool) -> int:
     return at_ms
 
 
+def named_values(texts: Iterable[str] | None, option: str) -> dict[str, str]:
+    """Parse the values ``NAME=VALUE`` of an option; a wrong one is an error of the command line."""
+    pairs = {}
+    for text in texts or ():
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=option)
+        pairs[name] = value
+    return pairs
+
+
 def _text(config: Path) -> str:
     try:
         return config.read_text(encoding="utf-8")

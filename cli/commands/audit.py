@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
 from kafka_redelivery.pipeline.lake.table import TableFormat
@@ -56,6 +57,7 @@ def audit(
     log_level: LogLevelOption = LogLevel.WARNING,
 ) -> None:
     """Account for every record of the sources by reading the topics. Exit code 1 if any is missing or doubled."""
+    exit_on_signals()
     from kafka_redelivery.cli.output import print_json, stderr, stdout
     from kafka_redelivery.cli.views.audit import print_audit
     from kafka_redelivery.pipeline.audit.audit import AuditOptions, audit

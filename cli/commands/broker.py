@@ -1,12 +1,12 @@
 """`redelivery broker`: an Apache Kafka on this machine, for trying things out."""
 
-import signal
-import threading
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from kafka_redelivery.cli.commands.signals import stop_event
+from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.topology import exit_codes
 
 _CHECK_SECONDS: Final = 0.5
@@ -41,12 +41,12 @@ def broker(
     from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 
     wanted = dict(map(_topic, topics or ()))
-    with EmbeddedKafka(
-        data_dir=data_dir, port=port, heap_mb=heap_mb, properties=dict(map(_property, properties or ()))
-    ) as kafka:
-        ended = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: ended.set())
+    with (
+        EmbeddedKafka(
+            data_dir=data_dir, port=port, heap_mb=heap_mb, properties=named_values(properties, "--property")
+        ) as kafka,
+        stop_event() as ended,
+    ):
         kafka.create_topics(wanted)
         typer.echo(kafka.bootstrap_servers)
         typer.echo(f"data in {kafka.log.parent}; Ctrl-C stops the broker", err=True)
@@ -55,13 +55,6 @@ def broker(
                 hint = f"see {kafka.log}" if data_dir is not None else "run again with --data-dir DIR to keep its log"
                 typer.echo(f"error: the broker ended unexpectedly; {hint}", err=True)
                 raise typer.Exit(exit_codes.FAILED)
-
-
-def _property(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator or not name:
-        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
-    return name, value
 
 
 def _topic(text: str) -> tuple[str, int]:

@@ -202,7 +202,7 @@ def purge(
     Done are letters that recovered, died again, expired, were parked or discarded. Another group's letters stay.
     """
     from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.cli.views.dlq import print_removable, removable_document
+    from kafka_redelivery.cli.views.dlq import print_removable, removable_document, removable_letters
     from kafka_redelivery.consumers.redrive.ledger import Ledger
     from kafka_redelivery.consumers.redrive.purge import removable, remove
 
@@ -212,13 +212,16 @@ def purge(
         chosen = removable(settings, Ledger(settings), report_progress)
     if not as_json:
         print_removable(stdout(), chosen)
-    number = sum(each.letters for each in chosen.values())
-    ask = number and not (yes or dry_run)
+    ask = removable_letters(chosen) and not (yes or dry_run)
     if ask and not typer.confirm("remove them for good?"):
         raise typer.Exit(exit_codes.FAILED)
     failed = {} if dry_run else remove(settings, chosen)
     if as_json:
         print_json({"ok": not failed, "dryRun": dry_run, **removable_document(chosen, failed)})
+    elif dry_run:
+        stdout().print("dry run: nothing was changed")
+    else:
+        stdout().print(f"{removable_letters(chosen, failed)} dead letters removed")
     for partition, reason in failed.items():
         stderr().print(f"{partition.topic}-{partition.number} stays: {reason}")
     if failed:

@@ -39,7 +39,7 @@ HeaderValues = Annotated[
 ]
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="TIME", help="Died at or after: 2026-11-23T02:00 (UTC without a zone), or 2h ago."),
+    typer.Option("--since", metavar="TIME", help="Died at or after: 2026-11-23T02:00 (UTC), or 2h: two hours ago."),
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Died before; as --since.")]
 States = Annotated[list[LetterState] | None, typer.Option("--state", help="What became of the letter; repeatable.")]

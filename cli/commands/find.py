@@ -11,8 +11,6 @@ from kafka_redelivery.cli.output import print_json, stderr
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.printable import printable_line
 
-_LIMIT = 200_000  # READ_AT_MOST of the operation
-
 
 def find(
     record: Annotated[
@@ -22,7 +20,7 @@ def find(
     overrides: Overrides = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="How many records to read of each kind of topic.")
-    ] = _LIMIT,
+    ] = 200_000,
     as_json: AsJson = False,
 ) -> None:
     """Find a record: not handled yet, in a tier and when due, ready, a dead letter, or done.

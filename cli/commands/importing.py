@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.cli.output import stderr
 
 
@@ -27,17 +28,10 @@ def import_configuration(
     from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
     from kafka_redelivery.topology.migration.yaml_file import to_yaml
 
-    values = PlaceholderValues(dict(map(_property, properties or ())), os.environ if environment else {})
+    values = PlaceholderValues(named_values(properties, "--property"), os.environ if environment else {})
     imported = read_source(source, values)
     text = to_yaml(imported)
     console = stderr()
     for note in imported.notes:
         console.print(f"note: {note}")
     typer.echo(text, nl=False)
-
-
-def _property(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator or not name:
-        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
-    return name, value

@@ -10,6 +10,7 @@ from kafka_redelivery.cli.commands.archive import archive
 from kafka_redelivery.cli.commands.audit import audit
 from kafka_redelivery.cli.commands.erase import erase
 from kafka_redelivery.cli.commands.report import report
+from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
     ConfigFile,
@@ -51,6 +52,7 @@ def stream(
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Handle the records of the sources in a Spark streaming query, until SIGTERM or Ctrl-C."""
+    exit_on_signals()
     from kafka_redelivery.cli.commands.run import begin_log
     from kafka_redelivery.pipeline.stream.stream import run_stream
 

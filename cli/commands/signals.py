@@ -16,13 +16,14 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def stop_event() -> Iterator[threading.Event]:
     """Yield an event that the first signal sets.
 
-    A second signal of the same kind ends the process immediately. Only in the first process of a container it does
-    nothing, because the kernel drops a signal to that process unless it has a handler.
+    A second signal of the same kind ends the process immediately.
     """
+    from kafka_redelivery.consumers.process.signals import exit_at_next
+
     stop = threading.Event()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
+        exit_at_next(number)
         stop.set()
 
     before = {number: signal.signal(number, on_signal) for number in _SIGNALS}

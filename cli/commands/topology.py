@@ -51,11 +51,13 @@ def plan(
     settings = load(config, overrides)
     if offline:
         planned = plan_topology(settings, _offline_sources(settings, partitions or [], replicas, min_insync))
+        faults = check_plan(planned)
         if as_json:
-            print_json(planned.document())
+            print_json(planned.document() | {"faults": _documents(faults)})
         else:
             print_offline(stdout(), planned)
-        _exit_if_refused(check_plan(planned), as_json=as_json)
+            print_faults(stderr(), faults)
+        _exit_if_refused(faults)
         return
     if partitions:
         raise typer.BadParameter("needs --offline; without it the cluster is asked", param_hint="--partitions")
@@ -69,7 +71,8 @@ def plan(
         print_json(planned.document() | {"changes": todo.document(), "faults": _documents(faults)})
     else:
         print_plan(stdout(), planned, cluster, todo)
-    _exit_if_refused(faults, as_json=as_json)
+        print_faults(stderr(), faults)
+    _exit_if_refused(faults)
 
 
 @app.command()
@@ -102,15 +105,15 @@ def apply(
     settings = load(config, overrides)
     admin = ClusterAdmin(settings.kafka)
     planned, cluster = survey(admin, settings, AclRole.APPLY)
-    refused = (*check_plan(planned), *check_shared(planned, cluster))
+    found = (*check_plan(planned), *check_shared(planned, cluster))
+    refused = [fault for fault in found if fault.severity is Severity.REFUSE]
     if refused:
         raise TopologyRefusedError(refused)
     todo = changes(planned, cluster, accept_loss=accept_loss, accept_repeats=accept_repeats)
     if dry_run:
-        missing = check_outputs(planned, cluster)
-        _print_dry_run(todo, missing, as_json=as_json)
-        if missing:
-            raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
+        faults = (*found, *check_outputs(planned, cluster))
+        _print_dry_run(todo, faults, as_json=as_json)
+        _exit_if_refused(faults)
         return
     made: list[Change] = []
 
@@ -136,8 +139,7 @@ def apply(
         if not made:
             typer.echo("nothing to do")
         print_faults(stderr(), faults)
-    if any(fault.severity is Severity.REFUSE for fault in faults):
-        raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
+    _exit_if_refused(faults)
 
 
 @app.command()
@@ -192,10 +194,8 @@ def _offline_sources(
     }
 
 
-def _exit_if_refused(faults: Sequence[TopologyFault], *, as_json: bool) -> None:
+def _exit_if_refused(faults: Sequence[TopologyFault]) -> None:
     """Exit with 5 if no change of the internal topics can fix one of the faults."""
-    if not as_json:
-        print_faults(stderr(), faults)
     if any(fault.severity is Severity.REFUSE for fault in faults):
         raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
 

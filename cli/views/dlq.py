@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -125,10 +125,10 @@ def shown_document(each: Found, history: Sequence[Standing]) -> dict[str, Any]:
 def print_shown(console: Console, each: Found, history: Sequence[Standing]) -> None:
     """Print everything about a letter."""
     document = shown_document(each, history)
-    document["diedMs"] = printable_time(each.letter.timestamp_ms)
     for name, value in document.items():
         if name not in {"headers", "history", "value", "valueBytes"} and value not in (None, ""):
-            console.print(f"{name.removesuffix('Ms'):<12} {value}")
+            text = printable_time(value) if name.endswith("Ms") else value
+            console.print(f"{name.removesuffix('Ms'):<12} {text}")
     console.print("headers")
     for name, content in document["headers"].items():
         console.print(f"  {name}: {content}")
@@ -173,7 +173,7 @@ def print_preview(console: Console, chosen: Preview, options: JobOptions) -> Non
         console.print(f"{number} are left out: already in job {job}")
     more = "--state sent sets aside those without an outcome" if options.discard else "--again sends them, too"
     for number, why in (
-        (chosen.sent_before, f"sent or set aside before ({more})"),
+        (chosen.sent_before, f"sent, set aside or gone before ({more})"),
         (chosen.expired, "they have expired"),
     ):
         if number:
@@ -262,13 +262,18 @@ def print_removable(console: Console, chosen: Mapping[Partition, Removable]) -> 
     for partition, each in chosen.items():
         table.add_row(partition.topic, str(partition.number), str(each.letters), each.because)
     print_table(console, table)
-    console.print(f"{sum(each.letters for each in chosen.values())} dead letters to remove")
+    console.print(f"{removable_letters(chosen)} dead letters to remove")
+
+
+def removable_letters(chosen: Mapping[Partition, Removable], failed: Container[Partition] = ()) -> int:
+    """Return the number of letters that can be removed, without those of some partitions."""
+    return sum(each.letters for partition, each in chosen.items() if partition not in failed)
 
 
 def removable_document(chosen: Mapping[Partition, Removable], failed: Mapping[Partition, str]) -> dict[str, Any]:
-    """Return the same as plain data for JSON; ``failed``: the partitions of which Kafka removes nothing."""
+    """Return what can be removed as plain data for JSON; ``failed``: the partitions of which Kafka removes nothing."""
     return {
-        "removed": sum(each.letters for partition, each in chosen.items() if partition not in failed),
+        "removed": removable_letters(chosen, failed),
         "partitions": [
             {
                 "topic": partition.topic,

@@ -37,7 +37,7 @@ def print_status(console: Console, found: GroupStatus) -> None:
 
 
 def status_document(found: GroupStatus) -> dict[str, Any]:
-    """Return the same as a JSON document. ``members`` of the pauses is in ``pauses``."""
+    """Return the same as a JSON document. ``members`` of the pauses is in ``pausing``."""
     return {
         "group": found.group,
         "atMs": found.at_ms,

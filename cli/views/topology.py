@@ -11,7 +11,6 @@ from rich.text import Text
 from kafka_redelivery.cli.output import print_table
 from kafka_redelivery.topology.cluster.changes import (
     AlterConfig,
-    Change,
     Changes,
     CommitFirst,
     CreateTopic,
@@ -59,8 +58,8 @@ def print_offline(console: Console, plan: TopologyPlan) -> None:
     console.print(f"{len(plan.topics)} topics; not compared with a cluster")
 
 
-def change_line(change: Change, *, done: bool) -> str:
-    """Return a line about a change that was made or would be. :func:`offset_lines` returns those of first offsets."""
+def change_line(change: CreateTopic | GrowTopic | AlterConfig | MoveToLogStart, *, done: bool) -> str:
+    """Return a line about a change that was made or would be; :func:`offset_lines` returns those of first offsets."""
     would = "" if done else "would change "
     match change:
         case CreateTopic(topic):
@@ -69,9 +68,6 @@ def change_line(change: Change, *, done: bool) -> str:
             return f"~ {change.topic}: {would}partitions {change.before} -> {change.partitions}"
         case AlterConfig():
             return f"~ {change.topic}: {would}{change.config} {change.before} -> {change.after}"
-        case CommitFirst():
-            what = "first offset" if done else "would commit first offset"
-            return f"+ {change.topic}: {what} of {change.group} in partition {change.partition}: {change.offset}"
         case MoveToLogStart():
             what = f"offset of {change.group} in partition {change.partition}:"
             before = "expired" if change.before is None else change.before

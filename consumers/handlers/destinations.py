@@ -23,14 +23,7 @@ class Destinations:
         self._topics = topics
         self._naming = naming = settings.naming()
         self._listed = frozenset(output.topic for output in settings.outputs)
-        self._internal = {
-            naming.mixed_topic(),
-            naming.journal_topic(),
-            naming.control_topic(),
-            naming.jobs_topic(),
-            naming.actions_topic(),
-            naming.parking_topic(),
-        }
+        self._internal = set(naming.internal_topics())
         for source in settings.sources:
             self._internal.add(naming.ready_topic(source.topic))
             for template in settings.entry(source.topic).dead_letter_strategy.templates:

@@ -30,9 +30,6 @@ from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Message, Partition
 
-READ_AT_MOST = 200_000
-"""How many records are read of each kind of topic, unless the caller says otherwise."""
-
 
 class State(StrEnum):
     """Where a record is."""
@@ -98,7 +95,7 @@ class _Wanted(NamedTuple):
         return (lineage.address, lineage.partition, lineage.offset) == (topic, number, offset)
 
 
-def find(settings: Settings, text: str, limit: int = READ_AT_MOST, report: Report = lambda *_: None) -> Search:
+def find(settings: Settings, text: str, limit: int, report: Report) -> Search:
     """Search for a record; change nothing.
 
     Args:

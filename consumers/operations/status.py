@@ -23,7 +23,7 @@ from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.group_members import GroupMembers
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 
-READ_AT_MOST = 10_000
+_READ_AT_MOST = 10_000
 """How many waiting records are read for their due times."""
 
 _CAUSES = 3
@@ -157,12 +157,15 @@ def _alone(settings: Settings, members: tuple[Member, ...], tiers: Positions, se
         return  # Kafka does not list the members
     joined = {member.group for member in members}
     if settings.group not in joined:
-        yield f"no worker or query runs: group {settings.group} has no members"
+        yield f"no worker or query runs: group {settings.group} has no members; run: redelivery worker"
     waits = any(end > first for first, end in map(tiers.unfinished, tiers.ends))
     if scheduler_group(settings.group) not in joined and (needs_scheduler(settings) or waits):
-        yield f"no scheduler runs: group {scheduler_group(settings.group)} has no members"
+        yield f"no scheduler runs: group {scheduler_group(settings.group)} has no members; run: redelivery scheduler"
     if not seen.whole:
-        yield f"{seen.members - seen.applied} of {seen.members} processes do not obey the newest pause, or its end, yet"
+        yield (
+            f"{seen.members - seen.applied} of {seen.members} processes do not obey the newest pause, or its end, yet; "
+            "if that lasts, restart those without the newest offset"
+        )
 
 
 def _waiting(
@@ -171,7 +174,7 @@ def _waiting(
     """Read waiting records, and count them by due time."""
     due: dict[str, list[int]] = {topic: [] for topic in topics}
     causes: dict[str, Counter[str]] = {topic: Counter() for topic in topics}
-    for message in read_unfinished(settings, tiers, READ_AT_MOST, report):
+    for message in read_unfinished(settings, tiers, _READ_AT_MOST, report):
         due[message.topic()].append(due_ms(message))
         causes[message.topic()][last_failure(message).exception or "unknown"] += 1
     for topic, times in due.items():

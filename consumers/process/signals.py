@@ -30,8 +30,7 @@ def stop_on_signal(stop: Callable[[], None], timeout: timedelta) -> Iterator[Non
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         _log.info("%s: stopping within %s", signal.Signals(number).name, format_duration(timeout))
-        # For the first process of a container the kernel ignores signals that have no handler.
-        signal.signal(number, signal.SIG_DFL if os.getpid() != 1 else _exit_immediately)
+        exit_at_next(number)
         if not deadline.is_alive():
             deadline.start()
         stop()
@@ -44,6 +43,12 @@ def stop_on_signal(stop: Callable[[], None], timeout: timedelta) -> Iterator[Non
         deadline.cancel()
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def exit_at_next(number: int) -> None:
+    """Let the next signal of a kind end the process immediately."""
+    # For the first process of a container the kernel ignores signals that have no handler.
+    signal.signal(number, signal.SIG_DFL if os.getpid() != 1 else _exit_immediately)
 
 
 def _exit_immediately(number: int, _frame: FrameType | None) -> None:

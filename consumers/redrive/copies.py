@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.policy.lineage import Lineage
@@ -40,8 +41,12 @@ def refuse_target(settings: Settings, options: JobOptions) -> None:
     """Refuse a target that only others, or only this project, may write to.
 
     Raises:
-        RedriveError: it is a source or an internal topic of the group.
+        RedriveError: it is a source, a dead-letter topic or an internal topic; or the options exclude each other.
     """
+    if options.to is not None and options.ready is not None:
+        raise RedriveError("--to and --ready exclude each other: leave one of them out")
+    if options.ready is not None and options.group == settings.group:
+        raise RedriveError("--ready is for the letters of another group: name it with --of-group, or leave --ready out")
     for option, topic in (("--to", options.to), ("--ready", options.ready)):
         if topic is None:
             continue
@@ -50,14 +55,13 @@ def refuse_target(settings: Settings, options: JobOptions) -> None:
                 f"{option} {topic} is a source of group {settings.group}, which every group that reads it would see: "
                 f"leave {option} out to send to the ready topic, which only {options.group} reads"
             )
-        naming = settings.naming()
-        internal = {naming.mixed_topic(), naming.control_topic(), naming.journal_topic()}
-        for each in (naming, replace(naming, group=options.group)):
-            internal |= {each.jobs_topic(), each.actions_topic(), each.parking_topic()}
-        if topic in internal or naming.tiers_among([topic]) or topic.startswith("__"):
-            raise RedriveError(f"{option} {topic} is an internal topic; choose another one")
-        if option == "--to" and naming.ready_topics_among([topic]):
-            raise RedriveError(f"--to {topic} is a ready topic; leave --to out to send to ready topics")
+        if topic in sweep_plan(settings).topics:
+            raise RedriveError(f"{option} {topic} is a dead-letter topic; choose another one")
+        for naming in (settings.naming(), replace(settings.naming(), group=options.group)):
+            if topic in naming.internal_topics() or naming.tiers_among([topic]) or topic.startswith("__"):
+                raise RedriveError(f"{option} {topic} is an internal topic; choose another one")
+            if option == "--to" and naming.ready_topics_among([topic]):
+                raise RedriveError(f"--to {topic} is a ready topic; leave --to out to send to ready topics")
 
 
 class Copies:

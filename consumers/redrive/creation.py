@@ -131,6 +131,7 @@ def create(
     """Write a job with its letters in one transaction, and return it with the letters that belong to it.
 
     Raises:
+        RedriveError: Kafka does not take it.
         TransportError: Kafka does not answer or denies access.
     """
     job = secrets.token_hex(5)
@@ -166,7 +167,9 @@ def append_jobs(settings: Settings, ledger: Ledger, job: str, records: list[Stor
         ledger.refresh()  # an aborted write may have been committed after all
         if _written(ledger, job) != before:
             return
-    raise RedriveError(f"Kafka does not take the records of job {job}, so nothing is changed: {problem}")
+    raise RedriveError(
+        f"Kafka does not take the records of job {job}, so nothing is changed: {problem}; run the command again"
+    )
 
 
 def _written(ledger: Ledger, name: str) -> tuple[bool, bool]:

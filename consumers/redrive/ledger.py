@@ -141,8 +141,9 @@ def dead_letters(
         TransportError: Kafka does not answer or denies access.
     """
     ends = letter_ends(settings, ledger.partition_counts) if ends is None else ends
-    total, standings = sum(ends.values()), ledger.standings()
-    for number, message in enumerate(read_between(settings.kafka, settings.group, {}, ends)):
+    starts = PartitionOffsets(settings.kafka).log_start_offsets(ends)
+    total, standings = sum(max(0, end - starts[each]) for each, end in ends.items()), ledger.standings()
+    for number, message in enumerate(read_between(settings.kafka, settings.group, starts, ends)):
         if number % _REPORTED_EACH == 0:
             progress(number, total)
         yield found(message, standings, settings)
@@ -152,7 +153,7 @@ def one_dead_letter(settings: Settings, ledger: Ledger, name: str) -> Found:
     """Return the dead letter with this id.
 
     Raises:
-        RedriveError: there is none.
+        RedriveError: there is none, or it is one of another group than the ledger.
         TransportError: Kafka does not answer or denies access.
     """
     try:
@@ -163,7 +164,11 @@ def one_dead_letter(settings: Settings, ledger: Ledger, name: str) -> Found:
     ends = letter_ends(settings, ledger.partition_counts)
     if offset < ends.get(partition, 0):
         for message in read_between(settings.kafka, settings.group, {partition: offset}, {partition: offset + 1}):
-            return found(message, ledger.standings(), settings)
+            each = found(message, ledger.standings(), settings)
+            group = each.letter.group
+            if group not in {"", ledger.group}:
+                raise RedriveError(f"{name} is a dead letter of group {group}; add --of-group {group}")
+            return each
     raise RedriveError(f"there is no dead letter {name} (any more) in the dead-letter topics of the configuration")
 
 

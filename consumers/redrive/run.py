@@ -164,10 +164,11 @@ class JobRun:
             except WriteRefusedError as error:
                 for each in error.refused:
                     if each.cause.outside or each.index >= len(origins):
-                        topic = records[each.index].topic if each.index < len(records) else "the actions"
+                        actions = self._ledger.actions_partition(number).topic
+                        topic = records[each.index].topic if each.index < len(records) else actions
                         raise RedriveError(
-                            f"job {self._name} stops, because {topic} cannot be written: {each.reason}; then go on "
-                            f"with: {self._command('resume')}"
+                            f"job {self._name} stops, because {topic} cannot be written: {each.reason}. When it can, "
+                            f"go on with: {self._command('resume')}"
                         ) from error
                     refused[origins[each.index]] = each.reason
             else:

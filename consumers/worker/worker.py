@@ -333,8 +333,9 @@ class Worker:
 
     def _drain_all(self, timeout_s: float) -> None:
         """Finish or abandon all work in flight, commit, and forget all partitions."""
+        deadline_s = monotonic_s() + timeout_s
         self._writes.await_end(None)
         owned = self.assignment.all()
-        self._drain(owned, timeout_s)
+        self._drain(owned, max(0.0, deadline_s - monotonic_s()))
         self._writes.flush_leaving(owned, timeout_s)
         self._writes.forget(self.assignment.save_positions())

@@ -11,6 +11,7 @@ from datetime import timedelta
 from types import FrameType
 from typing import Final
 
+from kafka_redelivery.consumers.process.signals import exit_at_next
 from kafka_redelivery.pipeline.errors import StreamHaltedError
 from kafka_redelivery.topology.durations import format_duration
 
@@ -148,7 +149,7 @@ def shutdown_on_signals(timeout: timedelta, given: Shutdown | None) -> Iterator[
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         _log.info("%s: stopping, for at most %s", signal.Signals(number).name, format_duration(timeout))
-        signal.signal(number, signal.SIG_DFL)
+        exit_at_next(number)
         shutdown.request()
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}

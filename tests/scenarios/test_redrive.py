@@ -91,6 +91,13 @@ def test_what_is_selected_and_refused(group: Group) -> None:
     ):
         assert dlq_json(group, "redrive", "--dry-run", *arguments)["letters"] == expected, arguments
     assert "is a source of group" in dlq_json(group, "redrive", "--yes", "--to", group.source, code=1)["message"]
+    assert (
+        "is a dead-letter topic" in dlq_json(group, "redrive", "--yes", "--to", group.dead_letters, code=1)["message"]
+    )
+    for internal in (f"{others}.control", f"{others}.retry.1s", f"{group.name}.dlq.parked"):
+        options = ("--of-group", others, "--to", internal)
+        assert "is an internal topic" in dlq_json(group, "redrive", "--yes", *options, code=1)["message"], internal
+    assert "--of-group" in dlq_json(group, "redrive", "--yes", "--ready", group.output, code=1)["message"]
     assert f"{others}.dlq.jobs" in dlq_json(group, "redrive", "--yes", "--of-group", others, code=1)["message"]
     group.cluster.create(f"{others}.dlq.jobs", f"{others}.dlq.actions")
     assert "--ready" in dlq_json(group, "redrive", "--yes", "--of-group", others, code=1)["message"]
@@ -109,7 +116,7 @@ def test_what_is_selected_and_refused(group: Group) -> None:
     assert dlq_json(group, "jobs")["jobs"] == []
     for named in (["--of-group", others], ["--set", f"group={others}"]):
         assert [job["job"] for job in dlq_json(group, "jobs", *named)["jobs"]] == [first["job"]], named
-        assert dlq_json(group, "redrive", "--dry-run", "--ready", theirs, *named)["sentBefore"] == 1, named
+        assert dlq_json(group, "redrive", "--dry-run", *named)["sentBefore"] == 1, named
         assert dlq_json(group, "resume", first["job"], *named)["sent"] == 1, named
     assert sent(group) == exactly([])
 

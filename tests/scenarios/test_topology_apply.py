@@ -103,3 +103,15 @@ def test_a_missing_source_is_refused(group: Group) -> None:
         assert f"{group.source}: the source topic does not exist" in refused.err
         assert "0 to create" not in refused.out
     assert not [name for name in group.cluster.topics() if group.name in name]
+
+
+def test_a_warning_does_not_prevent_the_changes(group: Group) -> None:
+    """Artemis drops expired records without an expiry address; here they are dead letters, so nothing is lost."""
+    setting = {"match": "#", "dead-letter-address": f"{group.name}.dead"}
+    group.configure(policyEntry={}, artemis={"address-settings": [setting]})
+    group.cluster.create(group.source)
+    dry = redelivery("topology", "apply", "--dry-run", file=group.file)
+    applied = redelivery("topology", "apply", file=group.file)
+    for each in (dry, applied):
+        assert (each.code, "that Artemis would drop when they expire" in each.err) == (exit_codes.OK, True), each
+    assert group.ready in group.cluster.topics()

@@ -41,7 +41,6 @@ _OF_OUTCOME = {
     Outcome.DISCARDED: LetterState.DISCARDED,
     Outcome.EXPIRED: LetterState.EXPIRED,
 }
-_FREE = frozenset({LetterState.WAITING, LetterState.REFUSED})
 
 UNKNOWN_OUTCOME = frozenset({LetterState.SENT, LetterState.GONE})
 """States in which a letter may stay for ever: no one reports what became of it. A person may set it aside."""
@@ -59,8 +58,10 @@ class Standing(NamedTuple):
     """Why it was refused."""
 
     def may_be_sent(self, *, again: bool) -> bool:
-        """Whether a new job may have it. ``again``: also if it was sent before, or was not found."""
-        return self.state in _FREE or (again and self.state is not LetterState.IN_JOB)
+        """Whether a new job may have it. ``again``: also if it was sent before, set aside, or not found."""
+        if again:
+            return self.state is not LetterState.IN_JOB
+        return self.state in {LetterState.WAITING, LetterState.REFUSED} and not self.sends
 
 
 class Standings:

@@ -78,6 +78,19 @@ class Naming:
         """Return the name of the topic for dead letters that were sent again too often."""
         return self._fill(self.redrive) + ".parked"
 
+    def internal_topics(self) -> frozenset[str]:
+        """Return the topics that the group has whatever its sources are, without its tiers."""
+        return frozenset(
+            {
+                self.mixed_topic(),
+                self.journal_topic(),
+                self.control_topic(),
+                self.jobs_topic(),
+                self.actions_topic(),
+                self.parking_topic(),
+            }
+        )
+
     def dead_letter_topic(self, template: str, source: str) -> str:
         """Return the name of a source's dead-letter topic, from the template of its strategy."""
         return self._fill(template, topic=source)

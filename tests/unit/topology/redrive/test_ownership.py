@@ -134,6 +134,19 @@ def test_who_may_be_sent() -> None:
     assert [each.may_be_sent(again=True) for each in found] == [True, True, True, False]
 
 
+def test_a_refused_letter_is_free_if_it_was_never_sent() -> None:
+    """One that was sent before and refused later may have been handled: only --again sends it."""
+    log = log_of([("first", 0, {LETTERS: {1}}), ("second", 1, {LETTERS: {1, 2}})])
+    actions = ActionLog()
+    actions.add(*progress_record("first", 0, Chunk(through=1, sent=1, end=End.DONE), 7))
+    actions.add(*progress_record("second", 0, Chunk(through=2, refused={1: "no", 2: "no"}, end=End.DONE), 8))
+    sent, never_sent = (Standings(log, actions).of("DLQ.orders", 0, offset) for offset in (1, 2))
+    assert (sent.state, never_sent.state) == (LetterState.REFUSED, LetterState.REFUSED)
+    assert not sent.may_be_sent(again=False)
+    assert sent.may_be_sent(again=True)
+    assert never_sent.may_be_sent(again=False)
+
+
 @pytest.mark.parametrize("value", [None, b"", b"[]", b"{}", b'{"version":2,"type":"job"}', b"\xff", b'{"version":1}'])
 def test_what_another_program_wrote(value: bytes | None) -> None:
     """It is an error that names the record, never a job that is overlooked."""
