@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,11 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.standing import UNKNOWN_OUTCOME
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafka_redelivery.consumers.redrive.ledger import Ledger
 
 app = typer.Typer(help="List dead letters and send them again, each exactly once.", no_args_is_help=True)
 
@@ -321,12 +326,14 @@ def cancel(
         print_job(stdout(), document)
 
 
-def _run(settings: Settings, ledger: Any, job: str, *, as_json: bool) -> None:  # noqa: ANN401 - imported late
+def _run(settings: Settings, ledger: Ledger, job: str, *, as_json: bool) -> None:
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import all_sent, job_document, print_job
     from kafka_redelivery.consumers.redrive.run import JobRun
 
-    with stop_event() as stop, progress(stderr(), "sending dead letters again") as report_progress:
+    discards = ledger.job(job).spec.options.discard
+    doing = "setting dead letters aside" if discards else "sending dead letters again"
+    with stop_event() as stop, progress(stderr(), doing) as report_progress:
         ended = JobRun(settings, ledger, job, stop, report_progress).run()
     document = job_document(ledger, ledger.job(job))
     whole = ended and all_sent(document)
@@ -340,7 +347,7 @@ def _run(settings: Settings, ledger: Any, job: str, *, as_json: bool) -> None:  
         raise typer.Exit(exit_codes.FAILED)
 
 
-def _load(config: Any, overrides: list[str] | None) -> Settings:  # noqa: ANN401 - as the options
+def _load(config: Path, overrides: list[str] | None) -> Settings:
     from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 
     log_to_stderr(logging.WARNING, "%(message)s")

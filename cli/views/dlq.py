@@ -211,6 +211,7 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
         "options": {
             "group": job.spec.options.group,
             "to": job.spec.options.to,
+            "ready": job.spec.options.ready,
             "rate": job.spec.options.rate,
             "again": job.spec.options.again,
             "keepAttempts": job.spec.options.keep_attempts,

@@ -72,7 +72,6 @@ class SliceProgress:
 
     refused: dict[int, str] = field(default_factory=dict)
     end: End | None = None
-    at_ms: int = 0
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     """What became of the sent letters, by offset, as far as it is known."""
 
@@ -149,7 +148,6 @@ class ActionLog:
                 found.discarded.update(record.get("discarded", ()))
                 found.refused.update({int(offset): str(reason) for offset, reason in record["refused"]})
                 found.end = found.end if record["end"] is None else End(record["end"])
-                found.at_ms = int(record["atMs"])
             elif record["type"] == "outcome":
                 found.outcomes[int(record["offset"])] = Outcome(record["outcome"])
 
