@@ -44,12 +44,12 @@ class ControlRecordError(TopologyError):
 
 
 class RedriveRecordError(TopologyError):
-    """A record about dead letters that were sent again cannot be read."""
+    """A record of redrive jobs was not written by this version of this project."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(
-            f"the record {key} about dead letters that were sent again was not written by this version of this project "
-            f"({problem}); use the version that wrote it, and do not let other programs write to the topic"
+            f"the record {key} of the redrive jobs cannot be read ({problem}): use the version of kafka-redelivery "
+            "that wrote it, or a newer one"
         )
         self.key = key
 

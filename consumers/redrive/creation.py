@@ -17,9 +17,10 @@ from kafka_redelivery.consumers.redrive.copies import Targets, refuse_target
 from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, Progress, dead_letters
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
-from kafka_redelivery.topology.redrive.job import Job, JobOptions, JobSpec, SliceId, StoredRecord, job_records
+from kafka_redelivery.topology.redrive.job import Job, JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
+from kafka_redelivery.topology.redrive.records import StoredRecord
 from kafka_redelivery.topology.redrive.standing import LetterState
 from kafka_redelivery.topology.wire.expiry import has_expired
 from kafka_redelivery.transport.client_config import producer_config

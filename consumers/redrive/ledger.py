@@ -84,9 +84,12 @@ class Ledger:
         ends = self._offsets.high_watermarks(partitions)
         for message in read_between(self._settings.kafka, self._settings.group, self._read, ends):
             if message.topic() == self.jobs_topic:
-                self.jobs.add(message.offset(), message.key(), message.value())
+                ours = self.jobs.add(message.offset(), message.key(), message.value())
             else:
-                self.actions.add(message.key(), message.value())
+                ours = self.actions.add(message.key(), message.value())
+            if not ours:
+                place = message.topic(), message.partition(), message.offset()
+                _log.warning("%s-%d@%d is ignored: another program wrote it; do not let it write there", *place)
         self._read = ends
         self.seen = ends[Partition(self.jobs_topic, 0)]
         self.jobs.settle()

@@ -20,13 +20,13 @@ record.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Reason
-from kafka_redelivery.topology.redrive.job import VERSION, StoredRecord, fields_of, reading
+from kafka_redelivery.topology.redrive.records import StoredRecord, fields_of, reading, stored_record
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 
 
@@ -98,9 +98,8 @@ def outcome_of(decision: Decision | None) -> Outcome | None:
 
 def progress_record(job: str, number: int, chunk: Chunk, at_ms: int) -> StoredRecord:
     """Return the record of a chunk of slice ``number``."""
-    return _record(
-        job,
-        number,
+    return stored_record(
+        f"{job}/{number}",
         "progress",
         through=chunk.through,
         sent=chunk.sent,
@@ -115,7 +114,8 @@ def progress_record(job: str, number: int, chunk: Chunk, at_ms: int) -> StoredRe
 
 def outcome_record(mark: RedriveMark, outcome: Outcome, at_ms: int) -> StoredRecord:
     """Return the record of what became of a record with this mark."""
-    return _record(mark.job, mark.slice, "outcome", offset=mark.offset, number=mark.number, outcome=outcome, atMs=at_ms)
+    key = f"{mark.job}/{mark.slice}"
+    return stored_record(key, "outcome", offset=mark.offset, number=mark.number, outcome=outcome, atMs=at_ms)
 
 
 class ActionLog:
@@ -128,30 +128,46 @@ class ActionLog:
         """Return the progress of a slice, also of one that has not begun."""
         return self._slices.setdefault((job, number), SliceProgress())
 
-    def add(self, key: bytes | None, value: bytes | None) -> None:
+    def add(self, key: bytes | None, value: bytes | None) -> bool:
         """Add the next record of a partition.
 
+        Returns:
+            whether it is a record of this project. Others are left out.
+
         Raises:
-            RedriveRecordError: another program, or a newer version, has written it.
+            RedriveRecordError: it has another version, or cannot be read.
         """
-        with reading(key):
-            job, _, number = (key or b"").decode().partition("/")
-            record = fields_of(value)
-            found = self.slice(job, int(number))
+        record = fields_of(value)
+        if record is None:
+            return False
+        with reading(key, record) as name:
+            job, _, number = name.partition("/")
             if record["type"] == "progress":
-                through = int(record["through"])
-                if through > found.through:  # a record that is read twice counts once
-                    found.through = through
-                    found.sent += int(record["sent"])
-                found.gone.update(record["gone"])
-                found.parked.update(record["parked"])
-                found.discarded.update(record.get("discarded", ()))
-                found.refused.update({int(offset): str(reason) for offset, reason in record["refused"]})
-                found.end = found.end if record["end"] is None else End(record["end"])
+                self._add_chunk(self.slice(job, int(number)), _chunk(record))
             elif record["type"] == "outcome":
-                found.outcomes[int(record["offset"])] = Outcome(record["outcome"])
+                offset, outcome = int(record["offset"]), Outcome(record["outcome"])
+                self.slice(job, int(number)).outcomes[offset] = outcome
+        return True
+
+    @staticmethod
+    def _add_chunk(found: SliceProgress, chunk: Chunk) -> None:
+        if chunk.through > found.through:  # a record that is read twice counts once
+            found.through = chunk.through
+            found.sent += chunk.sent
+        found.gone.update(chunk.gone)
+        found.parked.update(chunk.parked)
+        found.discarded.update(chunk.discarded)
+        found.refused.update(chunk.refused)
+        found.end = chunk.end or found.end
 
 
-def _record(job: str, slice_number: int, kind: str, **values: object) -> StoredRecord:
-    value = {"version": VERSION, "type": kind, **values}
-    return StoredRecord(f"{job}/{slice_number}".encode(), json.dumps(value, separators=(",", ":")).encode())
+def _chunk(record: Mapping[str, Any]) -> Chunk:
+    return Chunk(
+        through=int(record["through"]),
+        sent=int(record["sent"]),
+        gone=tuple(map(int, record["gone"])),
+        parked=tuple(map(int, record["parked"])),
+        discarded=tuple(map(int, record.get("discarded", ()))),
+        refused={int(offset): str(reason) for offset, reason in record["refused"]},
+        end=None if record["end"] is None else End(record["end"]),
+    )

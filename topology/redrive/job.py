@@ -19,26 +19,16 @@ same owner, from this topic alone.
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
-from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet, read_part
-
-VERSION = 1
+from kafka_redelivery.topology.redrive.records import StoredRecord, fields_of, reading, stored_record
 
 CHUNK = 500
 """Letters in one transaction at most."""
-
-
-class StoredRecord(NamedTuple):
-    """A record of the topic of the jobs or of the actions."""
-
-    key: bytes
-    value: bytes
 
 
 class SliceId(NamedTuple):
@@ -114,7 +104,7 @@ class Job:
 
 def job_records(spec: JobSpec, letters: Mapping[SliceId, OffsetSet]) -> Iterator[StoredRecord]:
     """Yield the records of a new job, which are written in one transaction."""
-    yield _record(
+    yield stored_record(
         spec.job,
         "job",
         atMs=spec.at_ms,
@@ -126,12 +116,12 @@ def job_records(spec: JobSpec, letters: Mapping[SliceId, OffsetSet]) -> Iterator
     )
     for number, each in enumerate(spec.slices):
         for part in letters[each].parts():
-            yield _record(spec.job, "letters", slice=number, offsets=part)
+            yield stored_record(spec.job, "letters", slice=number, offsets=part)
 
 
 def cancel_record(job: str, at_ms: int, by: str) -> StoredRecord:
     """Return the record that cancels a job."""
-    return _record(job, "cancel", atMs=at_ms, by=by)
+    return stored_record(job, "cancel", atMs=at_ms, by=by)
 
 
 class JobLog:
@@ -141,25 +131,33 @@ class JobLog:
         self.jobs: dict[str, Job] = {}
         self._offsets: dict[tuple[str, int], array[int]] = {}
 
-    def add(self, offset: int, key: bytes | None, value: bytes | None) -> None:
+    def add(self, offset: int, key: bytes | None, value: bytes | None) -> bool:
         """Add the next record.
 
+        Returns:
+            whether it is a record of this project. Others are left out.
+
         Raises:
-            RedriveRecordError: another program, or a newer version, has written it.
+            RedriveRecordError: it has another version, or cannot be read.
         """
-        with reading(key):
-            job = (key or b"").decode()
-            record = fields_of(value)
+        record = fields_of(value)
+        if record is None:
+            return False
+        with reading(key, record) as job:
             match record["type"]:
                 case "job":
                     spec = _spec(job, record)
                     self.jobs[job] = Job(spec, offset, [OffsetSet() for _ in spec.slices])
-                case "letters":
-                    self._offsets.setdefault((job, record["slice"]), array("q")).extend(read_part(record["offsets"]))
+                case "letters" if job in self.jobs:
+                    number, offsets = int(record["slice"]), read_part(record["offsets"])
+                    if not 0 <= number < len(self.jobs[job].letters):
+                        raise ValueError(f"the job has no slice {number}")
+                    self._offsets.setdefault((job, number), array("q")).extend(offsets)
                 case "cancel" if job in self.jobs and self.jobs[job].cancelled_ms is None:
                     self.jobs[job].cancelled_ms = int(record["atMs"])
                 case _:
                     pass
+        return True
 
     def settle(self) -> None:
         """Find out which letters belong to which job, once all records are added."""
@@ -177,32 +175,6 @@ class JobLog:
             ]
 
 
-def fields_of(value: bytes | None) -> dict[str, Any]:
-    """Return the fields of a value of this version.
-
-    Raises:
-        ValueError, TypeError, LookupError: it has none.
-    """
-    record: dict[str, Any] = json.loads(value or b"")
-    if record["version"] != VERSION:
-        raise ValueError(f"it has version {record['version']}, this program reads {VERSION}")
-    return record
-
-
-class reading:  # noqa: N801 - a context manager, used like a function
-    """Turns what is wrong with a record into a :class:`RedriveRecordError` that names its key."""
-
-    def __init__(self, key: bytes | None) -> None:
-        self._key = key
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ValueError | TypeError | LookupError | AttributeError | RecursionError):
-            raise RedriveRecordError(repr(self._key), f"{type(error).__name__}: {error}") from None
-
-
 def _spec(job: str, record: Mapping[str, Any]) -> JobSpec:
     known = {each.name for each in fields(JobOptions)}
     return JobSpec(
@@ -214,8 +186,3 @@ def _spec(job: str, record: Mapping[str, Any]) -> JobSpec:
         selection=dict(record["selection"]),
         slices=tuple(SliceId(str(each["topic"]), int(each["partition"])) for each in record["slices"]),
     )
-
-
-def _record(job: str, kind: str, **values: object) -> StoredRecord:
-    value = {"version": VERSION, "type": kind, **values}
-    return StoredRecord(job.encode(), json.dumps(value, separators=(",", ":")).encode())

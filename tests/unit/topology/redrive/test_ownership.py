@@ -147,13 +147,38 @@ def test_a_refused_letter_is_free_if_it_was_never_sent() -> None:
     assert never_sent.may_be_sent(again=False)
 
 
-@pytest.mark.parametrize("value", [None, b"", b"[]", b"{}", b'{"version":2,"type":"job"}', b"\xff", b'{"version":1}'])
+@pytest.mark.parametrize("value", [None, b"", b"[]", b"{}", b"7", b"\xff", b"[" * 100_000])
 def test_what_another_program_wrote(value: bytes | None) -> None:
+    """It is left out, so that it does not end every command; each record of this project has a version."""
+    log, actions = JobLog(), ActionLog()
+    assert not log.add(0, b"job-1", value)
+    assert not actions.add(b"job-1/0", value)
+    log.settle()
+    assert log.jobs == {}
+
+
+@pytest.mark.parametrize(
+    "value", [b'{"version":2,"type":"job"}', b'{"version":1}', b'{"version":null,"type":"cancel"}']
+)
+def test_what_another_version_wrote(value: bytes) -> None:
     """It is an error that names the record, never a job that is overlooked."""
     with pytest.raises(RedriveRecordError, match="job-1"):
         JobLog().add(0, b"job-1", value)
     with pytest.raises(RedriveRecordError, match="job-1"):
         ActionLog().add(b"job-1/0", value)
+
+
+def test_records_that_cannot_be_read_change_nothing() -> None:
+    """Neither letters without a job or of a slice that it has not, nor progress of which a field is missing."""
+    log, actions = log_of([("first", 0, {LETTERS: {1}})]), ActionLog()
+    assert log.add(5, b"lost", b'{"version":1,"type":"letters","slice":0,"offsets":""}')
+    with pytest.raises(RedriveRecordError):
+        log.add(6, b"first", b'{"version":1,"type":"letters","slice":1,"offsets":"eJwDAAAAAAE="}')
+    with pytest.raises(RedriveRecordError):
+        actions.add(b"first/0", b'{"version":1,"type":"progress","through":9,"sent":1}')
+    log.settle()
+    assert owned_by(log) == {"first": {1}}
+    assert actions.slice("first", 0).through == -1
 
 
 @pytest.mark.parametrize("text", ["", "a", "a/1@2", "a/1@2/3/4", "a/-1@2/3", "A/1@2/3", "a/1@x/3"])
