@@ -42,6 +42,9 @@ def own_group(own_kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Group]:
     finally:
         found.close()
         lines = own_kafka.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        if own_kafka.running:
+            status = Path(f"/proc/{own_kafka.pid}/status").read_text(encoding="utf-8")
+            print(*[line for line in status.splitlines() if line.startswith(("State", "VmRSS"))], sep="\n")  # noqa: T201
         print("--- kafka", *[line for line in lines if not line.startswith("\tat ")][-30:], sep="\n")  # noqa: T201
 
 
