@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,12 +19,12 @@ from kafka_redelivery.consumers.operations.waiting import (
     read_unfinished,
     shares,
 )
-from kafka_redelivery.consumers.writes.journal import OUTCOMES
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.lineage import Lineage, parse_message_id
 from kafka_redelivery.topology.wire.headers import ORIG_QUEUE, read_partial_lineage
+from kafka_redelivery.topology.wire.journal import journalled_outcome
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Message, Partition
@@ -221,7 +220,7 @@ class _Finder:
         key, outcome = f"{partition.topic}-{partition.number}".encode(), None
         for message in read(self._settings, self._newest("the journal", mine), self._limit, self._report):
             if message.key() == key:
-                outcome = _outcome(message.value(), offset) or outcome
+                outcome = journalled_outcome(message.value(), offset) or outcome
         return outcome
 
     def _newest(self, what: str, ranges: Ranges) -> dict[Partition, tuple[int, int]]:
@@ -261,15 +260,3 @@ def _lineage(message: Message) -> Lineage:
 
 def _location(message: Message) -> str:
     return f"{message.topic()}-{message.partition()}@{message.offset()}"
-
-
-def _outcome(value: bytes | None, offset: int) -> str | None:
-    """Return the outcome that a journal record gives a source offset."""
-    try:
-        entry = json.loads(value or b"{}")
-        for outcome in OUTCOMES:
-            if any(first <= offset <= last for first, last in entry.get(outcome, ())):
-                return outcome
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        pass
-    return None

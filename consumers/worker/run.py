@@ -28,7 +28,6 @@ from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.session_processor import SessionProcessor
 from kafka_redelivery.consumers.handlers.slots import AsyncSlots, Slots, ThreadSlots
-from kafka_redelivery.consumers.jitter import draws
 from kafka_redelivery.consumers.process.clients import open_control, open_reader, open_writer
 from kafka_redelivery.consumers.process.lifecycle import Process, start_process
 from kafka_redelivery.consumers.process.scheduler_watch import scheduler_watch
@@ -38,6 +37,7 @@ from kafka_redelivery.consumers.worker.worker import Worker
 from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
+from kafka_redelivery.consumers.writes.jitter import draws
 from kafka_redelivery.serdes.codec import Codec
 from kafka_redelivery.topology.config.settings import HandlerSection, Isolation, Ordering, Settings
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode

@@ -1,11 +1,4 @@
-"""The journal: the outcome of each origin offset, written in the transaction that caused it.
-
-A write produces one journal record per origin partition. Its key is ``topic-partition``. Its value is a JSON object:
-
-- ``v`` (1), ``group``, ``topic``, ``partition``;
-- for each outcome of :data:`OUTCOMES`, a list of inclusive ``[first, last]`` ranges of *origin* offsets;
-- ``lateness_ms``, the milliseconds between due time and handler call of each redelivery.
-"""
+"""Collects the outcomes of a write for the journal; :mod:`kafka_redelivery.topology.wire.journal` has the format."""
 
 from __future__ import annotations
 
@@ -14,10 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from kafka_redelivery.consumers.routes import RetryTopics
+from kafka_redelivery.topology.wire.journal import VERSION
 from kafka_redelivery.transport.protocols import ProducerRecord
-
-VERSION = 1
-OUTCOMES = ("acked", "recovered", "retried", "dead_lettered", "discarded")
 
 
 class Journal:

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from kafka_redelivery.consumers.writes.journal import OUTCOMES
 from kafka_redelivery.pipeline.audit.result import Finding, RecordCopy
 from kafka_redelivery.pipeline.audit.states import FINDINGS
 from kafka_redelivery.pipeline.frames.kafka_frames import ORIGIN
+from kafka_redelivery.topology.wire.journal import OUTCOMES
 
 _MAX_COPIES: Final = 20
 _COPY_FIELDS: Final = ("topic", "partition", "offset", "kind", "deliveries", "finished")

@@ -7,11 +7,11 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_redelivery.consumers.writes.journal import OUTCOMES
 from kafka_redelivery.pipeline.audit.snapshot import Kind, Snapshot
 from kafka_redelivery.pipeline.frames.journal_ranges import journal_ranges
 from kafka_redelivery.pipeline.frames.kafka_frames import ORIGIN, Frames
 from kafka_redelivery.topology.config.settings import Ordering
+from kafka_redelivery.topology.wire.journal import OUTCOMES
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 from kafka_redelivery.transport.protocols import Partition
 

@@ -18,10 +18,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kafka_redelivery.consumers.writes.journal import OUTCOMES
 from kafka_redelivery.pipeline.audit.snapshot import Kind, Snapshot
 from kafka_redelivery.pipeline.frames.kafka_frames import ORIGIN
 from kafka_redelivery.pipeline.frames.progress_frames import DONE
+from kafka_redelivery.topology.wire.journal import OUTCOMES
 
 STATES: Final = (
     "acked",

@@ -1,4 +1,4 @@
-"""The outcomes in the journal as columns. :mod:`kafka_redelivery.consumers.writes.journal` defines its format.
+"""The outcomes in the journal as columns. :mod:`kafka_redelivery.topology.wire.journal` defines its format.
 
 Spark's own functions parse the values; a value that is not an entry of this group is left out.
 """
@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_redelivery.consumers.writes.journal import OUTCOMES, VERSION
+from kafka_redelivery.topology.wire.journal import OUTCOMES, VERSION
 
 _LONGEST: Final = 10_000_000
 """Offsets in a range. A write has far fewer; a longer range, which another program has written, is left out."""

@@ -9,10 +9,10 @@ from contextlib import ExitStack, suppress
 from typing import Final
 
 from kafka_redelivery.consumers.clock import failure_clock_ms, monotonic_s
-from kafka_redelivery.consumers.jitter import draws
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import RetryTopics, Route
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
+from kafka_redelivery.consumers.writes.jitter import draws
 from kafka_redelivery.pipeline.handler.process import HandlerProcess
 from kafka_redelivery.pipeline.task.contract import TaskPlan
 from kafka_redelivery.topology.topics.tiers import tier_set

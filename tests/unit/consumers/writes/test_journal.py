@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_redelivery.consumers.routes import RetryTopics
-from kafka_redelivery.consumers.writes.journal import OUTCOMES, Journal, ranges
+from kafka_redelivery.consumers.writes.journal import Journal, ranges
 from kafka_redelivery.topology.topics.naming import Naming
 from kafka_redelivery.topology.topics.tiers import TierSet
+from kafka_redelivery.topology.wire.journal import OUTCOMES
 from kafka_redelivery.transport.protocols import ProducerRecord
 
 
