@@ -23,6 +23,7 @@ def dead_letters() -> Dashboard:
             Section("Now", _now()),
             Section("Arrivals", _arrivals()),
             Section("Kept dead letters", _kept()),
+            Section("Sent again", _sent_again()),
             Section("Expiration", _expiration()),
         ],
     )
@@ -162,6 +163,48 @@ def _kept() -> list[Panel]:
             "In seconds, as configured in Kafka. Not listed: unlimited.",
             Query(f"max by (group, dead_letter_topic) (redelivery_dead_letter_retention_seconds{{{_G}}})"),
             width=8,
+        ),
+    ]
+
+
+def _sent_again() -> list[Panel]:
+    chosen = 'group=~"$group", topic=~"$topic"'
+    redriven = f"redelivery_redriven_total{{{chosen}}}"
+    recovered, dead = (
+        f'redelivery_redriven_total{{{chosen}, outcome="{outcome}"}}' for outcome in ("recovered", "dead_again")
+    )
+    rate = "sum by (topic) (rate({}[$__rate_interval]))"
+    return [
+        graph(
+            "What became of them",
+            "recovered: the cause is gone. dead_again: it is not; cancel the job, and fix it first.",
+            "ops",
+            Query(f"sum by (topic, outcome) (rate({redriven}[$__rate_interval]))", "{{topic}} {{outcome}}"),
+            stacked=True,
+            runbook="RedeliveryRedriveInVain",
+        ),
+        graph(
+            "Share that dies again",
+            "Of the records that were sent again and have ended. Above 50 %: the job is in vain.",
+            "percentunit",
+            Query(f"{rate.format(dead)} / {rate.format(redriven)}", "{{topic}}"),
+            levels=Levels(0.1, 0.5),
+            runbook="RedeliveryRedriveInVain",
+        ),
+        figure(
+            "Recovered",
+            "In the time shown. How many a job has sent and parked: `redelivery dlq jobs`.",
+            "short",
+            Query(f"sum(increase({recovered}[$__range]))"),
+            none="0",
+        ),
+        figure(
+            "Died again",
+            "In the time shown. Each is a dead letter again.",
+            "short",
+            Query(f"sum(increase({dead}[$__range]))"),
+            levels=Levels(warning=1),
+            none="0",
         ),
     ]
 

@@ -63,6 +63,12 @@ DEAD_LETTERS = Metric("redelivery_dead_letters", Kind.COUNTER, "Records dead-let
 DISCARDED = Metric(
     "redelivery_discarded", Kind.COUNTER, "Records dropped instead of dead-lettered, by reason", ("topic", "reason")
 )
+REDRIVEN = Metric(
+    "redelivery_redriven",
+    Kind.COUNTER,
+    "Records sent again from a dead-letter topic that have ended, by outcome",
+    ("topic", "outcome"),
+)
 DELIVERY_LATENESS = Metric(
     "redelivery_delivery_lateness_seconds",
     Kind.HISTOGRAM,
@@ -232,6 +238,7 @@ CATALOGUE: tuple[Metric, ...] = (
     SUCCESSES,
     DEAD_LETTERS,
     DISCARDED,
+    REDRIVEN,
     DELIVERY_LATENESS,
     RELEASE_LATENESS,
     EARLY,

@@ -27,6 +27,7 @@ from kafka_redelivery.topology.policy.decision import (
 )
 from kafka_redelivery.topology.policy.entry import DeadLetterKind
 from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.redrive.actions import outcome_of
 from kafka_redelivery.topology.topics.tiers import TierSet
 from kafka_redelivery.topology.wire.headers import (
     HeaderList,
@@ -72,6 +73,9 @@ class Release:
 
     discarded: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Records that are discarded because they cannot be released, by source topic and reason."""
+
+    redriven: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Those among them that were sent again from a dead-letter topic, by source topic and outcome."""
 
     audited: list[tuple[Lineage, str]] = field(default_factory=list)
     """Lineage and audit suffix of each dead letter that the audit has noted for this write."""
@@ -265,6 +269,8 @@ class ReleaseBuilder:
                 release.outcomes[OutcomeLabel(label, "discarded", decision.ack_type)] += 1
             case _:
                 raise AssertionError(f"a record that cannot be released is never retried: {decision}")
+        if lineage.redrive:
+            release.redriven[label, str(outcome_of(decision))] += 1
         ended = self._redrive_outcomes.record(lineage, decision, now_ms) if lineage.redrive else None
         if ended is not None:
             release.origins.append((partition, record.offset))

@@ -318,6 +318,7 @@ class Scheduler:
                 outcomes=release.outcomes,
                 dead_letters=release.dead_letters,
                 discarded=release.discarded,
+                redriven=release.redriven,
             )
         )
 

@@ -38,6 +38,7 @@ from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.metric_catalogue import Kind, Metric
 from kafka_redelivery.topology.policy.decision import AckType, Reason
+from kafka_redelivery.topology.redrive.actions import Outcome
 
 _MAX_ATTEMPT_LABEL = 10
 _OUTCOMES = (
@@ -95,6 +96,7 @@ class Measurements(Collector):
         self._counts[catalogue.DISCARDED.name].update(reasons)
         dead = {label: 0 for label in reasons if label[1] is not Reason.DUPLICATE}
         self._counts[catalogue.DEAD_LETTERS.name].update(dead)
+        self._counts[catalogue.REDRIVEN.name].update({(topic, each): 0 for topic in topics for each in Outcome})
         outcomes = [(outcome, ack.name.lower()) for outcome, ack in _OUTCOMES]
         self._counts[catalogue.DELIVERIES.name].update({(topic, *each): 0 for topic in topics for each in outcomes})
         attempts = [_attempt(number) for number in range(1, _MAX_ATTEMPT_LABEL + 1)]
@@ -109,6 +111,7 @@ class Measurements(Collector):
         """See :meth:`WorkerObserver.committed`."""
         self._count_outcomes(details.outcomes, details.dead_letters)
         self._counts[catalogue.DISCARDED.name].update(details.discarded)
+        self._counts[catalogue.REDRIVEN.name].update(details.redriven)
         redeliveries = self._counts[catalogue.REDELIVERIES.name]
         for (topic, attempt), number in details.redeliveries.items():
             redeliveries[topic, _attempt(attempt)] += number
@@ -126,6 +129,7 @@ class Measurements(Collector):
         """See :meth:`SchedulerObserver.released`."""
         self._count_outcomes(details.outcomes, details.dead_letters)
         self._counts[catalogue.DISCARDED.name].update(details.discarded)
+        self._counts[catalogue.REDRIVEN.name].update(details.redriven)
         self._observe_lateness(catalogue.RELEASE_LATENESS, "release", details.lateness_ms)
         self._histograms[catalogue.COMMIT_TIME.name].observe((details.seconds,))
         self._counts[catalogue.MOVED.name][()] += details.moved

@@ -100,6 +100,9 @@ class Committed:
     discarded: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """By source topic and reason."""
 
+    redriven: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Records sent again from a dead-letter topic that have ended, by source topic and outcome."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
@@ -146,6 +149,9 @@ class Released:
 
     discarded: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Records that were discarded because they could not be released, by source topic and reason."""
+
+    redriven: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """As for :class:`Committed`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,8 +13,10 @@ from kafka_redelivery.consumers.flow.session import Delivery
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.topology.policy.decision import Decision, Failure, Halt
 from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.redrive.actions import Outcome, outcome_of
 from kafka_redelivery.topology.wire.headers import Headers
 from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
+from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
 from kafka_redelivery.transport.protocols import Message, ProducerRecord
 
 
@@ -109,6 +112,15 @@ class Outcomes:
         return [
             each for index, each in enumerate(self.item.lineages[: self.item.position]) if index not in unsuccessful
         ]
+
+    def redriven(self) -> Iterator[tuple[int, RedriveMark, Outcome]]:
+        """Yield index, mark and outcome of each record that was sent again from a dead-letter topic and has ended."""
+        for index, lineage in enumerate(self.item.lineages[: self.item.position]):
+            mark = parse_mark(lineage.redrive) if lineage.redrive and index not in self.unacknowledged else None
+            decided = self.decided.get(index)
+            ended = None if mark is None else outcome_of(None if decided is None else decided.decision)
+            if mark is not None and ended is not None:
+                yield index, mark, ended
 
     def dead_letters(self) -> list[Lineage]:
         """Return the lineages of the dead letters in the audit that no write has produced."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from kafka_redelivery.consumers.writes.outcomes import Outcomes
 from kafka_redelivery.topology.policy.decision import Decision
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.redrive.actions import outcome_of, outcome_record
-from kafka_redelivery.topology.wire.redrive_mark import parse_mark
+from kafka_redelivery.topology.redrive.actions import Outcome, outcome_of, outcome_record
+from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
 from kafka_redelivery.transport.protocols import ProducerRecord
 
 
@@ -22,22 +22,18 @@ class RedriveOutcomes:
 
     def of(self, outcomes: Outcomes, now_ms: int) -> list[tuple[int, ProducerRecord]]:
         """Return the records for a work item, each with the offset of the consumed record."""
-        item = outcomes.item
         if not self._partitions:
             return []
-        found = []
-        for index, lineage in enumerate(item.lineages[: item.position]):
-            if lineage.redrive and index not in outcomes.unacknowledged:
-                decided = outcomes.decided.get(index)
-                record = self.record(lineage, None if decided is None else decided.decision, now_ms)
-                if record is not None:
-                    found.append((item.messages[index].offset(), record))
-        return found
+        messages = outcomes.item.messages
+        return [(messages[at].offset(), self._record(mark, ended, now_ms)) for at, mark, ended in outcomes.redriven()]
 
     def record(self, lineage: Lineage, decision: Decision | None, now_ms: int) -> ProducerRecord | None:
         """Return the record for a decision, or for a success; ``None`` if the record was not sent again, or goes on."""
         mark, outcome = parse_mark(lineage.redrive), outcome_of(decision)
         if mark is None or outcome is None or not self._partitions:
             return None
+        return self._record(mark, outcome, now_ms)
+
+    def _record(self, mark: RedriveMark, outcome: Outcome, now_ms: int) -> ProducerRecord:
         key, value = outcome_record(mark, outcome, now_ms)
         return ProducerRecord(self._topic, mark.slice % self._partitions, key, value)

@@ -25,6 +25,7 @@ class Tally:
         self._dead_letters: Counter[tuple[str, str]] = Counter()
         self._discarded: Counter[tuple[str, str]] = Counter()
         self._recoveries: Counter[tuple[str, int]] = Counter()
+        self._redriven: Counter[tuple[str, str]] = Counter()
         self._lateness: list[int] = []
         self._seconds: list[float] = []
 
@@ -42,6 +43,8 @@ class Tally:
             self._lateness += [late_ms for _, late_ms in item.lateness]
             for lineage in outcomes.succeeded() if success_of(item) == "recovered" else ():
                 self._recoveries[source, lineage.deliveries + 1] += 1
+            if any(lineage.redrive for lineage in item.lineages):
+                self._redriven.update((source, str(ended)) for _, _, ended in outcomes.redriven())
 
     def report(self, seconds: float) -> Committed:
         """Return the report for the observer.
@@ -58,6 +61,7 @@ class Tally:
             self._seconds,
             self._recoveries,
             self._discarded,
+            self._redriven,
         )
 
     def _count(self, outcomes: Outcomes, decided: Decided) -> None:

@@ -85,6 +85,7 @@ def merge_writes(writes: Iterable[Committed]) -> Committed:
     dead_letters: Counter[object] = Counter()
     recoveries: Counter[object] = Counter()
     discarded: Counter[object] = Counter()
+    redriven: Counter[object] = Counter()
     lateness: list[int] = []
     seconds: list[float] = []
     took = 0.0
@@ -94,7 +95,9 @@ def merge_writes(writes: Iterable[Committed]) -> Committed:
         dead_letters.update(write.dead_letters)
         recoveries.update(write.recoveries)
         discarded.update(write.discarded)
+        redriven.update(write.redriven)
         lateness += write.lateness_ms
         seconds += write.handler_seconds
         took += write.seconds
-    return Committed(took, outcomes, redeliveries, dead_letters, lateness, seconds, recoveries, discarded)  # type: ignore[arg-type]
+    counters = (recoveries, discarded, redriven)
+    return Committed(took, outcomes, redeliveries, dead_letters, lateness, seconds, *counters)  # type: ignore[arg-type]

@@ -26,11 +26,17 @@ def settings_of(group: Group) -> Settings:
 
 
 def died(
-    group: Group, n: int, *, reason: Reason = Reason.REDELIVERIES_EXCEEDED, of: str | None = None, expires_ms: int = 0
+    group: Group,
+    n: int,
+    *,
+    reason: Reason = Reason.REDELIVERIES_EXCEEDED,
+    exception: str = "ConnectionError",
+    of: str | None = None,
+    expires_ms: int = 0,
 ) -> Sent:
     """Make the dead letter of source record ``n``, in partition ``n % 2``, that is number ``n`` there, too."""
     lineage = Lineage(group.source, n % 2, n, 1_700_000_000_000, deliveries=3)
-    failure = Failure(FailureKind.RAISED, "ConnectionError", f"the bank is down for {n}")
+    failure = Failure(FailureKind.RAISED, exception, f"the bank is down for {n}")
     decision = DeadLetter(reason, failure, expiration_ms=expires_ms)
     user = [("traceparent", b"00-%d" % n)]
     headers = dead_letter_headers(lineage, of or group.name, user, decision, time.time_ns() // 1_000_000)

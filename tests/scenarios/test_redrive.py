@@ -122,7 +122,7 @@ def test_what_is_selected_and_refused(group: Group) -> None:
     assert dlq_json(group, "redrive", "--dry-run")["sentBefore"] == 1
     assert dlq_json(group, "redrive", "--dry-run", "--again", "--state", "sent")["letters"] == 1
     assert "k3" in dlq(group, "list", "--each").out
-    # Nobody reports what becomes of it, so a person may set it aside.
+    # It stays unknown what becomes of it, so a person may set it aside.
     assert dlq_json(group, "discard", "--dry-run", "--key", "k3")["letters"] == 0
     assert dlq_json(group, "discard", "--yes", "--key", "k3", "--state", "sent")["setAside"] == 1
     assert dlq_json(group, "list", "--key", "k3", "--state", "discarded")["letters"] == 1

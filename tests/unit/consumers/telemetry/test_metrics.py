@@ -87,6 +87,7 @@ def committed(
     handler_seconds: Sequence[float] = (),
     recoveries: Mapping[tuple[str, int], int] | None = None,
     discarded: Mapping[tuple[str, str], int] | None = None,
+    redriven: Mapping[tuple[str, str], int] | None = None,
 ) -> Committed:
     """A write of a worker with these details."""
     return Committed(
@@ -98,6 +99,7 @@ def committed(
         handler_seconds,
         recoveries or {},
         discarded or {},
+        redriven or {},
     )
 
 
@@ -116,6 +118,7 @@ def everything() -> Measurements:
             handler_seconds=[0.002, 0.2],
             recoveries={("orders", 3): 4},
             discarded={("orders", "expired"): 1, ("orders", "duplicate"): 1},
+            redriven={("orders", "recovered"): 5},
         )
     )
     found.released(
@@ -127,6 +130,7 @@ def everything() -> Measurements:
             outcomes={OutcomeLabel("orders", "dead_lettered", AckType.POISON): 1},
             dead_letters={("orders", "undeliverable"): 1},
             discarded={("orders", "duplicate"): 1},
+            redriven={("orders", "dead_again"): 2},
         )
     )
     found.backlog(
@@ -207,6 +211,8 @@ class TestValues:
             ("redelivery_dead_letters_total", "orders", "rejected"): 1,
             ("redelivery_dead_letters_total", "orders", "undeliverable"): 1,
             ("redelivery_discarded_total", "orders", "duplicate"): 2,
+            ("redelivery_redriven_total", "orders", "recovered"): 5,
+            ("redelivery_redriven_total", "orders", "dead_again"): 2,
             ("redelivery_discarded_total", "orders", "expired"): 1,
             ("redelivery_early_total", "handler"): 0,
             ("redelivery_early_total", "release"): 0,

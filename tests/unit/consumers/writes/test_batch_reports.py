@@ -64,6 +64,18 @@ class TestCounts:
         assert report.handler_seconds == [0.25] * 8
         assert report.seconds == 0.5
 
+    def test_records_that_were_sent_again_are_counted_when_they_end(self) -> None:
+        """By source and outcome; not while they are retried, and no others."""
+        again = [lineage(90 + n, deliveries=0)._replace(redrive=f"0a/0@{n}/1") for n in range(4)]
+        messages = [redelivery(n, each) for n, each in enumerate([*again, lineage(99)])]
+        failures = {1: REJECTED, 2: EXPIRED, 3: RAISED}
+        batch = batch_of(handled(ready(route(entry(TWICE)), 5), *messages, failures=failures))
+        assert batch.report(0.5).redriven == {
+            ("orders", "recovered"): 1,
+            ("orders", "dead_again"): 1,
+            ("orders", "expired"): 1,
+        }
+
     def test_partitions_of_a_write_are_not_dirty(self) -> None:
         """Outcomes that arrive during the write belong to the next batch."""
         assigned = source()
