@@ -4,30 +4,64 @@ from typing import Final
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 _CONTAINERS: Final = "tests/containers/"
+_SHARING: Final = ("tests/pipeline/", "tests/crash/")
+"""Folders whose files share what takes long to start: a Spark session, and a broker with short time-outs."""
+
 _QUICK: Final = ("tests/unit/", "tests/parity/")
+
+
+class _Scheduling(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
+    """Gives each process one file after the other, in the order of the collection."""
+
+    def __init__(self, config: pytest.Config, log: object) -> None:
+        super().__init__(config, log)
+        self._homes: dict[str, WorkerController] = {}
+        """The process that has begun a folder with shared fixtures."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        """Make one unit of the tests with containers, since they share an engine."""
+        return _CONTAINERS if nodeid.startswith(_CONTAINERS) else str(super()._split_scope(nodeid))
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Leave a folder with shared fixtures to the process that has begun it, while there are other files."""
+        own = (scope for scope in self.workqueue if self._homes.get(_folder(scope), node) is node)
+        scope = next(own, next(iter(self.workqueue)))
+        if folder := _folder(scope):
+            self._homes.setdefault(folder, node)
+        self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
-    """Give each process one file after the other, in the order of the collection.
-
-    The tests with containers share an engine, so they count as one file.
-    """
+    """Distribute by file, with the exceptions above."""
     if config.getvalue("dist") != "loadfile":
         return None
     config.option.loadscopereorder = False
-    scheduler = LoadFileScheduling(config, log)
-    file_of = scheduler._split_scope
-    scheduler._split_scope = lambda nodeid: _CONTAINERS if nodeid.startswith(_CONTAINERS) else file_of(nodeid)
-    return scheduler
+    return _Scheduling(config, log)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests with containers, which take longest, and end with quick tests.
+    """Begin with the folders that one process runs alone, go on with files of slow tests, and end with quick tests.
 
     So no process waits for another one at the end. Otherwise the order stays random.
     """
-    items.sort(key=lambda item: (not item.nodeid.startswith(_CONTAINERS), item.nodeid.startswith(_QUICK)))
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+
+    def rank(item: pytest.Item) -> int:
+        if item.nodeid.startswith((_CONTAINERS, *_SHARING)):
+            return 0
+        if item.path in slow:
+            return 1
+        return 3 if item.nodeid.startswith(_QUICK) else 2
+
+    items.sort(key=rank)
+
+
+def _folder(scope: str) -> str:
+    """Return the folder with shared fixtures that a unit belongs to, or an empty text."""
+    return next((folder for folder in _SHARING if scope.startswith(folder)), "")

@@ -88,6 +88,7 @@ def test_a_process_whose_write_hangs_is_not_alive(
     other.stop()
 
 
+@pytest.mark.slow
 def test_a_worker_is_not_ready_before_the_group_answers(group: Group) -> None:
     """It is alive all the time, and becomes ready once the group has removed an unresponsive member."""
     ports = {"w1": free_port(), "w2": free_port()}
