@@ -2,14 +2,15 @@
 
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from typer.testing import CliRunner
 
 from kafka_redelivery.cli.main import app
 from tests.scenarios.running import COMMAND
+from tests.scenarios.warm import WarmProcess
 
 _WITHIN_S = 60
 _OURS = "REDELIVERY_"
@@ -27,15 +28,18 @@ class Done:
 def redelivery(*arguments: str, file: Path) -> Done:
     """Run ``redelivery`` on a configuration file in a separate process and wait for its end."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-    done = subprocess.run(
-        [sys.executable, *COMMAND, *arguments, "--config", str(file)],
-        capture_output=True,
-        text=True,
-        timeout=_WITHIN_S,
-        env=environment,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+    command = [*COMMAND, *arguments, "--config", str(file)]
+    with TemporaryFile() as out, TemporaryFile() as err:
+        process = WarmProcess(command, env=environment, stdout=out, stderr=err)
+        try:
+            code = process.wait(_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        out.seek(0)
+        err.seek(0)
+        return Done(code, out.read().decode(), err.read().decode())
 
 
 def topology(*arguments: str, file: Path) -> Done:

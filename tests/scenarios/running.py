@@ -27,6 +27,7 @@ from tests.scenarios.cluster import Cluster, Pairs, Seen, Sent
 from tests.scenarios.deliveries import LOG, DeliveryLog
 from tests.scenarios.handlers import OUTPUT
 from tests.scenarios.waiting import LONG_S, until
+from tests.scenarios.warm import WarmProcess
 
 COMMAND = ("-c", "from kafka_redelivery.cli.main import app; app()")
 
@@ -40,16 +41,30 @@ SHORT_SESSION: Final = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500
 
 
 class Process:
-    """A process of a group; it ends with the test at the latest."""
+    """A process of a group; it ends with the test at the latest.
 
-    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    Args:
+        name: a name for messages.
+        command: the arguments of the interpreter.
+        environment: its environment.
+        log: the file that gets what it writes.
+        warm: whether it is forked with its modules loaded, instead of a fresh interpreter.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path, *, warm: bool = False
+    ) -> None:
         self.name = name
         self._log = log
+        self._child: GuardedProcess | WarmProcess
         with log.open("ab") as output:
             self._begins = output.tell()
-            self._child = GuardedProcess(
-                [sys.executable, *command], grace_seconds=1, env=environment, stdout=output, stderr=output
-            )
+            if warm:
+                self._child = WarmProcess(command, env=environment, stdout=output, stderr=output)
+            else:
+                self._child = GuardedProcess(
+                    [sys.executable, *command], grace_seconds=1, env=environment, stdout=output, stderr=output
+                )
 
     @property
     def running(self) -> bool:
@@ -216,7 +231,10 @@ class Group:
         command += [f"--set={setting}" for setting in settings]
         name = f"{role.split()[-1]}-{instance or len(self.processes)}"
         environment = {**os.environ, OUTPUT: self.output, LOG: str(self.deliveries.path)}
-        process = Process(name, command, environment, self.folder / f"{name}.log")
+        log = self.folder / f"{name}.log"
+        # Another program changes modules before others import them. The libraries of Spark start threads.
+        warm = program == COMMAND and role != "pipeline stream"
+        process = Process(name, command, environment, log, warm=warm)
         self.processes.append(process)
         return process
 
@@ -236,7 +254,9 @@ class Group:
 
     def pending(self) -> list[Seen]:
         """Return every record that the group has not finished."""
-        read, waiting = self.internal()
+        return self._pending(*self.internal())
+
+    def _pending(self, read: Sequence[str], waiting: Sequence[str]) -> list[Seen]:
         return [
             *self.cluster.unfinished(self.name, *read),
             *self.cluster.unfinished(f"{self.name}.scheduler", *waiting),
@@ -247,7 +267,7 @@ class Group:
         read, waiting = self.internal()
         try:
             before = self.cluster.ends(*read, *waiting)
-            return not self.pending() and self.cluster.ends(*read, *waiting) == before
+            return not self._pending(read, waiting) and self.cluster.ends(*read, *waiting) == before
         except KafkaException as exception:
             if not is_transient(exception.args[0]):
                 raise
