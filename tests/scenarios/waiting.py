@@ -7,6 +7,11 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 LOOK_S = 0.05
+"""The first pause between two looks at a condition."""
+
+_LONGEST_PAUSE_S = 0.25
+"""Many conditions read topics; to look at them all the time would take a core."""
+
 LONG_S = 120.0
 """Far longer than any wait takes on an idle machine; a busy one can be thirty times as slow."""
 
@@ -17,11 +22,12 @@ def until(condition: Callable[[], _T], what: str, *, within_s: float = LONG_S) -
     Raises:
         AssertionError: ``what`` did not become true within ``within_s`` seconds.
     """
-    deadline = time.monotonic() + within_s
+    began = time.monotonic()
     while True:
         answer = condition()
         if answer:
             return answer
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > within_s:
             raise AssertionError(f"not within {within_s:g} s: {what} (last answer: {answer!r})")
-        time.sleep(LOOK_S)
+        time.sleep(min(max(LOOK_S, waited / 10), _LONGEST_PAUSE_S))
