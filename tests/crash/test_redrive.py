@@ -1,20 +1,14 @@
 """`redelivery dlq redrive`, killed before or after each of its writes, sends each letter exactly once."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 from tests.crash.crashing import ended
-from tests.crash.load import TRANSACTION_MS
 from tests.crash.points import BOTH
-from tests.crash.program import PROGRAM
-from tests.scenarios.redriving import dead_letter, dlq_json, sent
-from tests.scenarios.running import SIGKILLED, Group, Process, exactly
-
-_LETTERS = 80
-"""In two slices, each of two chunks with 20 letters and their progress."""
+from tests.crash.redriving import LETTERS, RATE, prepare, start
+from tests.scenarios.redriving import dlq_json, sent
+from tests.scenarios.running import SIGKILLED, Group, exactly
 
 _STEPS = {
     "the job": [("init", 1), ("begin", 1), ("produce", 1), ("produce", 2), ("commit", 1)],
@@ -35,24 +29,9 @@ _POINTS = [
 ]
 
 
-def _prepare(group: Group) -> None:
-    group.prepare(kafka={"producer.transaction.timeout.ms": TRANSACTION_MS})
-    dead_letter(group, range(_LETTERS))
-
-
-def _start(group: Group, trap: str, *arguments: str) -> tuple[Process, Path]:
-    """Start `redelivery dlq` with a trap; return it and the file that it writes when the trap acts."""
-    name = f"dlq-{len(group.processes)}"
-    mark = group.folder / f"mark-{name}"
-    command = [*PROGRAM, trap, str(mark), "dlq", *arguments, "--config", str(group.file)]
-    process = Process(name, command, os.environ, group.folder / f"{name}.log")
-    group.processes.append(process)
-    return process, mark
-
-
 def _die(group: Group, trap: str, *arguments: str) -> None:
     """Run `redelivery dlq` until it dies at a step."""
-    process, mark = _start(group, trap, *arguments)
+    process, mark = start(group, trap, *arguments)
     assert process.wait(45) == SIGKILLED, process.log
     assert mark.exists()
 
@@ -63,8 +42,8 @@ def _die(group: Group, trap: str, *arguments: str) -> None:
 def test_death_at(group: Group, trap: str) -> None:
     """Its successor sends what is left: by `resume` if there is a job, by `redrive` if there is none."""
     with ended(group):
-        _prepare(group)
-        _die(group, trap, "redrive", "--yes", "--rate", "80")
+        prepare(group)
+        _die(group, trap, "redrive", "--yes", *RATE)
         jobs = dlq_json(group, "jobs")["jobs"]
         assert bool(jobs) is (trap not in _BEFORE_THE_JOB)
         before = sent(group)
@@ -72,12 +51,12 @@ def test_death_at(group: Group, trap: str) -> None:
         if jobs and jobs[0]["state"] == "unfinished":
             assert jobs[0]["sent"] == before.total(), "what is sent and what is said about it are one write"
             result = dlq_json(group, "resume", jobs[0]["job"])
-            assert (result["state"], result["sent"]) == ("done", _LETTERS)
+            assert (result["state"], result["sent"]) == ("done", LETTERS)
         elif not jobs:
             assert not before
             dlq_json(group, "redrive", "--yes")
-        assert sent(group) == exactly(range(_LETTERS))
-        assert dlq_json(group, "redrive", "--yes")["sentBefore"] == _LETTERS
+        assert sent(group) == exactly(range(LETTERS))
+        assert dlq_json(group, "redrive", "--yes")["sentBefore"] == LETTERS
 
 
 _BEFORE_THE_JOB = {f"{step}:{when}:{n}:die" for step, n in _STEPS["the job"] for when in BOTH} - {"commit:after:1:die"}
@@ -93,14 +72,14 @@ _BEFORE_THE_JOB = {f"{step}:{when}:{n}:die" for step, n in _STEPS["the job"] for
 def test_death_of_the_one_who_cancels(group: Group, step: str, when: str, n: int) -> None:
     """Cancelling again completes it, and whatever was not sent is sent by the next job."""
     with ended(group):
-        _prepare(group)
-        _die(group, "commit:after:2:die", "redrive", "--yes", "--rate", "80")
+        prepare(group)
+        _die(group, "commit:after:2:die", "redrive", "--yes", *RATE)
         (job,) = dlq_json(group, "jobs")["jobs"]
         _die(group, f"{step}:{when}:{n}:die", "cancel", job["job"])
         cancelled = dlq_json(group, "cancel", job["job"])
         assert (cancelled["state"], cancelled["sent"]) == ("cancelled", 20)
-        assert dlq_json(group, "redrive", "--yes")["sent"] == _LETTERS - 20
-        assert sent(group) == exactly(range(_LETTERS))
+        assert dlq_json(group, "redrive", "--yes")["sent"] == LETTERS - 20
+        assert sent(group) == exactly(range(LETTERS))
 
 
 @pytest.mark.kafka
@@ -109,9 +88,9 @@ def test_death_of_the_one_who_cancels(group: Group, step: str, when: str, n: int
 def test_commits_with_an_unknown_outcome(group: Group) -> None:
     """A commit that times out for the process, and has reached Kafka, is not repeated."""
     with ended(group):
-        _prepare(group)
-        process, mark = _start(group, "produce:after:30:unheard", "redrive", "--yes", "--rate", "80", "--json")
+        prepare(group)
+        process, mark = start(group, "produce:after:30:unheard", "redrive", "--yes", *RATE, "--json")
         assert process.wait(60) == 0, process.log
         assert mark.exists()
-        assert json.loads(process.log[process.log.index('{\n  "ok"') :])["sent"] == _LETTERS
-        assert sent(group) == exactly(range(_LETTERS))
+        assert json.loads(process.log[process.log.index('{\n  "ok"') :])["sent"] == LETTERS
+        assert sent(group) == exactly(range(LETTERS))
