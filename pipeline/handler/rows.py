@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, overload
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.transport.protocols import Partition
@@ -165,13 +168,12 @@ def _unpacked(partition: Partition, body: pa.Buffer) -> Rows:
 
 
 def by_partition(batch: pa.RecordBatch) -> Iterator[Rows]:
-    """Split a batch by partition. Spark gives a task the records of one partition, in order."""
+    """Split a batch by partition. Spark gives a task the records of one partition after the other, each in order."""
     topics, numbers = batch.column("topic"), batch.column("partition")
-    first, total = 0, batch.num_rows
-    while first < total:
-        partition = Partition(topics[first].as_py(), numbers[first].as_py())
-        end = total
-        if (topics[total - 1].as_py(), numbers[total - 1].as_py()) != partition:
-            end = next(i for i in range(first, total) if (topics[i].as_py(), numbers[i].as_py()) != partition)
-        yield Rows(partition, batch.slice(first, end - first))
-        first = end
+    total = batch.num_rows
+    if not total:
+        return
+    changes = [pc.not_equal(column.slice(1), column.slice(0, total - 1)) for column in (topics, numbers)]
+    starts = [0, *(np.flatnonzero(pc.or_(*changes).to_numpy(zero_copy_only=False)) + 1).tolist()]
+    for first, end in pairwise((*starts, total)):
+        yield Rows(Partition(topics[first].as_py(), numbers[first].as_py()), batch.slice(first, end - first))

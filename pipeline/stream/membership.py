@@ -59,6 +59,7 @@ class Membership:
         self._failure: Exception | None = None
         self._changed = threading.Condition()
         self._leaving = threading.Event()
+        self._renewing = threading.Event()
         self._missing_since_s = 0.0
         """When a partition was first missing (monotonic seconds); 0 = none is missing."""
 
@@ -90,6 +91,12 @@ class Membership:
                 raise self._failure
             return self._member
 
+    def renew(self) -> None:
+        """Replace the membership soon. Kafka then refuses the commits of tasks that still have the current one."""
+        with self._changed:
+            self._renewing.set()
+            self._member = None
+
     def check(self) -> None:
         """Check that the membership is still valid.
 
@@ -118,17 +125,8 @@ class Membership:
     def run(self) -> None:
         """Stay a member until :meth:`leave` is called."""
         try:
-            reader = open_reader(
-                self._settings, self._settings.group, Instance(NAME, stable=True), changes=dict(_CLASSIC)
-            )
-            try:
-                reader.subscribe(sorted({partition.topic for partition in self._wanted}), self)
-                while not self._leaving.is_set():
-                    reader.fetch(1, _POLL_S)
-                    self._check_assignment(reader)
-                reader.leave()  # a static member would keep everything until its session ends
-            finally:
-                reader.close()
+            while not self._leaving.is_set():
+                self._stay()
         except (TransportError, StreamHaltedError) as error:
             self._fail(error)
         except BaseException as error:
@@ -139,6 +137,22 @@ class Membership:
         """Leave the group soon."""
         self._leaving.set()
 
+    def _stay(self) -> None:
+        """Join the group, and stay until the membership is to be renewed, or the group to be left."""
+        reader = open_reader(self._settings, self._settings.group, Instance(NAME, stable=True), changes=dict(_CLASSIC))
+        try:
+            reader.subscribe(sorted({partition.topic for partition in self._wanted}), self)
+            while not (self._leaving.is_set() or self._renewing.is_set()):
+                reader.fetch(1, _POLL_S)
+                self._check_assignment(reader)
+            if self._leaving.is_set():
+                reader.leave()  # a static member would keep everything until its session ends
+        finally:
+            reader.close()
+        self.revoked(self._wanted)
+        self._missing_since_s, self._tolerance_s = 0.0, _ASSIGNMENT_S
+        self._renewing.clear()
+
     def _check_assignment(self, reader: GroupReader) -> None:
         if self._unpaused:
             reader.pause(self._unpaused)
@@ -147,7 +161,7 @@ class Membership:
             self._missing_since_s, self._tolerance_s = 0.0, _LOST_AFTER_S
             member = reader.group_metadata()
             with self._changed:
-                if self._member != member:
+                if self._member != member and not self._renewing.is_set():
                     self._member = member
                     self._changed.notify_all()
         elif self._owned or self._missing_since_s:

@@ -1,4 +1,9 @@
-"""Runs micro-batches: one task for each partition, repeated until all tasks are done."""
+"""Runs micro-batches: a few tasks for each core, repeated until all tasks are done.
+
+A task covers several partitions if there are more partitions than tasks. No other task of its micro-batch has them, but
+one of the next micro-batch may, under another transactional id. So the tasks of a micro-batch must have ended, or lost
+the right to commit, before the next one begins: if a micro-batch does not end well, the membership is renewed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,6 @@ from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.task.contract import TaskPlan, TaskResult, TaskStatus, merge_writes
 from kafka_redelivery.pipeline.task.task import RESULT, Task
-from kafka_redelivery.transport.protocols import Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _RETRY_PAUSE_S: Final = 1.0
+
+_TASKS_PER_CORE: Final = 4
+"""More tasks even out the work of the cores; each costs a producer and transactions."""
 
 
 class QueryEndedError(Exception):
@@ -69,7 +76,10 @@ class MicroBatches:
         self._shutdown = shutdown
         self._gate = gate
         self._query = secrets.token_hex(8)
-        self._runners: dict[Partition, str] = {}
+        self._runners: dict[int, str] = {}
+        self._unsettled = False
+        """Whether tasks of an earlier micro-batch may still run, with the current membership."""
+
         self._abort_deadline = AbortDeadline()
         self.failure: Exception | None = None
         """The error that ended the query."""
@@ -94,12 +104,16 @@ class MicroBatches:
 
     def _run(self, frame: DataFrame, number: int) -> None:
         begun_s = monotonic_s()
+        tasks = frame.sparkSession.sparkContext.defaultParallelism * _TASKS_PER_CORE
         outdated: object = None
         while True:
+            if self._unsettled and outdated is None:
+                self._member.renew()
             member = self._member.member(than=outdated)
+            self._unsettled = True
             plan = TaskPlan(self._query, self._config, member, self._counts, dict(self._runners))
             try:
-                rows = frame.mapInArrow(Task(plan), RESULT).collect()
+                rows = frame.coalesce(tasks).mapInArrow(Task(plan), RESULT).collect()
             except Exception as error:
                 # A process was killed or an executor was lost. In local mode Spark does not retry the task.
                 if self._shutdown.cancelled:
@@ -114,6 +128,7 @@ class MicroBatches:
                 repeated = [each for each in results if each.status in {TaskStatus.OUTDATED, TaskStatus.SUPERSEDED}]
                 if not repeated:
                     self._abort_deadline.succeeded()
+                    self._unsettled = False
                     _log_outcomes(number, monotonic_s() - begun_s, results)
                     return
                 cause = repeated[0].cause
@@ -126,8 +141,8 @@ class MicroBatches:
 
     def _report(self, results: list[TaskResult]) -> None:
         for each in results:
-            if each.partition is not None:
-                self._runners[each.partition] = each.runner
+            if each.number is not None:
+                self._runners[each.number] = each.runner
             if each.writes:
                 self._observer.committed(merge_writes(each.writes))
             for cause in each.aborted:

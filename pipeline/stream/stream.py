@@ -1,6 +1,6 @@
 """`redelivery pipeline stream`: a streaming query over the sources and their ready topics, under the group's policy.
 
-Spark decides which offsets a micro-batch has and starts a task for each partition. Tasks handle the records and write
+Spark decides which offsets a micro-batch has and starts tasks for its partitions. Tasks handle the records and write
 the outcomes (:mod:`kafka_redelivery.pipeline.task.task`). The progress of the group is in Kafka, not in Spark's
 checkpoint: the checkpoint only says what to read next, and tasks skip records that they have already handled.
 """
@@ -73,6 +73,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_SPARK_CONSUMERS: Final = 64
+"""How many consumers an executor keeps by default. Beyond this number Spark closes one for each that it creates."""
+
 _HEADERS: Final = "array<struct<key: string, value: binary>>"
 _OUR_ERRORS: Final = (ConsumersError, PipelineError, TopologyError, TransportError)
 
@@ -131,6 +134,7 @@ def run_stream(
         stored = TableFormat.PARQUET if section.sink is None else TableFormat(section.sink.format)
         spark = {
             "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.limits.buffer_bytes),
+            "spark.kafka.consumer.cache.capacity": str(_consumers(wanted, section, counts)),
             "spark.log.level": "DEBUG" if _log.isEnabledFor(logging.DEBUG) else "ERROR",
             **stored.settings,
             **AUTO_COMPACTION,
@@ -334,6 +338,12 @@ def _table(
     if sink is None:
         return None
     return SinkTable(session, settings, section, sink, options, _folder(sink.path, base))
+
+
+def _consumers(wanted: Collection[Partition], section: PipelineSection, counts: Mapping[str, int]) -> int:
+    """Return how many consumers an executor keeps: one for each partition that the queries read."""
+    sink = 0 if section.sink is None else counts[section.sink.topic]
+    return max(_SPARK_CONSUMERS, len(wanted) + sink)
 
 
 def _folder(path: str, base: Path) -> str:

@@ -10,7 +10,6 @@ from enum import StrEnum
 
 from kafka_redelivery.consumers.telemetry.observers import Committed
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.transport.protocols import Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +26,8 @@ class TaskPlan:
     partitions: Mapping[str, int]
     """The number of partitions of every topic."""
 
-    runners: Mapping[Partition, str]
-    """The Python worker that last had each partition."""
+    runners: Mapping[int, str]
+    """The Python worker that last had the transactional id of each task, by the number of the task."""
 
     @property
     def group(self) -> str:
@@ -41,7 +40,7 @@ class TaskStatus(StrEnum):
 
     DONE = "done"
     HALTED = "halted"
-    """A decision halted the partition, or the broker refused a record that must not be lost."""
+    """A decision halted a partition, or the broker refused a record that must not be lost."""
 
     REPLACED = "replaced"
     """Another driver has joined the group with this driver's name and fenced it."""
@@ -50,18 +49,20 @@ class TaskStatus(StrEnum):
     """The group has rebalanced. The micro-batch runs again with the current membership."""
 
     SUPERSEDED = "superseded"
-    """Another task has this partition. The micro-batch runs again."""
+    """Another task has these partitions. The micro-batch runs again."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task did with one partition."""
+    """What one task did."""
 
-    partition: Partition | None
+    number: int | None
+    """The number of the task in its micro-batch; ``None`` = it had no record."""
+
     status: TaskStatus
     cause: str
     runner: str
-    """The Python worker that ran the task and still holds the partition's producer."""
+    """The Python worker that ran the task and still holds its producer."""
 
     writes: Sequence[Committed] = field(default=())
     aborted: Sequence[str] = ()

@@ -1,9 +1,10 @@
-"""What a Python worker reuses between tasks: the handler process, and one producer for each partition."""
+"""What a Python worker reuses between tasks: the handler process, and a producer for each task number that it had."""
 
 from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import Final
@@ -50,7 +51,7 @@ class Runner:
         self.write_executor = ThreadPoolExecutor(1, "writer")
         """Runs one write at a time while the handler works on the next records."""
 
-        self._writers: OrderedDict[Partition, TransactionalWriter] = OrderedDict()
+        self._writers: OrderedDict[int, TransactionalWriter] = OrderedDict()
         naming = settings.naming()
         self.dependencies = BatchDependencies(
             group=settings.group,
@@ -64,41 +65,45 @@ class Runner:
         self._until_closed = ExitStack()
         self._until_closed.enter_context(infrequent_garbage_collection())
 
-    def writer(self, partition: Partition, plan: TaskPlan) -> tuple[TransactionalWriter, bool]:
-        """Return the producer of a partition, and whether it is new.
+    def writer(self, number: int, plan: TaskPlan) -> tuple[TransactionalWriter, bool]:
+        """Return the producer of a task, and whether it is new.
 
         A new producer has ended the transactions that an older one left open. The cached producer is valid only if no
-        other Python worker has had the partition since.
-        """
-        cached = self._writers.pop(partition, None)
-        if cached is not None and plan.runners.get(partition) == self.name:
-            self._writers[partition] = cached
-            return cached, False
-        return self.take_over(partition, cached), True
+        other Python worker has had a task of this number since.
 
-    def take_over(self, partition: Partition, cached: TransactionalWriter | None) -> TransactionalWriter:
-        """Return a new producer with the partition's transactional id, which fences every other one.
+        Args:
+            number: the number of the task in its micro-batch.
+            plan: the plan of the micro-batch.
+        """
+        cached = self._writers.pop(number, None)
+        if cached is not None and plan.runners.get(number) == self.name:
+            self._writers[number] = cached
+            return cached, False
+        return self.take_over(number, cached), True
+
+    def take_over(self, number: int, cached: TransactionalWriter | None) -> TransactionalWriter:
+        """Return a new producer with the transactional id of a task's number, which fences every other one.
 
         Raises:
             TransportError: the broker does not answer.
         """
         if cached is not None:
             self._release(cached)
-        self._writers.pop(partition, None)
-        identity = f"{self._settings.group}.spark.{partition.topic}.{partition.number}"
+        self._writers.pop(number, None)
+        identity = f"{self._settings.group}.spark.{number}"
         config = producer_config(self._settings.kafka, transactional_id=identity)
-        writer = self._writers[partition] = TransactionalWriter(config, self._reader)
+        writer = self._writers[number] = TransactionalWriter(config, self._reader)
         while len(self._writers) > _MAX_PRODUCERS:
             self._release(self._writers.popitem(last=False)[1])
         return writer
 
-    def committed(self, partition: Partition) -> Checkpoint | None:
-        """Return the group's commit for a partition; waits while a transaction is being ended.
+    def committed(self, partitions: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
+        """Return the group's commits for partitions; waits while a transaction is being ended.
 
         Raises:
-            ReaderError: the broker does not return it.
+            ReaderError: the broker does not return them.
         """
-        return self._reader.committed([partition])[partition]
+        return self._reader.committed(partitions)
 
     def close(self) -> None:
         """Stop the handler process and close all clients."""

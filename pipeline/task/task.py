@@ -1,7 +1,7 @@
-"""The task that runs on an executor: it handles the records of one partition and writes the outcomes to Kafka.
+"""The task that runs on an executor: it handles the records of some partitions and writes the outcomes to Kafka.
 
 Every write of a task is a transaction of outputs, retry records, dead letters, journal entries and the committed
-offset. A task that runs again reads the committed offset first and continues from there.
+offsets. A task that runs again reads the committed offsets first and continues from there.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 from kafka_redelivery.pipeline.handler.rows import by_partition
 from kafka_redelivery.pipeline.task.contract import TaskPlan, TaskResult, TaskStatus
-from kafka_redelivery.pipeline.task.partition import PartitionRun, SupersededError
 from kafka_redelivery.pipeline.task.runner import Runner, runner_for
 from kafka_redelivery.pipeline.task.search_path import load_task
+from kafka_redelivery.pipeline.task.task_run import SupersededError, TaskRun
 from kafka_redelivery.transport.errors import MembershipOutdatedError, TransportError, WriterFencedError
-from kafka_redelivery.transport.protocols import Partition
 
 RESULT = "summary binary"
 """The Spark schema of what a task returns: a pickled :class:`TaskResult`."""
@@ -28,7 +27,7 @@ RESULT = "summary binary"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The function that Spark applies to the Arrow batches of a partition."""
+    """The function that Spark applies to the Arrow batches of its task."""
 
     plan: TaskPlan
 
@@ -37,27 +36,34 @@ class Task:
         return load_task, (pickle.dumps(self.plan),)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Handle all records and return one row for each partition among them."""
+        """Handle all records and return one row."""
+        from pyspark import TaskContext  # noqa: PLC0415 - only Python workers have one
+
         plan = self.plan
         log_to_stderr(plan.config.log_level, plan.config.log_format)
-        rows = [result.to_bytes() for result in _results(runner_for(plan), plan, batches)]
-        yield pa.RecordBatch.from_arrays([pa.array(rows, pa.binary())], ["summary"])
+        context = TaskContext.get()
+        assert context is not None  # noqa: S101 - Spark calls this in a task
+        result = run_task(runner_for(plan), plan, context.partitionId(), batches)
+        yield pa.RecordBatch.from_arrays([pa.array([result.to_bytes()], pa.binary())], ["summary"])
 
 
-def _results(runner: Runner, plan: TaskPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[TaskResult]:
-    run: PartitionRun | None = None
-    partition: Partition | None = None
+def run_task(runner: Runner, plan: TaskPlan, number: int, batches: Iterator[pa.RecordBatch]) -> TaskResult:
+    """Handle the records of a task and return what became of them.
+
+    Args:
+        runner: the runner of this process.
+        plan: the plan of the micro-batch.
+        number: the number of the task in its micro-batch.
+        batches: the records, in order within each partition.
+    """
+    run: TaskRun | None = None
     status, cause = TaskStatus.DONE, ""
     try:
         for batch in batches:
-            for rows in by_partition(batch):
-                if run is None or rows.partition != partition:
-                    if run is not None:
-                        run.finish()
-                        yield TaskResult(partition, status, cause, runner.name, run.writes, run.aborted)
-                    partition = rows.partition
-                    run = PartitionRun(runner, plan, partition, first=rows[0].offset())
-                run.add(rows)
+            parts = list(by_partition(batch))
+            if parts:
+                run = run or TaskRun(runner, plan, number)
+                run.add(parts)
         if run is not None:
             run.finish()
     except (HaltedError, MembershipOutdatedError, SupersededError, WriterFencedError) as error:
@@ -65,8 +71,9 @@ def _results(runner: Runner, plan: TaskPlan, batches: Iterator[pa.RecordBatch]) 
     finally:
         if run is not None:
             run.abandon()  # does nothing if the task has finished its writes
-    written = ((), ()) if run is None else (run.writes, run.aborted)
-    yield TaskResult(partition, status, cause, runner.name, *written)
+    if run is None:
+        return TaskResult(None, status, cause, runner.name)
+    return TaskResult(number, status, cause, runner.name, run.writes, run.aborted)
 
 
 def _status(error: HaltedError | TransportError) -> TaskStatus:

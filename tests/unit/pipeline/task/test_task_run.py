@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from kafka_redelivery.pipeline.handler.batch_context import HEADERS
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.handler.outcomes import Emitted, Outcomes
 from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
-from kafka_redelivery.pipeline.task import partition
+from kafka_redelivery.pipeline.task import task_run
 from kafka_redelivery.pipeline.task.contract import TaskPlan
-from kafka_redelivery.pipeline.task.partition import PartitionRun, SupersededError
+from kafka_redelivery.pipeline.task.task_run import SupersededError, TaskRun
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.topics.tiers import tier_set
@@ -48,7 +48,7 @@ class Kafka:
     def __init__(self, *script: str) -> None:
         self.script = list(script)
         self.records: list[ProducerRecord] = []
-        self.point: Checkpoint | None = None
+        self.points: dict[Partition, Checkpoint] = {}
         self.taken_over = 0
         self.writes = 0
 
@@ -67,8 +67,9 @@ class Kafka:
         if what == "fenced":
             raise WriterFencedError("a sibling had it")
         self.records += records
-        self.point = points[PLACE]
-        assert all(offset < self.point.offset for offset in emitted(self)), "written, and not committed"
+        self.points |= points
+        for place, point in self.points.items():
+            assert all(offset < point.offset for offset in emitted(self, place)), "written, and not committed"
         if what == "unknown":
             raise WriteAbortedError("settled by a new producer")
         return WriteResult(0.01)
@@ -89,7 +90,11 @@ class Handler:
                 yield Outcomes(1, [(0, Failure(FailureKind.CRITICAL, "MemoryError"))])
                 return
             failures = [(n, Failure(FailureKind.RAISED)) for n, offset in enumerate(offsets) if offset in self.failing]
-            good = [(n, b"%d" % offset) for n, offset in enumerate(offsets) if offset not in self.failing]
+            good = [
+                (n, b"%d-%d" % (rows.partition.number, offset))
+                for n, offset in enumerate(offsets)
+                if offset not in self.failing
+            ]
             columns = [
                 pa.array([n for n, _ in good], pa.int32()),
                 pa.nulls(len(good), pa.binary()),
@@ -111,52 +116,63 @@ class FakeRunner:
         retry_topics = RetryTopics(SETTINGS.naming(), tier_set(SETTINGS.entries().values()), Counter({"g.retry.1s": 1}))
         self.dependencies = BatchDependencies("g", retry_topics, lambda: 1_000, lambda: iter(()), {})
 
-    def writer(self, place: Partition, plan: TaskPlan) -> tuple[Kafka, bool]:
+    def writer(self, number: int, plan: TaskPlan) -> tuple[Kafka, bool]:
         """Return the cached writer."""
-        del place, plan
+        del number, plan
         return self.kafka, False
 
-    def take_over(self, place: Partition, kept: object) -> Kafka:
+    def take_over(self, number: int, kept: object) -> Kafka:
         """Count it."""
-        del place, kept
+        del number, kept
         self.kafka.taken_over += 1
         return self.kafka
 
-    def committed(self, place: Partition) -> Checkpoint | None:
-        """Return the committed offset."""
-        del place
-        return self.kafka.point
+    def committed(self, places: Iterable[Partition]) -> Mapping[Partition, Checkpoint | None]:
+        """Return the committed offsets."""
+        return {place: self.kafka.points.get(place) for place in places}
 
 
-def run(kafka: Kafka, offsets: Sequence[int], handler: Handler | None = None, value: bytes = b"v") -> Sequence[str]:
-    """Run a task with these records; the causes of its aborted writes."""
+def run(
+    kafka: Kafka,
+    offsets: Sequence[int],
+    handler: Handler | None = None,
+    value: bytes = b"v",
+    places: Sequence[Partition] = (PLACE,),
+) -> Sequence[str]:
+    """Run a task with these records of each partition; the causes of its aborted writes."""
     runner: Any = FakeRunner(kafka, Handler() if handler is None else handler)
     plan = TaskPlan("q", HandlerConfig(SETTINGS, Path(), (), 0, ""), None, {}, {})
-    task = PartitionRun(runner, plan, PLACE, offsets[0])
+    task = TaskRun(runner, plan, 0)
+    task.add([rows(place, offsets, value) for place in places])
+    task.finish()
+    return task.aborted
+
+
+def rows(place: Partition, offsets: Sequence[int], value: bytes = b"v") -> Rows:
+    """Records of one partition."""
     count = len(offsets)
     columns = [
         pa.nulls(count, pa.binary()),
         pa.array([value] * count, pa.binary()),
         pa.nulls(count, SCHEMA.field("headers").type),
-        pa.array(["t"] * count),
-        pa.array([0] * count, pa.int32()),
+        pa.array([place.topic] * count),
+        pa.array([place.number] * count, pa.int32()),
         pa.array(offsets, pa.int64()),
         pa.array([1] * count, pa.int64()),
     ]
-    task.add(Rows(PLACE, pa.RecordBatch.from_arrays(columns, schema=SCHEMA)))
-    task.finish()
-    return task.aborted
+    return Rows(place, pa.RecordBatch.from_arrays(columns, schema=SCHEMA))
 
 
-def emitted(kafka: Kafka) -> list[int]:
-    """The offsets whose records were emitted, in order."""
-    return sorted(int(record.value or b"") for record in kafka.records if record.topic == "out")
+def emitted(kafka: Kafka, place: Partition = PLACE) -> list[int]:
+    """The offsets of a partition whose records were emitted, in order."""
+    found = [(record.value or b"").split(b"-") for record in kafka.records if record.topic == "out"]
+    return sorted(int(offset) for number, offset in found if int(number) == place.number)
 
 
 @pytest.fixture(autouse=True, params=[0.0, 60.0], ids=["each", "full"])
 def written_after(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write in the middle of a run of records, or only full batches."""
-    monkeypatch.setattr(partition, "_WRITE_AFTER_S", request.param)
+    monkeypatch.setattr(task_run, "_WRITE_AFTER_S", request.param)
 
 
 OFFSETS = [*range(5, 31), *range(40, 62)]
@@ -174,9 +190,37 @@ def test_each_record_is_written_once(what: str, at: int) -> None:
     causes = run(kafka, OFFSETS)
 
     assert emitted(kafka) == OFFSETS
-    assert kafka.point == Checkpoint(62, "")
+    assert kafka.points[PLACE] == Checkpoint(62, "")
     assert kafka.taken_over == (what == "fenced")
     assert len(causes) == sum(end in {"aborted", "unknown"} for end in what.split())
+
+
+@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("what", ["ok", "aborted", "unknown", "fenced", "aborted aborted"])
+def test_each_record_of_several_partitions_is_written_once(what: str, at: int) -> None:
+    """One transaction may have records of several partitions; an aborted one is repeated for all of them."""
+    if what == "fenced" and at:
+        return
+    kafka = Kafka(*["ok"] * at, *what.split())
+    places = [Partition("t", number) for number in range(3)]
+    kafka.points[places[1]] = Checkpoint(20, "")
+
+    run(kafka, OFFSETS, Handler(), places=places)
+
+    assert emitted(kafka, places[0]) == emitted(kafka, places[2]) == OFFSETS
+    assert emitted(kafka, places[1]) == [offset for offset in OFFSETS if offset >= 20]
+    assert kafka.points == dict.fromkeys(places, Checkpoint(62, ""))
+
+
+def test_records_of_several_partitions_are_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write costs more than the records in it."""
+    monkeypatch.setattr(task_run, "_WRITE_AFTER_S", 60.0)
+    kafka = Kafka()
+
+    run(kafka, [1, 2, 3], places=[Partition("t", number) for number in range(3)])
+
+    assert kafka.writes == 1
+    assert len(kafka.points) == 3
 
 
 @pytest.mark.parametrize("at", range(4))
@@ -190,7 +234,7 @@ def test_a_refused_output_is_a_failed_delivery(at: int) -> None:
     retried = [record for record in kafka.records if record.topic == "g.retry.1s"]
     assert len(retried) == 1
     assert len(emitted(kafka)) == len(OFFSETS) - 1
-    assert kafka.point == Checkpoint(62, "")
+    assert kafka.points[PLACE] == Checkpoint(62, "")
 
 
 def test_large_records_make_a_batch_full() -> None:
@@ -206,7 +250,7 @@ def test_large_records_make_a_batch_full() -> None:
 def test_committed_records_are_skipped() -> None:
     """A task that runs again continues at the committed offset."""
     kafka = Kafka()
-    kafka.point = Checkpoint(20, "")
+    kafka.points[PLACE] = Checkpoint(20, "")
 
     run(kafka, OFFSETS, Handler(failing=frozenset({21})))
 
@@ -220,20 +264,20 @@ def test_a_critical_failure_commits_nothing_past_it() -> None:
     with pytest.raises(HaltedError, match="t-0@14"):
         run(kafka, OFFSETS, Handler(critical=14))
 
-    assert kafka.point == Checkpoint(14, "")
+    assert kafka.points[PLACE] == Checkpoint(14, "")
     assert emitted(kafka) == list(range(5, 14))
 
 
 def test_another_task_at_the_partition_ends_this_one() -> None:
     """The committed offset is neither the one before the write nor the one of the write."""
     kafka = Kafka("aborted")
-    kafka.point = Checkpoint(5, "")
+    kafka.points[PLACE] = Checkpoint(5, "")
     moved = kafka.write
 
     def write(
         records: Sequence[ProducerRecord], points: Mapping[Partition, Checkpoint], *, group_metadata: object
     ) -> WriteResult:
-        kafka.point = Checkpoint(9, "")
+        kafka.points[PLACE] = Checkpoint(9, "")
         return moved(records, points, group_metadata=group_metadata)
 
     kafka.write = write  # type: ignore[method-assign]

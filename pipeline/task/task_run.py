@@ -1,9 +1,10 @@
-"""The records of one topic partition in one task: handled, decided and written in transactions."""
+"""The records of one task: handled, decided and written in transactions that may span several partitions."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
@@ -11,8 +12,7 @@ from threading import Event
 from typing import Final, NamedTuple, cast
 
 from kafka_redelivery.consumers.clock import monotonic_s
-from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
-from kafka_redelivery.consumers.flow.lane import Lane
+from kafka_redelivery.consumers.flow.assigned_partition import lineage_of
 from kafka_redelivery.consumers.telemetry.observers import Committed
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.batch import Batch, ProducedFor
@@ -20,14 +20,14 @@ from kafka_redelivery.consumers.writes.refused_records import failure_of_refused
 from kafka_redelivery.pipeline.handler.outcomes import Outcomes
 from kafka_redelivery.pipeline.handler.rows import Rows
 from kafka_redelivery.pipeline.task.contract import TaskPlan
+from kafka_redelivery.pipeline.task.open_partition import OpenPartition
 from kafka_redelivery.pipeline.task.rows_work_item import RowsWorkItem
 from kafka_redelivery.pipeline.task.runner import Runner
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
-from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.errors import (
     MembershipOutdatedError,
-    MissingOffsetError,
     TransportError,
     WriteAbortedError,
     WriteRefusedError,
@@ -47,7 +47,7 @@ _PAUSE_AFTER_ABORT_S: Final = 0.2
 
 
 class SupersededError(TransportError):
-    """Another task handles this partition, or did so in the meantime. The micro-batch must be run again."""
+    """Another task handles these partitions, or did so in the meantime. The micro-batch must be run again."""
 
 
 class _PendingWrite(NamedTuple):
@@ -57,22 +57,19 @@ class _PendingWrite(NamedTuple):
     write: Future[WriteResult]
 
 
-class PartitionRun:
-    """Handles the records that a task is given of one partition, from the first record to the last write."""
+class TaskRun:
+    """Handles the records of a task, from the first record to the last write."""
 
-    def __init__(self, runner: Runner, plan: TaskPlan, partition: Partition, first: int) -> None:
-        """Take the partition over and read its committed offset.
+    def __init__(self, runner: Runner, plan: TaskPlan, number: int) -> None:
+        """Take the task's transactional id over.
 
         Args:
             runner: the runner of this process.
             plan: the plan of the micro-batch.
-            partition: the topic partition.
-            first: the first offset that the task was given.
+            number: the number of the task in its micro-batch.
 
         Raises:
-            MissingOffsetError: a ready topic has no committed offset.
             TransportError: the broker does not answer.
-            ProgressError: the metadata of the committed offset was not written by this project.
         """
         self.writes: list[Committed] = []
         """Reports of the committed writes."""
@@ -82,14 +79,14 @@ class PartitionRun:
 
         self._runner = runner
         self._plan = plan
-        self._partition = partition
-        self._first = first
-        self._route, self._redelivered = runner.routes[partition.topic]
+        self._number = number
         self._listed = frozenset(output.topic for output in plan.config.settings.outputs)
         self._limit = plan.config.settings.limits.batch_records
         self._max_bytes = plan.config.settings.limits.buffer_bytes // 2  # a second batch may be in the write under way
         self._run = self._limit if plan.config.section.vectorized else min(_MAX_RECORDS_PER_RUN, self._limit)
-        self._writer, self._owns_partition = runner.writer(partition, plan)
+        self._writer, self._owns_id = runner.writer(number, plan)
+        self._partitions: dict[Partition, OpenPartition] = {}
+        self._batch = Batch(runner.dependencies)
         self._items: list[RowsWorkItem] = []
         """Items in the batch, from which an aborted batch is built again."""
 
@@ -99,24 +96,23 @@ class PartitionRun:
         self._refused: list[tuple[ProducedFor | None, str]] = []
         """Consumed records for which the broker refused a produced one, and the broker's reason."""
 
-        self._handling: list[int] = []
-        """Offsets of the records that were sent to the handler last. Some have their outcome already."""
-
         self._abort_deadline = AbortDeadline()
         self._batch_since_s = monotonic_s()
-        self._open(runner.committed(partition))
 
-    def add(self, rows: Rows) -> None:
+    def add(self, parts: Sequence[Rows]) -> None:
         """Handle records, and write their outcomes whenever a batch is full or one second old.
 
         Raises:
+            MissingOffsetError: a ready topic has no committed offset.
+            ProgressError: the metadata of a committed offset was not written by this project.
             HaltedError, TransportError: as in :meth:`finish`.
         """
-        for first in range(0, len(rows), self._run):
-            runs = list(self._unfinished(rows[first : first + self._run]))
-            self._handling = [offset for run in runs for offset in run.offsets()]
-            for run in runs:
-                self._handle(run)
+        self._open(parts)
+        for rows in parts:
+            opened = self._partitions[rows.partition]
+            for first in range(0, len(rows), self._run):
+                for run in list(opened.unfinished(rows[first : first + self._run])):
+                    self._handle(opened, run)
 
     def finish(self) -> None:
         """Write the remaining outcomes and wait for the end of the write.
@@ -124,7 +120,7 @@ class PartitionRun:
         Raises:
             HaltedError: a decision halts the query, the broker refuses a dead letter or the journal, or writes are
                 aborted again and again.
-            SupersededError: another task handles this partition.
+            SupersededError: another task handles these partitions.
             MembershipOutdatedError, WriterFencedError: the driver's membership in the group is outdated, or lost.
         """
         if self._batch.size:
@@ -137,42 +133,25 @@ class PartitionRun:
         if self._pending is not None:
             wait([self._pending.write])
 
-    def _open(self, committed: Checkpoint | None) -> None:
-        """Continue from a committed offset with an empty batch."""
-        if committed is None and self._redelivered:
-            topic, number = self._partition
-            raise MissingOffsetError(
-                f"{topic}-{number} has no committed offset for this group, so records that wait there could be lost or "
-                "repeated; run `redelivery topology check`, then `redelivery topology apply`"
-            )
-        self._committed = committed
-        progress = (
-            Progress(self._first) if committed is None else Progress.restore(committed.offset, committed.metadata)
-        )
-        self._assigned = AssignedPartition(self._partition, self._route, self._redelivered, progress)
-        self._lane = Lane(self._assigned, exclusive=True)
-        self._batch = Batch(self._runner.dependencies)
-
-    def _unfinished(self, rows: Rows) -> Iterator[Rows]:
-        """Yield the runs of records that are not finished, and track them."""
-        progress, offsets = self._assigned.progress, rows.offsets()
-        if offsets[-1] - offsets[0] + 1 == len(offsets) and progress.track_range(offsets[0], len(offsets)):
-            yield rows
+    def _open(self, parts: Sequence[Rows]) -> None:
+        """Read the committed offsets of the partitions that the task has had no records of."""
+        firsts: dict[Partition, int] = {}
+        for rows in parts:
+            if rows.partition not in self._partitions:
+                firsts.setdefault(rows.partition, rows[0].offset())
+        if not firsts:
             return
-        first = None
-        for index, offset in enumerate(offsets):
-            if offset >= progress.next_offset and progress.track(offset):
-                first = index if first is None else first
-            elif first is not None:
-                yield rows[first:index]
-                first = None
-        if first is not None:
-            yield rows[first:]
+        committed = self._runner.committed(firsts)
+        for partition, first in firsts.items():
+            route, redelivered = self._runner.routes[partition.topic]
+            self._partitions[partition] = OpenPartition(
+                partition, route, first, committed[partition], redelivered=redelivered
+            )
 
-    def _handle(self, rows: Rows) -> None:
+    def _handle(self, opened: OpenPartition, rows: Rows) -> None:
         position = 0
         for outcomes in self._runner.handler.run(rows):
-            item = self._item_of(rows[position : position + outcomes.number], outcomes)
+            item = self._item_of(opened, rows[position : position + outcomes.number], outcomes)
             position += outcomes.number
             if not self._items:
                 self._batch_since_s = monotonic_s()
@@ -191,16 +170,16 @@ class PartitionRun:
             or monotonic_s() - self._batch_since_s > _WRITE_AFTER_S
         )
 
-    def _item_of(self, rows: Rows, outcomes: Outcomes) -> RowsWorkItem:
+    def _item_of(self, opened: OpenPartition, rows: Rows, outcomes: Outcomes) -> RowsWorkItem:
         lineages = list(outcomes.lineages)
         for index, failure in outcomes.failures:
             if failure.kind is FailureKind.BAD_HEADERS:
                 with suppress(UnreadableHeadersError):
                     headers_of(rows[index])  # removes the headers, which cannot be read
-            if self._redelivered and index >= len(lineages):
-                lineages.append(lineage_of(self._assigned, rows[index]))  # its process died before it returned it
-        return RowsWorkItem(
-            self._lane,
+            if opened.assigned.redelivered and index >= len(lineages):
+                lineages.append(lineage_of(opened.assigned, rows[index]))  # its process died before it returned it
+        item = RowsWorkItem(
+            opened.lane,
             cast("list[Message]", rows),
             outcomes.number,
             list(outcomes.failures),
@@ -211,6 +190,8 @@ class PartitionRun:
             rows.bytes,
             tables=list(outcomes.emitted),
         )
+        opened.unanswered.difference_update(item.offsets())
+        return item
 
     def _begin(self) -> None:
         """Wait for the end of the last write, then begin to write the batch while further records are handled."""
@@ -234,8 +215,8 @@ class PartitionRun:
         if self._is_committed(pending.batch, pending.points, pending.write.result):
             return
         self._items = pending.items + self._items
-        if self._committed_after_all(pending.points[self._partition], pending.items):
-            self._note_commit(pending.batch, pending.points[self._partition], 0.0)
+        if self._committed_after_all(pending.points, pending.items):
+            self._note_commit(pending.batch, pending.points, 0.0)
         elif self._batch.size:
             self._write()
 
@@ -251,9 +232,9 @@ class PartitionRun:
                 self._batch = Batch(self._runner.dependencies)
                 return
             self._items = items
-            if self._committed_after_all(points[self._partition], items):
+            if self._committed_after_all(points, items):
                 self._items, self._batch = [], Batch(self._runner.dependencies)
-                self._note_commit(batch, points[self._partition], 0.0)
+                self._note_commit(batch, points, 0.0)
                 return
 
     def _is_committed(
@@ -279,18 +260,18 @@ class PartitionRun:
             Event().wait(_PAUSE_AFTER_ABORT_S)
             return False
         except WriterFencedError as error:
-            if error.as_member or self._owns_partition:
+            if error.as_member or self._owns_id:
                 raise
-            self._writer, self._owns_partition = self._runner.take_over(self._partition, self._writer), True
+            self._writer, self._owns_id = self._runner.take_over(self._number, self._writer), True
             return False
-        self._note_commit(batch, points[self._partition], written.seconds)
+        self._note_commit(batch, points, written.seconds)
         return True
 
-    def _committed_after_all(self, point: Checkpoint, items: Sequence[RowsWorkItem]) -> bool:
-        """Read the committed offset again and rebuild the batch, unless the write turns out to be committed.
+    def _committed_after_all(self, points: Mapping[Partition, Checkpoint], items: Sequence[RowsWorkItem]) -> bool:
+        """Read the committed offsets again and rebuild the batch, unless the write turns out to be committed.
 
         Args:
-            point: the offset that the write would have committed.
+            points: the offsets that the write would have committed.
             items: the items in the write; they are dropped if it was committed.
 
         Raises:
@@ -298,44 +279,47 @@ class PartitionRun:
         """
         refused, self._refused = self._refused, []
         for produced_for, reason in refused:
-            (_, offset), failure = failure_of_refused_record(produced_for, reason)
-            self._replace_outcome(offset, failure)
-        before, committed = self._committed, self._runner.committed(self._partition)
-        if committed == point:
+            (partition, offset), failure = failure_of_refused_record(produced_for, reason)
+            self._replace_outcome(partition, offset, failure)
+        committed = self._runner.committed(points)
+        if committed == points:
             self._items = self._items[len(items) :]
             return True
-        if committed != before:
-            raise SupersededError(
-                f"another task moved the committed offset of {self._partition.topic}-{self._partition.number} "
-                f"from {before} to {committed}"
-            )
-        self._open(committed)
-        progress = self._assigned.progress
-        for item in self._items:
-            for offset in item.offsets():
-                progress.track(offset)
-        for offset in self._handling:
-            if offset >= progress.next_offset:
-                progress.track(offset)
-        for item in self._items:
-            item.lane = self._lane
-            self._batch.add(item)
+        for partition, found in committed.items():
+            before = self._partitions[partition].committed
+            if found != before:
+                raise SupersededError(
+                    f"another task moved the committed offset of {partition.topic}-{partition.number} "
+                    f"from {before} to {found}"
+                )
+        self._rebuild()
         return False
 
-    def _note_commit(self, batch: Batch, point: Checkpoint, seconds: float) -> None:
+    def _rebuild(self) -> None:
+        """Build the batch again from its items, at the committed offsets."""
+        unwritten: defaultdict[Partition, list[int]] = defaultdict(list)
+        for item in self._items:
+            unwritten[item.lane.assigned.partition] += item.offsets()
+        for partition, offsets in unwritten.items():
+            self._partitions[partition].rewind(offsets)
+        self._batch = Batch(self._runner.dependencies)
+        for item in self._items:
+            self._batch.add(item)
+
+    def _note_commit(self, batch: Batch, points: Mapping[Partition, Checkpoint], seconds: float) -> None:
         self._abort_deadline.succeeded()
-        self._owns_partition = True  # a process that fences the writer from now on has taken the partition
-        self._committed = point
+        self._owns_id = True  # a process that fences the writer from now on has taken the task
+        for partition, point in points.items():
+            self._partitions[partition].committed = point
         self.writes.append(batch.report(seconds))
         batch.raise_if_halted()
 
     def _report_abort(self, cause: str) -> None:
         self.aborted.append(cause)
         self._abort_deadline.aborted(cause)
-        _log.warning("write aborted, rewinding to the committed offset of %s-%d: %s", *self._partition, cause)
+        _log.warning("write of task %d aborted, rewinding to the committed offsets: %s", self._number, cause)
 
-    def _replace_outcome(self, offset: int, failure: Failure) -> None:
+    def _replace_outcome(self, partition: Partition, offset: int, failure: Failure) -> None:
         for item in self._items:
-            offsets = item.offsets()
-            if offsets[0] <= offset <= offsets[-1]:
+            if item.lane.assigned.partition == partition and offset in item.offsets():
                 item.refuse(offset, failure)

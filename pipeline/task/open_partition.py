@@ -1,0 +1,84 @@
+"""One partition of a task: its progress, and which of its records are still to be handled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.lane import Lane
+from kafka_redelivery.pipeline.handler.rows import Rows
+from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.transport.errors import MissingOffsetError
+
+if TYPE_CHECKING:
+    from kafka_redelivery.consumers.routes import Route
+    from kafka_redelivery.transport.protocols import Partition
+
+
+class OpenPartition:
+    """A partition whose records a task handles, from the first that it is given to the last write."""
+
+    def __init__(
+        self, partition: Partition, route: Route, first: int, committed: Checkpoint | None, *, redelivered: bool
+    ) -> None:
+        """Continue from the committed offset.
+
+        Args:
+            partition: the topic partition.
+            route: the route of its topic.
+            first: the first offset that the task was given.
+            committed: the group's commit; ``None`` = there is none.
+            redelivered: whether it is a partition of a ready topic.
+
+        Raises:
+            MissingOffsetError: a ready topic has no committed offset.
+            ProgressError: the metadata of the commit was not written by this project.
+        """
+        if committed is None and redelivered:
+            topic, number = partition
+            raise MissingOffsetError(
+                f"{topic}-{number} has no committed offset for this group, so records that wait there could be lost or "
+                "repeated; run `redelivery topology check`, then `redelivery topology apply`"
+            )
+        self.committed = committed
+        """What this task knows to be committed."""
+
+        self.unanswered: set[int] = set()
+        """Offsets of the records that were sent to the handler and have no outcome yet."""
+
+        self._first = first
+        self.assigned = AssignedPartition(partition, route, redelivered, self._restored())
+        self.lane = Lane(self.assigned, exclusive=True)
+
+    def unfinished(self, rows: Rows) -> Iterator[Rows]:
+        """Yield the runs of records that are not finished. They count as unanswered from now on."""
+        progress, offsets = self.assigned.progress, rows.offsets()
+        if offsets[-1] - offsets[0] + 1 == len(offsets) and progress.track_range(offsets[0], len(offsets)):
+            self.unanswered.update(offsets)
+            yield rows
+            return
+        wanted = [offset >= progress.next_offset and progress.track(offset) for offset in offsets]
+        self.unanswered.update(offset for offset, each in zip(offsets, wanted, strict=True) if each)
+        first = None
+        for index, each in enumerate((*wanted, False)):
+            if each:
+                first = index if first is None else first
+            elif first is not None:
+                yield rows[first:index]
+                first = None
+
+    def rewind(self, unwritten: Iterable[int]) -> None:
+        """Restore the progress of the commit, after a write was aborted.
+
+        Args:
+            unwritten: the offsets of records whose outcomes are still to be written.
+        """
+        progress = self.assigned.progress = self._restored()
+        for offset in sorted(self.unanswered.union(unwritten)):
+            if offset >= progress.next_offset:
+                progress.track(offset)
+
+    def _restored(self) -> Progress:
+        committed = self.committed
+        return Progress(self._first) if committed is None else Progress.restore(committed.offset, committed.metadata)
