@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import ExitStack
 from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
 
@@ -15,11 +16,11 @@ from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import ConsumersError, HandlerLoadError
 from kafka_redelivery.consumers.handlers.child_main import ChildSetup, HandlerResult
 from kafka_redelivery.consumers.handlers.child_process import ChildProcess
-from kafka_redelivery.consumers.handlers.handler import Handler
+from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
 from kafka_redelivery.consumers.handlers.processor import deadline_passed
 from kafka_redelivery.consumers.handlers.record import Context, Record
 from kafka_redelivery.consumers.telemetry.logs import child_log_format
-from kafka_redelivery.topology.config.settings import HandlerSection
+from kafka_redelivery.topology.config.settings import HandlerSection, Isolation
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.failure_details import FailureDetails
 
@@ -115,6 +116,24 @@ class ChildProcessPool:
     def _discard(self, child: _PooledChild) -> None:
         self._alive.discard(child)
         child.kill()
+
+
+def load_as_configured(section: HandlerSection, stack: ExitStack, details: FailureDetails) -> Handler:
+    """Load the handler in this process, or in child processes if ``isolation`` asks for them.
+
+    Args:
+        section: the handler.
+        stack: closed when the handler is not needed any more.
+        details: whether texts of exceptions are logged.
+
+    Raises:
+        HandlerLoadError: it cannot be loaded.
+    """
+    if section.isolation is Isolation.NONE:
+        return load_handler(section.callable, section.not_retryable, stack, details)
+    children = ChildProcessPool(section, details)
+    stack.callback(children.close)
+    return children.handler()
 
 
 class _PooledChild(ChildProcess):

@@ -8,6 +8,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
+from kafka_redelivery.consumers.handlers.handler import Handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 
 
@@ -28,6 +29,11 @@ class Slots(Protocol):
     def close(self, timeout_s: float) -> None:
         """Wait for the running handlers, at most ``timeout_s``. Later ones run until the process ends."""
         ...
+
+
+def open_slots(handler: Handler, capacity: int, processor: Processor, done: FinishedItems) -> Slots:
+    """Return threads for a synchronous handler, an event loop for an asynchronous one."""
+    return (AsyncSlots if handler.asynchronous else ThreadSlots)(capacity, processor, done)
 
 
 class ThreadSlots:

@@ -22,12 +22,12 @@ from kafka_redelivery.consumers.flow.keyed_lane import MAX_IN_PLACE
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.session import Sessions
 from kafka_redelivery.consumers.flow.work_item import FinishedItems
-from kafka_redelivery.consumers.handlers.child_process_pool import ChildProcessPool
+from kafka_redelivery.consumers.handlers.child_process_pool import load_as_configured
 from kafka_redelivery.consumers.handlers.destinations import Destinations
-from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
+from kafka_redelivery.consumers.handlers.handler import Handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.session_processor import SessionProcessor
-from kafka_redelivery.consumers.handlers.slots import AsyncSlots, Slots, ThreadSlots
+from kafka_redelivery.consumers.handlers.slots import open_slots
 from kafka_redelivery.consumers.process.clients import open_control, open_reader, open_writer
 from kafka_redelivery.consumers.process.lifecycle import Process, start_process
 from kafka_redelivery.consumers.process.scheduler_watch import scheduler_watch
@@ -42,7 +42,6 @@ from kafka_redelivery.serdes.codec import Codec
 from kafka_redelivery.topology.config.settings import HandlerSection, Isolation, Ordering, Settings
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 from kafka_redelivery.topology.policy.decision import AckType
-from kafka_redelivery.topology.policy.failure_details import FailureDetails
 from kafka_redelivery.topology.topics.tiers import tier_set
 from kafka_redelivery.transport.admin.control_topic import ControlTopic
 from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
@@ -81,7 +80,7 @@ def run_worker(settings: Settings, base: Path) -> None:
     with ExitStack() as stack:
         # Appended, so that a module of the user does not hide an installed one.
         sys.path.append(str(base))
-        handler = _load_handler(section, stack, settings.failure_details)
+        handler = load_as_configured(section, stack, settings.failure_details)
         routes = _routes(settings, base)
         outputs = {output.topic: codecs(output, base) for output in settings.outputs}
         process = stack.enter_context(start_process(settings, "worker"))
@@ -94,14 +93,6 @@ def run_worker(settings: Settings, base: Path) -> None:
         with process.until_stopped(worker.stop), scheduler_watch(settings, process.health):
             _log.info("worker %s of group %s reads %s", process.instance.name, settings.group, topics)
             worker.run()
-
-
-def _load_handler(section: HandlerSection, stack: ExitStack, details: FailureDetails) -> Handler:
-    if section.isolation is Isolation.NONE:
-        return load_handler(section.callable, section.not_retryable, stack, details)
-    children = ChildProcessPool(section, details)
-    stack.callback(children.close)
-    return children.handler()
 
 
 def _routes(settings: Settings, base: Path) -> list[Route]:
@@ -143,7 +134,7 @@ def _build_worker(
     processor = (
         SessionProcessor(sessions, *arguments) if settings.mode.by_handler else Processor(*arguments, blocking=blocking)
     )
-    slots: Slots = (AsyncSlots if handler.asynchronous else ThreadSlots)(section.slots, processor, finished)
+    slots = open_slots(handler, section.slots, processor, finished)
     naming = settings.naming()
     batch_dependencies = BatchDependencies(
         group=settings.group,

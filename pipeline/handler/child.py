@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import mmap
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import cast
-
-import pyarrow as pa
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import HandlerLoadError
@@ -22,23 +19,24 @@ from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.handlers.child_process import serve
+from kafka_redelivery.consumers.handlers.child_process_pool import load_as_configured
 from kafka_redelivery.consumers.handlers.destinations import Destinations
 from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import Route, codecs
-from kafka_redelivery.pipeline.handler.batch_context import HEADERS
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.handler.handler_slots import HandlerSlots, Loaded
 from kafka_redelivery.pipeline.handler.messages import receive, send
-from kafka_redelivery.pipeline.handler.outcomes import Emitted, Outcomes
+from kafka_redelivery.pipeline.handler.outcomes import Outcomes
+from kafka_redelivery.pipeline.handler.outcomes_of import outcomes_of
 from kafka_redelivery.pipeline.handler.rows import Rows
 from kafka_redelivery.pipeline.handler.shared_position import SHARED_BYTES, SharedPosition
 from kafka_redelivery.pipeline.handler.vectorized import VectorRuns
 from kafka_redelivery.serdes.errors import SerdeError
-from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.topology.wire.progress import Progress
 from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
-from kafka_redelivery.transport.protocols import Message, ProducerRecord
+from kafka_redelivery.transport.protocols import Message
 
 _Run = Callable[[Rows, bool], Iterator[Outcomes]]
 
@@ -51,29 +49,42 @@ def main(pipe_descriptor: int, memory_descriptor: int) -> None:
         memory_descriptor: file descriptor of the memory of the shared position.
     """
     pipe = Connection(pipe_descriptor)
-    with mmap.mmap(memory_descriptor, SHARED_BYTES) as memory:
-        config: HandlerConfig = pipe.recv()
+    config: HandlerConfig
+    config, positions = pipe.recv()
+    with mmap.mmap(memory_descriptor, positions * SHARED_BYTES) as memory:
 
         def load(stack: ExitStack) -> Callable[[], None]:
-            run = _load(config, stack, SharedPosition(memory))
+            loaded = _load(config, stack, one_by_one=positions == 1)
             stack.enter_context(infrequent_garbage_collection())
+            if positions > 1:
+                shared = [SharedPosition(memory, number) for number in range(positions)]
+                return HandlerSlots(pipe, config.section, loaded, shared).turn
+            run = _one_by_one(config, stack, loaded, SharedPosition(memory))
             return lambda: _answer(pipe, run)
 
         serve(pipe, load, log_level=config.log_level, log_format=config.log_format)
 
 
-def _load(config: HandlerConfig, stack: ExitStack, shared_position: SharedPosition) -> _Run:
-    """Load the handler, and return the function that runs it over records."""
-    target = config.section.callable
+def _load(config: HandlerConfig, stack: ExitStack, *, one_by_one: bool) -> Loaded:
+    section, details = config.section, config.settings.failure_details
+    target = section.callable
     try:
         routes = config.routes()
-        handler = load_handler(target, config.section.not_retryable, stack, config.settings.failure_details)
+        if one_by_one:  # this process is the child that isolation asks for
+            handler = load_handler(target, section.not_retryable, stack, details)
+        else:
+            handler = load_as_configured(section, stack, details)
         outputs = {output.topic: codecs(output, config.base) for output in config.settings.outputs}
     except SerdeError as error:
         raise HandlerLoadError(target, str(error), "see to the schemas in its environment") from error
+    return Loaded(handler, routes, outputs, Destinations(config.settings, TopicMetadataCache(config.settings.kafka)))
+
+
+def _one_by_one(config: HandlerConfig, stack: ExitStack, loaded: Loaded, shared_position: SharedPosition) -> _Run:
+    """Return the function that runs the handler over records."""
+    handler, routes, outputs, topics = loaded
     if handler.asynchronous:
         handler = _as_synchronous(handler, stack.enter_context(asyncio.Runner()))
-    topics = Destinations(config.settings, TopicMetadataCache(config.settings.kafka))
     # No deadline in here: the parent kills this process at its deadline.
     processor = Processor(handler, outputs, wall_clock_ms, None, topics)
     if config.section.vectorized:
@@ -105,7 +116,7 @@ def _run_one_by_one(
         item = WorkItem(lane, messages, position)
         processor.run(item)
         shared_position.clear()
-        outcomes = _outcomes_of(item, position)
+        outcomes = outcomes_of(item, position)
         yield outcomes
         if outcomes.critical:
             return
@@ -127,40 +138,6 @@ class _PublishingMessages:
         for number, message in enumerate(self._messages[index], start=index.start):
             publish(number)
             yield message
-
-
-def _outcomes_of(item: WorkItem, first: int) -> Outcomes:
-    return Outcomes(
-        item.position - first,
-        [(index - first, failure) for index, failure in item.failures],
-        item.lineages,
-        item.lateness,
-        item.seconds,
-        list(_as_columns(item, first)) if item.outputs else (),
-    )
-
-
-def _as_columns(item: WorkItem, first: int) -> Iterator[Emitted]:
-    """Yield the outputs as Arrow columns, which pickle faster than objects; in order within a topic partition."""
-    destinations: defaultdict[tuple[str, int | None], list[tuple[int, ProducerRecord]]] = defaultdict(list)
-    for index, records in item.outputs:
-        for record in records:
-            destinations[record.topic, record.partition].append((index - first, record))
-    for (topic, partition), found in destinations.items():
-        columns = [
-            pa.array([row for row, _ in found], pa.int32()),
-            pa.array([record.key for _, record in found], pa.binary()),
-            pa.array([record.value for _, record in found], pa.binary()),
-            _headers_column([record.headers for _, record in found]),
-        ]
-        yield Emitted(topic, partition, pa.RecordBatch.from_arrays(columns, ["row", "key", "value", "headers"]))
-
-
-def _headers_column(lists: Sequence[HeaderList | None]) -> pa.Array:
-    if not any(lists):
-        return pa.nulls(len(lists), HEADERS)
-    pairs = [None if not each else [{"key": name, "value": value} for name, value in each] for each in lists]
-    return pa.array(pairs, HEADERS)
 
 
 def _as_synchronous(handler: Handler, runner: asyncio.Runner) -> Handler:

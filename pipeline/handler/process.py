@@ -7,30 +7,26 @@ outcome was lost with the process are handled again; no output of theirs was wri
 from __future__ import annotations
 
 import logging
-import mmap
-import os
-import tempfile
 from collections.abc import Iterator
 from typing import Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError
-from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S, ChildProcess
+from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S
 from kafka_redelivery.consumers.handlers.processor import deadline_passed
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.handler.handler_child import HandlerChild
 from kafka_redelivery.pipeline.handler.messages import receive, send
-from kafka_redelivery.pipeline.handler.outcomes import Outcomes
+from kafka_redelivery.pipeline.handler.outcomes import Handled, Outcomes
 from kafka_redelivery.pipeline.handler.rows import Rows
-from kafka_redelivery.pipeline.handler.shared_position import SHARED_BYTES, SharedPosition
 from kafka_redelivery.topology.policy.decision import Failure
 
 _log = logging.getLogger(__name__)
 
-_MODULE: Final = "kafka_redelivery.pipeline.handler.child"
-_MAX_IDLE_DEATHS: Final = 3
+MAX_IDLE_DEATHS: Final = 3
 """Deaths in a row without a record being handled, after which the task halts."""
 
-_CLOSING_S: Final = 2.0
+CLOSING_S: Final = 2.0
 
 
 class _ChildDiedError(Exception):
@@ -47,7 +43,12 @@ class _ChildDiedError(Exception):
 
 
 class HandlerProcess:
-    """Runs one child at a time and replaces it when it dies. Used by one thread."""
+    """Has records handled one after the other. Runs one child at a time and replaces it when it dies.
+
+    See :class:`Handling`.
+    """
+
+    full = False
 
     def __init__(self, config: HandlerConfig) -> None:
         """Start the child and wait until it has loaded the handler.
@@ -64,8 +65,24 @@ class HandlerProcess:
         """Let the child end by itself within two seconds, else kill it."""
         if self._child is not None:
             self._child.leave()
-            self._child.join(_CLOSING_S)
+            self._child.join(CLOSING_S)
             self._child = None
+
+    def abandon(self) -> None:
+        """See :class:`Handling`. A child in the middle of a run is killed before the next one."""
+
+    def collect(self, timeout_s: float) -> Iterator[Handled]:
+        """See :class:`Handling`. Every record has had its outcome when :meth:`handle` has ended."""
+        del timeout_s
+        return iter(())
+
+    def handle(self, rows: Rows) -> Iterator[Handled]:
+        """See :class:`Handling`."""
+        position = 0
+        for outcomes in self.run(rows):
+            handled = rows[position : position + outcomes.number]
+            position += outcomes.number
+            yield Handled(rows.partition, handled, handled.bytes, outcomes)
 
     def run(self, rows: Rows) -> Iterator[Outcomes]:
         """Have records handled, and yield their outcomes in order as they come.
@@ -111,7 +128,7 @@ class HandlerProcess:
                     continue
                 idle_deaths += 1
                 _log.warning("%s; it was handling no record", death.failure.message)
-                if idle_deaths >= _MAX_IDLE_DEATHS:
+                if idle_deaths >= MAX_IDLE_DEATHS:
                     problem = f"{death.failure.message}, {idle_deaths} times in a row while it was handling no record"
                     raise HaltedError(problem) from None
 
@@ -128,27 +145,13 @@ class HandlerProcess:
             self._child = None
 
 
-class _RowsChild(ChildProcess):
+class _RowsChild(HandlerChild):
     def __init__(self, config: HandlerConfig) -> None:
+        super().__init__(config)
         self.idle = True
         """Whether it has returned the outcome of every record that it was sent."""
 
-        with tempfile.TemporaryFile() as file:
-            file.truncate(SHARED_BYTES)
-            self._memory = mmap.mmap(file.fileno(), SHARED_BYTES)
-            self._position = SharedPosition(self._memory)
-            self._position.clear()
-            # Spark's Python workers run with PYTHONSAFEPATH. Programs that the handler starts must not inherit it.
-            environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-            environment["PYTHONPATH"] = os.pathsep.join(config.search_path)
-            super().__init__(
-                _MODULE,
-                config,
-                search_path=config.search_path,
-                descriptors=[file.fileno()],
-                environment=environment,
-            )
-        self.wait_until_ready(config.section.callable)
+        (self._position,) = self.positions
 
     def run(self, rows: Rows, deadline_s: float | None, *, singly: bool) -> Iterator[Outcomes]:
         """Send records, and yield their outcomes as they come.
@@ -200,9 +203,3 @@ class _RowsChild(ChildProcess):
             if self._pipe.poll(0) or self._position.read() != handling:
                 return  # the call ended in time after all; the pipe holds its outcome, or ends
             raise _ChildDiedError(handling[:2], deadline_passed(deadline_s))
-
-    def kill(self) -> None:
-        """End the child now, and close what it shares with this process."""
-        super().kill()
-        self.leave()
-        self._memory.close()

@@ -35,7 +35,7 @@ _REPLACEMENT: Final = "\ufffd"
 class Row:
     """One record, with the methods of :class:`Message`."""
 
-    __slots__ = ("_headers", "_key", "_offset", "_partition", "_timestamp", "_value")
+    __slots__ = ("_given", "_headers", "_key", "_offset", "_partition", "_timestamp", "_value")
 
     def __init__(
         self,
@@ -50,7 +50,8 @@ class Row:
         self._offset = offset
         self._key = key
         self._value = value
-        self._headers: Any = headers
+        self._headers = headers
+        self._given: HeaderList | None = None
         self._timestamp = timestamp
 
     def topic(self) -> str:
@@ -79,6 +80,8 @@ class Row:
         Raises:
             SystemError: a name is not UTF-8; the same error as from the Kafka client of workers.
         """
+        if self._given is not None:
+            return self._given
         if not self._headers:
             return None
         pairs = [(each["key"], each["value"]) for each in self._headers]
@@ -88,7 +91,7 @@ class Row:
 
     def set_headers(self, value: HeaderList) -> None:
         """Replace the headers."""
-        self._headers = [{"key": name, "value": content} for name, content in value]
+        self._given = value
 
     def __len__(self) -> int:
         """Return the number of bytes of the value."""

@@ -25,12 +25,19 @@ class SharedPosition:
     in the middle of a write, the parent still reads the whole position before it.
     """
 
-    def __init__(self, memory: mmap.mmap | bytearray) -> None:
+    def __init__(self, memory: mmap.mmap | bytearray, number: int = 0) -> None:
+        """Use a part of the memory: number 0 has the first :data:`SHARED_BYTES`, number 1 those behind them."""
         self._memory = memory
+        self._start = number * SHARED_BYTES
+        self._valid = self._start + _VALID_SLOT
 
-    def set(self, first: int, count: int = 1) -> None:
-        """Publish that the child starts to handle ``count`` records from index ``first`` on."""
-        self._write(first, count, monotonic_s())
+    def set(self, first: int, count: int = 1, *, grace_s: float = 0.0) -> None:
+        """Publish that the child starts to handle ``count`` records from index ``first`` on.
+
+        With slots, a position has one record instead: ``first`` is its offset, ``count`` the number of its partition.
+        The published start is ``grace_s`` later.
+        """
+        self._write(first, count, monotonic_s() + grace_s)
 
     def clear(self) -> None:
         """Publish that no record is being handled."""
@@ -47,11 +54,11 @@ class SharedPosition:
             found = again
 
     def _write(self, first: int, count: int, since_s: float) -> None:
-        slot = 1 - self._memory[_VALID_SLOT]
-        _POSITION.pack_into(self._memory, slot * _POSITION.size, first, count, since_s)
-        self._memory[_VALID_SLOT] = slot
+        slot = 1 - self._memory[self._valid]
+        _POSITION.pack_into(self._memory, self._start + slot * _POSITION.size, first, count, since_s)
+        self._memory[self._valid] = slot
 
     def _read_valid(self) -> tuple[int, int, int, float]:
-        slot = self._memory[_VALID_SLOT]
-        first, count, since_s = _POSITION.unpack_from(self._memory, slot * _POSITION.size)
+        slot = self._memory[self._valid]
+        first, count, since_s = _POSITION.unpack_from(self._memory, self._start + slot * _POSITION.size)
         return slot, int(first), int(count), float(since_s)

@@ -34,7 +34,10 @@ _log = logging.getLogger(__name__)
 _RETRY_PAUSE_S: Final = 1.0
 
 _TASKS_PER_CORE: Final = 4
-"""More tasks even out the work of the cores; each costs a producer and transactions."""
+"""More tasks even out the work of the cores; each costs a producer and transactions.
+
+With several slots it is one task for each core: the slots of a task work on the partitions that the task covers.
+"""
 
 
 class QueryEndedError(Exception):
@@ -104,7 +107,8 @@ class MicroBatches:
 
     def _run(self, frame: DataFrame, number: int) -> None:
         begun_s = monotonic_s()
-        tasks = frame.sparkSession.sparkContext.defaultParallelism * _TASKS_PER_CORE
+        per_core = _TASKS_PER_CORE if self._config.section.slots == 1 else 1
+        tasks = frame.sparkSession.sparkContext.defaultParallelism * per_core
         outdated: object = None
         while True:
             if self._unsettled and outdated is None:

@@ -55,10 +55,8 @@ def _handler_faults(handler: HandlerSection) -> Iterator[str]:
             "handler.persistDeliveryCountBeforeDelivery is true: a query runs handlers in separate processes and "
             "counts a delivery that kills one anyway; remove the setting"
         )
-    if handler.slots != 1:
+    if handler.vectorized and handler.slots != 1:
         yield (
-            f"handler.slots is {handler.slots}: a query handles one partition per core of Spark; remove the setting, "
-            "and set the number of cores of Spark's master or executors"
+            f"handler.slots is {handler.slots}: a vectorised handler gets many records in one call, and there is one "
+            "call at a time; remove the setting"
         )
-    if "ordering" in handler.model_fields_set and handler.ordering != "partition":
-        yield f"handler.ordering is {handler.ordering}: a query always handles a partition in order; remove the setting"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.pipeline.handler.rows import Rows
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.topology.wire.progress_metadata import HOLE_BITS
 from kafka_redelivery.transport.errors import MissingOffsetError
 
 if TYPE_CHECKING:
@@ -51,6 +53,15 @@ class OpenPartition:
         self.assigned = AssignedPartition(partition, route, redelivered, self._restored())
         self.lane = Lane(self.assigned, exclusive=True)
 
+    def has_room(self, rows: Rows) -> bool:
+        """Whether the metadata of a commit has room for what these records and the unanswered ones may end in."""
+        if not self.unanswered:
+            return True
+        progress, offsets = self.assigned.progress, rows.offsets()
+        return progress.can_track(
+            sum(min(after - before, HOLE_BITS) for before, after in pairwise((progress.next_offset - 1, *offsets)))
+        )
+
     def unfinished(self, rows: Rows) -> Iterator[Rows]:
         """Yield the runs of records that are not finished. They count as unanswered from now on."""
         progress, offsets = self.assigned.progress, rows.offsets()
@@ -74,10 +85,12 @@ class OpenPartition:
         Args:
             unwritten: the offsets of records whose outcomes are still to be written.
         """
+        end = self.assigned.progress.next_offset
         progress = self.assigned.progress = self._restored()
         for offset in sorted(self.unanswered.union(unwritten)):
             if offset >= progress.next_offset:
                 progress.track(offset)
+        progress.reach_end(end)  # what is neither unanswered nor unwritten is finished in the commit
 
     def _restored(self) -> Progress:
         committed = self.committed

@@ -1,4 +1,4 @@
-"""A work item whose records and emitted records stay in Arrow columns."""
+"""A work item whose emitted records, and mostly also its own, stay in Arrow columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.pipeline.handler.outcomes import Emitted
-from kafka_redelivery.pipeline.handler.rows import Rows
+from kafka_redelivery.pipeline.handler.rows import Row, Rows
 from kafka_redelivery.topology.policy.decision import Failure
 from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.transport.protocols import ProducerRecord
@@ -34,7 +34,8 @@ class RowsWorkItem(WorkItem):
     def offsets(self) -> list[int]:
         """Return the offsets of all records."""
         if not self._offsets:
-            self._offsets = cast("Rows", self.messages).offsets()
+            messages = cast("Rows | list[Row]", self.messages)
+            self._offsets = messages.offsets() if isinstance(messages, Rows) else [each.offset() for each in messages]
         return self._offsets
 
     def emitted(self, held: Container[int] = ()) -> tuple[list[ProducerRecord], list[int]]:

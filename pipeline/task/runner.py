@@ -14,6 +14,8 @@ from kafka_redelivery.consumers.process.garbage_collection import infrequent_gar
 from kafka_redelivery.consumers.routes import RetryTopics, Route
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.consumers.writes.jitter import draws
+from kafka_redelivery.pipeline.handler.concurrent import ConcurrentHandling
+from kafka_redelivery.pipeline.handler.outcomes import Handling
 from kafka_redelivery.pipeline.handler.process import HandlerProcess
 from kafka_redelivery.pipeline.task.contract import TaskPlan
 from kafka_redelivery.topology.topics.tiers import tier_set
@@ -46,7 +48,7 @@ class Runner:
         settings = config.settings
         self._settings = settings
         self.routes: dict[str, tuple[Route, bool]] = config.routes()
-        self.handler = HandlerProcess(config)
+        self.handler: Handling = HandlerProcess(config) if config.section.slots == 1 else ConcurrentHandling(config)
         self._reader = GroupReader(consumer_config(settings.kafka, group=settings.group, instance=None))
         self.write_executor = ThreadPoolExecutor(1, "writer")
         """Runs one write at a time while the handler works on the next records."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
@@ -17,7 +17,7 @@ from kafka_redelivery.consumers.telemetry.observers import Committed
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.batch import Batch, ProducedFor
 from kafka_redelivery.consumers.writes.refused_records import failure_of_refused_record, judged
-from kafka_redelivery.pipeline.handler.outcomes import Outcomes
+from kafka_redelivery.pipeline.handler.outcomes import Handled
 from kafka_redelivery.pipeline.handler.rows import Rows
 from kafka_redelivery.pipeline.task.contract import TaskPlan
 from kafka_redelivery.pipeline.task.open_partition import OpenPartition
@@ -42,6 +42,8 @@ _MAX_RECORDS_PER_RUN: Final = 1_000
 
 _WRITE_AFTER_S: Final = 1.0
 """Age of the oldest outcome after which a batch is written even if it is not full."""
+
+_COLLECT_S: Final = 0.2
 
 _PAUSE_AFTER_ABORT_S: Final = 0.2
 
@@ -78,6 +80,7 @@ class TaskRun:
         """The cause of each aborted write."""
 
         self._runner = runner
+        self._handler = runner.handler
         self._plan = plan
         self._number = number
         self._listed = frozenset(output.topic for output in plan.config.settings.outputs)
@@ -111,8 +114,10 @@ class TaskRun:
         for rows in parts:
             opened = self._partitions[rows.partition]
             for first in range(0, len(rows), self._run):
-                for run in list(opened.unfinished(rows[first : first + self._run])):
-                    self._handle(opened, run)
+                part = rows[first : first + self._run]
+                self._collect_until(lambda: not self._handler.full and opened.has_room(part))  # noqa: B023 - called here
+                for run in list(opened.unfinished(part)):
+                    self._take(self._handler.handle(run))
 
     def finish(self) -> None:
         """Write the remaining outcomes and wait for the end of the write.
@@ -123,13 +128,15 @@ class TaskRun:
             SupersededError: another task handles these partitions.
             MembershipOutdatedError, WriterFencedError: the driver's membership in the group is outdated, or lost.
         """
+        self._collect_until(lambda: not any(each.unanswered for each in self._partitions.values()))
         if self._batch.size:
             self._begin()
         self._finish_pending()
         self._runner.dependencies.log.report_left_out(ending=True)
 
     def abandon(self) -> None:
-        """Wait for the write under way and ignore its result. The next task reads the committed offset."""
+        """Wait for the write under way and ignore its result. The next task reads the committed offsets."""
+        self._handler.abandon()
         if self._pending is not None:
             wait([self._pending.write])
 
@@ -148,18 +155,23 @@ class TaskRun:
                 partition, route, first, committed[partition], redelivered=redelivered
             )
 
-    def _handle(self, opened: OpenPartition, rows: Rows) -> None:
-        position = 0
-        for outcomes in self._runner.handler.run(rows):
-            item = self._item_of(opened, rows[position : position + outcomes.number], outcomes)
-            position += outcomes.number
+    def _collect_until(self, enough: Callable[[], bool]) -> None:
+        """Take outcomes, and write them in time, until there are enough."""
+        while not enough():
+            self._take(self._handler.collect(_COLLECT_S))
+            if self._batch.size and self._is_full():
+                self._begin()
+
+    def _take(self, results: Iterator[Handled]) -> None:
+        for handled in results:
+            item = self._item_of(handled)
             if not self._items:
                 self._batch_since_s = monotonic_s()
             self._items.append(item)
             self._batch.add(item)
             if self._is_full() or self._batch.halts:
                 self._begin()
-            if outcomes.critical:
+            if handled.outcomes.critical:
                 self._finish_pending()
 
     def _is_full(self) -> bool:
@@ -170,7 +182,8 @@ class TaskRun:
             or monotonic_s() - self._batch_since_s > _WRITE_AFTER_S
         )
 
-    def _item_of(self, opened: OpenPartition, rows: Rows, outcomes: Outcomes) -> RowsWorkItem:
+    def _item_of(self, handled: Handled) -> RowsWorkItem:
+        opened, rows, outcomes = self._partitions[handled.partition], handled.records, handled.outcomes
         lineages = list(outcomes.lineages)
         for index, failure in outcomes.failures:
             if failure.kind is FailureKind.BAD_HEADERS:
@@ -187,7 +200,7 @@ class TaskRun:
             lineages,
             list(outcomes.lateness),
             list(outcomes.seconds),
-            rows.bytes,
+            handled.bytes,
             tables=list(outcomes.emitted),
         )
         opened.unanswered.difference_update(item.offsets())

@@ -4,6 +4,7 @@ They run in processes that a session's first test has started, so nothing is tol
 JSON object ``{"n": 7, "do": ["raise", "ok"]}``, and what succeeds is emitted to the topic of the group's outputs.
 """
 
+import asyncio
 import json
 import os
 import signal
@@ -47,6 +48,12 @@ def scripted(record: Record, context: Context) -> None:
         raise Redeliver(f"record {n} again")
     if verb == "memory":
         raise MemoryError
+
+
+async def scripted_async(record: Record, context: Context) -> None:
+    """The same in a coroutine."""
+    await asyncio.sleep(0.001)
+    scripted(record, context)
 
 
 def _hold(gate: Path) -> None:

@@ -31,19 +31,27 @@ def test_a_valid_configuration_passes() -> None:
     assert validate_settings(load_settings(json.dumps(GOOD))).checkpoint == "c"
 
 
+@pytest.mark.parametrize("ordering", ["partition", "key", "unordered"])
+def test_slots_and_their_order_are_supported(ordering: str) -> None:
+    """They have the same meaning as in workers."""
+    handler = {"callable": "m:f", "slots": 4, "ordering": ordering}
+
+    assert validate_settings(load_settings(json.dumps(GOOD | {"handler": handler}))).checkpoint == "c"
+
+
 def test_one_message_names_all_faults() -> None:
     """Each unsupported setting of the handler is in the message."""
     handler = {
         "callable": "m:f",
         "slots": 4,
-        "ordering": "key",
+        "vectorized": True,
         "nonBlockingRedelivery": False,
         "persistDeliveryCountBeforeDelivery": True,
     }
 
     message = refusal(handler=handler)
 
-    for name in ("slots", "ordering", "nonBlockingRedelivery", "persistDeliveryCountBeforeDelivery"):
+    for name in ("slots", "nonBlockingRedelivery", "persistDeliveryCountBeforeDelivery"):
         assert f"handler.{name}" in message
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from kafka_redelivery.consumers.telemetry.logs import TEXT
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.handler.process import HandlerProcess
 from kafka_redelivery.pipeline.task import runner
 from kafka_redelivery.pipeline.task.contract import TaskPlan
-from kafka_redelivery.pipeline.task.runner import runner_for
+from kafka_redelivery.pipeline.task.runner import Runner, runner_for
 from kafka_redelivery.pipeline.task.search_path import standard_library_first
 from kafka_redelivery.topology.config.loading import load_settings
 
@@ -36,7 +37,7 @@ def test_queries_of_two_groups_keep_their_handler_processes(tmp_path: Path) -> N
     again = runner_for(replace(first, query="later"))
 
     assert again is not mine
-    assert mine.handler._child is None
+    assert _closed_handler(mine)
     assert runner_for(other) is theirs
 
 
@@ -48,7 +49,7 @@ def test_an_idle_runner_of_another_query_is_closed(tmp_path: Path) -> None:
         each.used_s -= 601
 
     assert runner_for(plans[1]) is own
-    assert idle.handler._child is None
+    assert _closed_handler(idle)
 
 
 def test_files_of_a_job_come_behind_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,6 +61,11 @@ def test_files_of_a_job_come_behind_the_standard_library(monkeypatch: pytest.Mon
     standard_library_first("/files")
 
     assert sys.path == ["/spark.zip", library, f"{library}/lib-dynload", "/files", "/files/more.zip", installed]
+
+
+def _closed_handler(found: Runner) -> bool:
+    assert isinstance(found.handler, HandlerProcess)
+    return found.handler._child is None
 
 
 def _plan(folder: Path, group: str) -> TaskPlan:

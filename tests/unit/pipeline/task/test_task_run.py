@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from kafka_redelivery.consumers.routes import RetryTopics
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.pipeline.handler.batch_context import HEADERS
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.pipeline.handler.outcomes import Emitted, Outcomes
+from kafka_redelivery.pipeline.handler.outcomes import Emitted, Handled, Outcomes
 from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
 from kafka_redelivery.pipeline.task import task_run
 from kafka_redelivery.pipeline.task.contract import TaskPlan
@@ -23,7 +24,7 @@ from kafka_redelivery.pipeline.task.task_run import SupersededError, TaskRun
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.topics.tiers import tier_set
-from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError, WriterFencedError
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord, WriteResult
 
@@ -69,7 +70,9 @@ class Kafka:
         self.records += records
         self.points |= points
         for place, point in self.points.items():
-            assert all(offset < point.offset for offset in emitted(self, place)), "written, and not committed"
+            progress = Progress.restore(point.offset, point.metadata)
+            above = [offset for offset in emitted(self, place) if offset >= point.offset]
+            assert not any(map(progress.track, above)), "written, and not committed"
         if what == "unknown":
             raise WriteAbortedError("settled by a new producer")
         return WriteResult(0.01)
@@ -82,7 +85,25 @@ class Handler:
         self.failing = failing
         self.critical = critical
 
-    def run(self, rows: Rows) -> Iterator[Outcomes]:
+    full = False
+
+    def handle(self, rows: Rows) -> Iterator[Handled]:
+        """Yield the outcomes with their records."""
+        position = 0
+        for outcomes in self.outcomes(rows):
+            found = rows[position : position + outcomes.number]
+            position += outcomes.number
+            yield Handled(rows.partition, found, found.bytes, outcomes)
+
+    def collect(self, timeout_s: float) -> Iterator[Handled]:
+        """Yield what is handled later."""
+        del timeout_s
+        yield from ()
+
+    def abandon(self) -> None:
+        """Forget everything."""
+
+    def outcomes(self, rows: Rows) -> Iterator[Outcomes]:
         """Yield the outcomes."""
         for first in range(0, len(rows), 3):
             offsets = rows[first : first + 3].offsets()
@@ -103,6 +124,36 @@ class Handler:
             ]
             table = pa.RecordBatch.from_arrays(columns, ["row", "key", "value", "headers"])
             yield Outcomes(len(offsets), failures, emitted=[Emitted("out", None, table)])
+
+
+class Slots(Handler):
+    """Several records at a time: outcomes come in any order, and later than their records are given."""
+
+    def __init__(self, seed: int, failing: frozenset[int] = frozenset()) -> None:
+        super().__init__(failing)
+        self._random = Random(seed)  # noqa: S311 - only the order
+        self._todo: list[tuple[Rows, int]] = []
+
+    @property
+    def full(self) -> bool:  # type: ignore[override]
+        """Whether many records have no outcome."""
+        return len(self._todo) > 25
+
+    def handle(self, rows: Rows) -> Iterator[Handled]:
+        """Accept records, and sometimes yield earlier ones."""
+        self._todo += [(rows, index) for index in range(len(rows))]
+        yield from self.collect(0.0)
+
+    def collect(self, timeout_s: float) -> Iterator[Handled]:
+        """Yield the outcomes of some records, of one partition at a time."""
+        del timeout_s
+        self._random.shuffle(self._todo)
+        for _ in range(self._random.randrange(4)):
+            if self._todo:
+                rows, index = self._todo.pop()
+                row = rows[index : index + 1]
+                (outcomes,) = self.outcomes(row)
+                yield Handled(row.partition, list(row), row.bytes, outcomes)
 
 
 class FakeRunner:
@@ -209,6 +260,24 @@ def test_each_record_of_several_partitions_is_written_once(what: str, at: int) -
 
     assert emitted(kafka, places[0]) == emitted(kafka, places[2]) == OFFSETS
     assert emitted(kafka, places[1]) == [offset for offset in OFFSETS if offset >= 20]
+    assert kafka.points == dict.fromkeys(places, Checkpoint(62, ""))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("what", ["ok", "aborted", "unknown", "fenced", "refused", "aborted aborted"])
+def test_each_record_is_written_once_although_records_end_out_of_order(what: str, seed: int) -> None:
+    """The commits say which records above the committed offset are finished."""
+    kafka = Kafka(*["ok"] * (0 if what == "fenced" else seed), *what.split())
+    places = [Partition("t", number) for number in range(2)]
+    kafka.points[places[1]] = Checkpoint(20, "")
+
+    run(kafka, OFFSETS, Slots(seed, failing=frozenset({25})), places=places)
+
+    retried = [record for record in kafka.records if record.topic == "g.retry.1s"]
+    done = [emitted(kafka, place) for place in places]
+    assert len(retried) == 2 + (what == "refused")
+    assert len(set(done[0]) - {25}) == len(done[0])
+    assert sum(map(len, done)) + len(retried) == len(OFFSETS) + sum(offset >= 20 for offset in OFFSETS)
     assert kafka.points == dict.fromkeys(places, Checkpoint(62, ""))
 
 

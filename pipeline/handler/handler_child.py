@@ -1,0 +1,52 @@
+"""A child that runs the handler of a Spark task, and the memory in which it says what it is handling."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from typing import Final
+
+from kafka_redelivery.consumers.handlers.child_process import ChildProcess
+from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.handler.shared_position import SHARED_BYTES, SharedPosition
+
+_MODULE: Final = "kafka_redelivery.pipeline.handler.child"
+
+
+class HandlerChild(ChildProcess):
+    """The parent's side of a child."""
+
+    def __init__(self, config: HandlerConfig, positions: int = 1) -> None:
+        """Start the child and wait until it has loaded the handler.
+
+        Args:
+            config: the configuration.
+            positions: how many records it says that it is handling; 1 = it handles one after the other.
+
+        Raises:
+            HandlerLoadError: the child cannot load the handler.
+        """
+        with tempfile.TemporaryFile() as file:
+            file.truncate(positions * SHARED_BYTES)
+            self._memory = mmap.mmap(file.fileno(), positions * SHARED_BYTES)
+            self.positions = [SharedPosition(self._memory, number) for number in range(positions)]
+            for position in self.positions:
+                position.clear()
+            # Spark's Python workers run with PYTHONSAFEPATH. Programs that the handler starts must not inherit it.
+            environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+            environment["PYTHONPATH"] = os.pathsep.join(config.search_path)
+            super().__init__(
+                _MODULE,
+                (config, positions),
+                search_path=config.search_path,
+                descriptors=[file.fileno()],
+                environment=environment,
+            )
+        self.wait_until_ready(config.section.callable)
+
+    def kill(self) -> None:
+        """End the child now, and close what it shares with this process."""
+        super().kill()
+        self.leave()
+        self._memory.close()
