@@ -41,7 +41,9 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     """Yield a result for each handler and share of failures."""
     n = options.n or (20_000 if options.quick else 400_000)
     source = bed.fed(n, options)
-    with spark_session("bench", _SETTINGS) as session:
+    # As many as a query sets for its sources and their ready topics.
+    consumers = {"spark.kafka.consumer.cache.capacity": str(max(64, 2 * options.partitions))}
+    with spark_session("bench", _SETTINGS | consumers) as session:
         progress = _Progress(bed.kafka.pid)
         session.streams.addListener(progress)
         side = _Side(bed, options, n, source, session, progress)
