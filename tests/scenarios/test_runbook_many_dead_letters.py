@@ -54,6 +54,7 @@ def test_every_line_does_what_the_page_says(group: Group) -> None:
     group.cluster.produce(group.dead_letters, letters)
     group.worker()
     group.scheduler()
+    until(lambda: in_process("status", file=group.file).code == 0, "both processes are there")
     done: dict[str, Done] = {}
     for line in _commands():
         if line.startswith("redelivery dlq show") and line in done:
