@@ -7,7 +7,8 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 _CONTAINERS: Final = "tests/containers/"
-_SHARING: Final = ("tests/pipeline/", "tests/crash/")
+_SPARK: Final = "tests/pipeline/"
+_SHARING: Final = (_SPARK, "tests/crash/")
 """Folders whose files share what takes long to start: a Spark session, and a broker with short time-outs."""
 
 _QUICK: Final = ("tests/unit/", "tests/parity/")
@@ -46,14 +47,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileS
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the folders that one process runs alone, go on with files of slow tests, and end with quick tests.
+    """Begin with containers and Spark, go on with files of slow tests, and end with quick tests.
 
-    So no process waits for another one at the end. Otherwise the order stays random.
+    Each of the first two has a process to itself and takes longest. So no process waits for another one at the end.
+    Otherwise the order stays random.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def rank(item: pytest.Item) -> int:
-        if item.nodeid.startswith((_CONTAINERS, *_SHARING)):
+        if item.nodeid.startswith((_CONTAINERS, _SPARK)):
             return 0
         if item.path in slow:
             return 1
