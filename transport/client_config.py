@@ -113,13 +113,25 @@ def admin_config(kafka: Mapping[str, ConfigValue]) -> Config:
     return _for_client("admin.", kafka, {})
 
 
-def identity_config(producer: Config) -> Config:
-    """Return the settings of an admin client with the same brokers and the same user as a producer."""
+def identity_config(client: Config) -> Config:
+    """Return the settings of an admin client with the same brokers and the same user as a producer or consumer."""
     return {
         name: value
-        for name, value in producer.items()
-        if name not in _PRODUCER_FIXED and not name.startswith("transaction")
+        for name, value in client.items()
+        if not (name in _PRODUCER_FIXED or name in _CONSUMER_FIXED or name.startswith(("transaction", "group.")))
     }
+
+
+def servers_of(config: Mapping[str, ConfigValue]) -> str:
+    """Return the addresses at which a client connects first."""
+    return str(config.get("bootstrap.servers", config.get("metadata.broker.list", "")))
+
+
+def login_of(config: Mapping[str, ConfigValue]) -> str:
+    """Return as whom a client logs in, and how, such as ``user billing with SCRAM-SHA-512``."""
+    mechanism = config.get("sasl.mechanism", config.get("sasl.mechanisms", "GSSAPI"))
+    user = config.get("sasl.username", config.get("sasl.oauthbearer.client.id"))
+    return f"user {user} with {mechanism}" if user is not None else f"the client with {mechanism}"
 
 
 def source_start(kafka: Mapping[str, ConfigValue]) -> str:

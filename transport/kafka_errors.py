@@ -43,6 +43,15 @@ _DENIED = frozenset(
     }
 )
 
+NO_LOGIN = frozenset(
+    {
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 - the client's own name
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+    }
+)
+"""Codes of a refused login."""
+
 _TRANSIENT_FOR_CONSUMERS = frozenset(
     {
         # The connection is lost: the client itself connects again, for ever.

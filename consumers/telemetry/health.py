@@ -116,7 +116,7 @@ class Health:
             return ProbeResult(ok=False, reason="stopping")
         waits = [wait.problem for wait in list(self._waits.values()) if self._clock_s() >= wait.from_s]
         if waits:
-            return ProbeResult(ok=False, reason=f"waiting for Kafka: {waits[0]}")
+            return ProbeResult(ok=False, reason=f"waiting for Kafka: {'; '.join(dict.fromkeys(waits))}")
         if not self._joined:
             return ProbeResult(ok=False, reason="waiting for the group to assign partitions")
         alive = self.alive()

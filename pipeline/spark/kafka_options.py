@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_redelivery.pipeline.errors import KafkaOptionError
+from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE
 from kafka_redelivery.transport.client_config import JAVA_PREFIX, ConfigValue
 
 _OTHERS: Final = ("producer.", "admin.")
@@ -107,7 +108,8 @@ _DROPPED: Final = frozenset(
 )
 """Settings that only tune librdkafka or that the query decides. They are dropped."""
 
-_SASL: Final = ("sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "sasl.jaas.config")
+_MECHANISM: Final = ("sasl.mechanism", "sasl.mechanisms")
+_SASL: Final = (*_MECHANISM, "sasl.username", "sasl.password", PASSWORD_FILE, "sasl.jaas.config")
 _TLS: Final = {
     "ssl.ca.location": "ssl.truststore.certificates",
     "ssl.certificate.location": "ssl.keystore.certificate.chain",
@@ -119,7 +121,7 @@ _TLS_TEXT: Final = {
     "ssl.key.pem": "ssl.keystore.key",
     "ssl.key.password": "ssl.key.password",
 }
-_LOGIN: Final = ("sasl.mechanism", "sasl.mechanisms", "ssl.certificate.location", "ssl.certificate.pem")
+_LOGIN: Final = (*_MECHANISM, "ssl.certificate.location", "ssl.certificate.pem")
 _TOKENS: Final = "spark.kafka.clusters."
 """Settings with this prefix let Spark get delegation tokens."""
 
@@ -185,6 +187,9 @@ def _translated(settings: Mapping[str, ConfigValue], own: set[str], read: Callab
         java["ssl.truststore.type"] = "PEM"
     if "ssl.keystore.key" in java or "ssl.keystore.certificate.chain" in java:
         java["ssl.keystore.type"] = "PEM"
+    if PASSWORD_FILE in settings:
+        password = _read(PASSWORD_FILE, str(settings[PASSWORD_FILE]), read).rstrip("\r\n")
+        settings = {**settings, "sasl.password": password}
     return java | _login(settings, own)
 
 
@@ -246,7 +251,9 @@ def _read(name: str, path: str, read: Callable[[Path], str]) -> str:
         return read(Path(path))
     except (OSError, UnicodeDecodeError) as error:
         raise KafkaOptionError(
-            name, f"names {path}, which cannot be read as PEM text: {error}", "name a PEM file that exists"
+            name,
+            f"names {path}, which cannot be read as text: {error}",
+            "name a file that exists, in PEM format if it has a key",
         ) from error
 
 

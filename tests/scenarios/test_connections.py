@@ -17,7 +17,8 @@ from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.errors import TransportError
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.connections import REAUTHENTICATE_MS, Connections, Kafka, connections
-from tests.scenarios.running import Group, exactly
+from tests.scenarios.running import Group, Role, exactly
+from tests.scenarios.scraping import free_port, get
 from tests.scenarios.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -119,6 +120,48 @@ def test_a_group_works(group: Group, ways: Connections, way: str) -> None:
     group.send([["ok"], ["raise", "ok"]] * 5)
     until(lambda: group.outputs() == exactly(range(10)), "all records are handled")
     group.stop()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("mode", "repair"), [("transacted", "new file"), ("auto", "old password")])
+def test_a_password_is_changed_under_a_running_group(group: Group, ways: Connections, mode: str, repair: str) -> None:
+    """The refused login is named in log and readiness. Nothing is lost or doubled, and no process is started again."""
+    _set_password(ways.cluster, group.name, "first")
+    secret = group.folder / "password"
+    secret.write_text("first\n")
+    in_file = repair == "new file"
+    login = {"sasl.password.file": str(secret)} if in_file else {"sasl.password": "first"}
+    group.prepare(mode=mode)
+    group.configure(kafka=ways.scram | {"sasl.username": group.name} | login)
+    ports: dict[Role, int] = {"worker": free_port(), "scheduler": free_port()}
+    processes = [
+        group.start(role, f"{role}-1", f"metrics.port={port}", "metrics.host=127.0.0.1") for role, port in ports.items()
+    ]
+    group.send([["raise", "ok"], ["reject"]] * 5)
+    until(lambda: group.outputs() == exactly(range(0, 10, 2)), "the first records are handled")
+
+    _set_password(ways.cluster, group.name, "second")
+    group.send([["raise", "ok"], ["reject"]] * 5, first=10)
+    for role, port in ports.items():
+        until(lambda: _LOGIN in get(port, "/readyz")[1], f"the {role} names the login")  # noqa: B023 - called immediately
+        status, body = get(port, "/readyz")
+        assert status == 503
+        for words in (f"user {group.name} with SCRAM-SHA-512", str(secret) if in_file else "sasl.password"):
+            assert words in body
+        assert get(port, "/healthz")[0] == 200
+    if in_file:
+        secret.write_text("second\n")
+    else:
+        _set_password(ways.cluster, group.name, "first")
+    group.settle()
+    assert group.outputs() == exactly(range(0, 20, 2))
+    assert group.dead() == exactly(range(1, 20, 2))
+    for role, port in ports.items():
+        until(lambda: get(port, "/readyz")[0] == 200, f"the {role} is ready again")  # noqa: B023
+    group.stop()
+    for process in processes:
+        assert f"as user {group.name} with SCRAM-SHA-512" in process.log
+        assert "no Kafka broker answers" not in process.log
 
 
 @pytest.mark.long

@@ -6,16 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata
+from confluent_kafka.admin import ClusterMetadata
 
 from kafka_redelivery.transport.admin.errors import AdminError, ClientSettingsError, LoginError, NotAuthorisedError
-from kafka_redelivery.transport.client_config import Config
+from kafka_redelivery.transport.client_config import Config, servers_of
 from kafka_redelivery.transport.client_log import LastFailure
 from kafka_redelivery.transport.errors import BrokerUnavailableError, ConnectionClosedError, TlsError
-from kafka_redelivery.transport.kafka_errors import is_transient, message_of
+from kafka_redelivery.transport.kafka_errors import NO_LOGIN, is_transient, message_of
+from kafka_redelivery.transport.opening import open_admin
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -29,14 +30,7 @@ _UNREACHABLE = frozenset(
         KafkaError._SSL,  # noqa: SLF001
     }
 )
-_NO_LOGIN = frozenset(
-    {
-        KafkaError._AUTHENTICATION,  # noqa: SLF001
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-    }
-)
-_NOT_AUTHORISED = _NO_LOGIN | frozenset(
+_NOT_AUTHORISED = NO_LOGIN | frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -61,13 +55,13 @@ class AdminCalls:
         Raises:
             ClientSettingsError: the client refuses its settings.
         """
-        self.servers = str(config.get("bootstrap.servers", config.get("metadata.broker.list", "")))
+        self._config = config
+        self.servers = servers_of(config)
         self.timeout_s = timeout_s
         self._client_errors: list[KafkaError] = []
         self._failure = LastFailure()
-        settings: dict[str, Any] = {**config, "error_cb": self._client_errors.append}
         try:
-            self.client = AdminClient(settings, logger=self._failure.logger)
+            self.client = open_admin(config, self._failure.logger, self._client_errors.append)
         except (KafkaException, TypeError, ValueError) as error:
             raise ClientSettingsError(message_of(error)) from None
 
@@ -82,7 +76,7 @@ class AdminCalls:
             return self.client.list_topics(timeout=self.timeout_s)
         except KafkaException as error:
             self.client.poll(0)
-            found = _final_error("list the topics", error.args[0], self.servers, self._client_errors)
+            found = _final_error("list the topics", error.args[0], self._config, self._client_errors)
             if type(found) is BrokerUnavailableError and _CLOSED in self._failure.text:
                 found = ConnectionClosedError(self.servers, self._failure.text)
             raise found from None
@@ -132,24 +126,33 @@ class AdminCalls:
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
                 if not is_transient(cause) or time.monotonic() > deadline:
-                    reported = self._client_errors if client_errors is None else client_errors
-                    raise _final_error(operation, cause, self.servers, reported, right) from None
+                    raise self._final_error(operation, cause, client_errors, right) from None
             except TimeoutError:
-                raise BrokerUnavailableError(self.servers, f"no answer in {self.timeout_s:g} s") from None
+                late = KafkaError(KafkaError._TIMED_OUT, f"no answer in {self.timeout_s:g} s")  # noqa: SLF001
+                raise self._final_error(operation, late, client_errors, right) from None
             pause.wait(_RETRY_INTERVAL_S)
+
+    def _final_error(
+        self, operation: str, error: KafkaError, client_errors: Sequence[KafkaError] | None, right: str
+    ) -> AdminError | BrokerUnavailableError:
+        if client_errors is None:
+            self.client.poll(0)  # what it reports about its connections
+            client_errors = self._client_errors
+        return _final_error(operation, error, self._config, client_errors, right)
 
 
 def _final_error(
-    operation: str, error: KafkaError, servers: str, client_errors: Sequence[KafkaError], right: str = ""
+    operation: str, error: KafkaError, config: Config, client_errors: Sequence[KafkaError], right: str = ""
 ) -> AdminError | BrokerUnavailableError:
     """Convert an error that is not repeated. Often only the client's connection errors contain its cause."""
-    refused = next((each for each in (error, *client_errors) if each.code() in _NO_LOGIN), None)
+    refused = next((each for each in (error, *client_errors) if each.code() in NO_LOGIN), None)
     if refused is not None:
-        return LoginError(operation, servers, refused.str())
+        return LoginError(operation, config, refused.str())
     refused = next((each for each in client_errors if each.code() in _NOT_AUTHORISED), None)
     if refused is not None:
         return NotAuthorisedError(operation, refused.str())
     if error.code() in _UNREACHABLE:
+        servers = servers_of(config)
         tls = next((each for each in (error, *client_errors) if _is_tls(each)), None)
         if tls is not None:
             return TlsError(servers, tls.str())

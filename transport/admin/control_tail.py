@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_redelivery.topology.wire.pauses import Pauses
 from kafka_redelivery.transport.client_config import IDLE_FETCH, ConfigValue, consumer_config
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.errors import ReaderError
 from kafka_redelivery.transport.kafka_errors import consumer_error, is_transient_for_consumer
+from kafka_redelivery.transport.opening import open_consumer
 
 _TIMEOUT_S = 60.0
 _ANSWER_S = 10.0
@@ -30,7 +31,7 @@ class ControlTail:
             topic: its control topic.
         """
         config = consumer_config(kafka, group=group, instance=None) | IDLE_FETCH
-        self._consumer = Consumer(config, logger=admin_log)
+        self._consumer = open_consumer(config, admin_log)
         self._group = group
         self._topic = topic
         self._assigned = False

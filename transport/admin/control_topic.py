@@ -31,6 +31,7 @@ from kafka_redelivery.transport.client_config import (
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
 from kafka_redelivery.transport.kafka_errors import consumer_error, is_transient_for_consumer
+from kafka_redelivery.transport.opening import open_consumer, open_producer
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -188,12 +189,12 @@ def _producer(kafka: Mapping[str, ConfigValue]) -> Producer:
     # A record written twice changes nothing here, and one request at a time keeps the order.
     own = {"delivery.report.only.error": False, "enable.idempotence": False, "max.in.flight": 1}
     config = producer_config(kafka, transactional_id=None) | own
-    return Producer(config, logger=admin_log)
+    return open_producer(config, admin_log)
 
 
 @contextmanager
 def _opened(config: Config) -> Iterator[Consumer]:
-    consumer = Consumer(config, logger=admin_log)
+    consumer = open_consumer(config, admin_log)
     try:
         yield consumer
     finally:

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.client_log import admin_log
+from kafka_redelivery.transport.opening import open_admin
 from kafka_redelivery.transport.protocols import Partition
 
 _INTERVAL_S = 5.0
@@ -44,7 +45,7 @@ class EndOffsets:
         if not wanted or self._pending or now_s < self._asked_s + _INTERVAL_S:
             return
         if self._client is None:
-            self._client = AdminClient(self._config, logger=admin_log)
+            self._client = open_admin(self._config, admin_log)
         self._asked_s = now_s
         futures = self._client.list_offsets(
             {TopicPartition(*partition): OffsetSpec.latest() for partition in wanted},

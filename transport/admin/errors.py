@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.cluster.acls import AclRole, Right
+from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE
 from kafka_redelivery.topology.faults import TopologyFault
+from kafka_redelivery.transport.client_config import Config, login_of, servers_of
 from kafka_redelivery.transport.errors import TransportError, grant
 
 
@@ -30,9 +32,23 @@ class NotAuthorisedError(AdminError):
 class LoginError(NotAuthorisedError):
     """The brokers do not accept the credentials, or the client gets no token to show them."""
 
-    def __init__(self, operation: str, servers: str, detail: str) -> None:
-        fix = "under kafka, check sasl.mechanism, and sasl.username and sasl.password or the sasl.oauthbearer settings"
-        super().__init__(operation, f"cannot log in at {servers}: {detail}; {fix}")
+    def __init__(self, operation: str, config: Config, detail: str) -> None:
+        super().__init__(operation, login_problem(config, detail))
+
+
+def login_problem(config: Config, detail: str) -> str:
+    """Return what to say about a login that the brokers refuse.
+
+    Args:
+        config: the settings of the client that logs in.
+        detail: what the client says about it.
+    """
+    where = f"cannot log in at {servers_of(config)} as {login_of(config)}: {detail}"
+    if PASSWORD_FILE in config:
+        fix = f"sasl.mechanism and sasl.username, and the password in {config[PASSWORD_FILE]}"
+    else:
+        fix = "sasl.mechanism, and sasl.username and sasl.password or the sasl.oauthbearer settings"
+    return f"{where}; under kafka, check {fix}"
 
 
 class GroupForbiddenError(NotAuthorisedError):

@@ -14,6 +14,7 @@ from kafka_redelivery.transport.admin.errors import ClientSettingsError, GroupFo
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config, consumer_config
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.kafka_errors import message_of
+from kafka_redelivery.transport.opening import open_consumer
 from kafka_redelivery.transport.protocols import Partition
 
 _TIMEOUT_S = 30.0
@@ -104,7 +105,7 @@ def committed(
     config = consumer_config(kafka, group=group, instance=None) | {"isolation.level": "read_uncommitted"}
     client_errors: list[KafkaError] = []
     try:
-        consumer = Consumer({**config, "error_cb": client_errors.append}, logger=admin_log)
+        consumer = open_consumer(config, admin_log, client_errors.append)
     except (KafkaException, TypeError, ValueError) as error:
         raise ClientSettingsError(message_of(error)) from None
     wanted = [TopicPartition(*partition) for partition in partitions]

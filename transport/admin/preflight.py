@@ -38,6 +38,7 @@ from kafka_redelivery.transport.client_config import ConfigValue, consumer_confi
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.kafka_errors import message_of
+from kafka_redelivery.transport.opening import open_consumer
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -170,7 +171,7 @@ def _topics_with_records(
         ClientSettingsError: the client refuses its settings.
     """
     try:
-        consumer = Consumer(consumer_config(kafka, group=group, instance=None), logger=admin_log)
+        consumer = open_consumer(consumer_config(kafka, group=group, instance=None), admin_log)
     except (KafkaException, TypeError, ValueError) as error:
         raise ClientSettingsError(message_of(error)) from None
     try:

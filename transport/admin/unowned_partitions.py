@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, GroupMetadata, TopicDescription
 
 from kafka_redelivery.transport.admin.group_members import decode_assignment
 from kafka_redelivery.transport.client_config import Config
-from kafka_redelivery.transport.client_log import client_log
+from kafka_redelivery.transport.opening import open_admin
 from kafka_redelivery.transport.protocols import Partition
 
 _FIRST_CHECK_S: Final = 2.0
@@ -88,7 +88,7 @@ class UnownedPartitionWatch:
 
     def _ask(self) -> None:
         if self._admin is None:
-            self._admin = AdminClient(self._config, logger=client_log)
+            self._admin = open_admin(self._config)
         group: Future[list[GroupMetadata]] = Future()
         Thread(target=_describe, args=(self._admin, self._group, group), name="unowned", daemon=True).start()
         topics = self._admin.describe_topics(TopicCollection(self._topics), request_timeout=_REQUEST_TIMEOUT_S)

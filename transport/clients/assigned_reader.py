@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_redelivery.transport.client_config import IDLE_FETCH, Config, ConfigValue, consumer_config
-from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.clients.refused_position import partition_of
 from kafka_redelivery.transport.clients.unfetchable_partitions import UnfetchablePartitions
 from kafka_redelivery.transport.errors import PartitionUnfetchableError, ReaderError, TopicForbiddenError
 from kafka_redelivery.transport.kafka_errors import consumer_error, is_transient_for_consumer
+from kafka_redelivery.transport.opening import open_consumer
 from kafka_redelivery.transport.protocols import Message, Partition
 
 _CONFIG: Config = {
@@ -37,7 +37,7 @@ class AssignedReader:
         self._unfetchable = UnfetchablePartitions()
         config = consumer_config(kafka, group=group, instance=None) | _CONFIG
         self._group = group
-        self._consumer = Consumer(config, logger=client_log)
+        self._consumer = open_consumer(config)
         self._positions: dict[Partition, int] = {}
         self._reached_ends: dict[Partition, int] = {}
         """End offsets when they were reached; a transaction marker may lie between position and end."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.write_rights import WriteRights
 from kafka_redelivery.transport.client_config import Config
-from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.clients.bounded_waits import wait_until
 from kafka_redelivery.transport.clients.delivery import (
     ASK,
@@ -26,6 +25,7 @@ from kafka_redelivery.transport.clients.delivery import (
 )
 from kafka_redelivery.transport.errors import OffsetsForbiddenError, WriteAbortedError
 from kafka_redelivery.transport.kafka_errors import error_of, is_fatal
+from kafka_redelivery.transport.opening import open_producer
 from kafka_redelivery.transport.protocols import GroupMember, Partition, ProducerRecord, ReleaseTime, WriteResult
 
 _CALL_TIMEOUT_S = 30.0
@@ -38,7 +38,7 @@ class AutoWriter:
 
     def __init__(self, config: Config, group: GroupMember) -> None:
         self._config = config
-        self._producer = Producer(config, logger=client_log)
+        self._producer = open_producer(config)
         self._group = group
         self._rights = WriteRights(config)
         self._reports = DeliveryReports()
@@ -106,7 +106,7 @@ class AutoWriter:
         except (KafkaException, SystemError) as exception:
             error, unconfirmed = error_of(exception), None
             if is_fatal(error):
-                self._producer = Producer(self._config, logger=client_log)
+                self._producer = open_producer(self._config)
             else:
                 self._producer.purge()
                 if self._producer.flush(_PURGE_TIMEOUT_S) == 0 and in_queue:
@@ -121,5 +121,5 @@ class AutoWriter:
         if any(error.code() in ASK for _, error in failures):
             # This client would refuse the topic by itself, for minutes after it can be written again.
             self._producer.purge()
-            self._producer = Producer(self._config, logger=client_log)
+            self._producer = open_producer(self._config)
         return failures

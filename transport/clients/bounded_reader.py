@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka import Message as ClientMessage
 
 from kafka_redelivery.transport.client_config import SMALL_PREFETCH, Config, ConfigValue, consumer_config
-from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.errors import ReaderError
 from kafka_redelivery.transport.kafka_errors import consumer_error, is_transient_for_consumer
+from kafka_redelivery.transport.opening import open_consumer
 from kafka_redelivery.transport.protocols import Message, Partition
 
 _BATCH = 1000
@@ -47,7 +47,7 @@ def read_between(
     reading = _Reading(starts, ends)
     if not reading.unread:
         return
-    consumer = Consumer(consumer_config(kafka, group=group, instance=None) | _CONFIG, logger=client_log)
+    consumer = open_consumer(consumer_config(kafka, group=group, instance=None) | _CONFIG)
     try:
         consumer.assign([TopicPartition(*each, starts.get(each, 0)) for each in reading.unread])
         moved_s = time.monotonic()

@@ -15,6 +15,7 @@ from kafka_redelivery.transport.admin.end_offsets import EndOffsets
 from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartitionWatch
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.clients.forbidden_topics import ForbiddenTopics
+from kafka_redelivery.transport.clients.login_watch import LoginWatch
 from kafka_redelivery.transport.clients.outage import Outage, Report
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.clients.refused_position import partition_of
@@ -27,6 +28,7 @@ from kafka_redelivery.transport.errors import (
     TopicForbiddenError,
 )
 from kafka_redelivery.transport.kafka_errors import consumer_error, error_of, is_fatal
+from kafka_redelivery.transport.opening import open_consumer
 from kafka_redelivery.transport.protocols import Message, Partition
 
 _log = logging.getLogger(__name__)
@@ -59,6 +61,7 @@ class EnduringReader(GroupReader):
         ``forbidden`` gets the topics that may not be read. With ``leave_out_forbidden``, :meth:`committed` leaves out
         their partitions; otherwise it waits.
         """
+        self._login = LoginWatch(config, report)
         super().__init__(config, unowned, end_offsets, report, leave_on_close=leave_on_close)
         self._forbidden = forbidden
         if leave_out_forbidden:
@@ -83,6 +86,7 @@ class EnduringReader(GroupReader):
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
         """See :class:`Reader`."""
         self._forbidden.poll()
+        self._login.poll()
         if due := self._unfetchable.take_due():
             for partition in due:
                 self.seek(partition, self._starts[partition])  # the client may have stopped it meanwhile
@@ -113,6 +117,14 @@ class EnduringReader(GroupReader):
                 fetched.add(partition)
         self._unfetchable.fetched(fetched)
         return kept
+
+    def _open(self) -> Consumer:
+        return open_consumer(self._config, on_error=self._login.on_error)
+
+    def close(self) -> None:
+        """See :class:`Reader`."""
+        self._login.close()
+        super().close()
 
     def resume(self, partitions: Iterable[Partition]) -> None:
         """See :class:`Reader`."""

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, TopicDescription
 
 from kafka_redelivery.transport.client_config import Config
-from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.errors import TopicForbiddenError
+from kafka_redelivery.transport.opening import open_admin
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class ForbiddenTopics:
 
     def _ask(self) -> None:
         if self._client is None:
-            self._client = AdminClient(self._config, logger=client_log)
+            self._client = open_admin(self._config)
         self._asked = self._client.describe_topics(
             TopicCollection(list(self._problems)),
             include_authorized_operations=True,

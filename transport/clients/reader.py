@@ -23,13 +23,13 @@ from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.end_offsets import EndOffsets
 from kafka_redelivery.transport.admin.unowned_partitions import UnownedPartitionWatch
 from kafka_redelivery.transport.client_config import Config, is_cooperative
-from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.clients.committed_offsets import checkpoint_of, commit_offsets
 from kafka_redelivery.transport.clients.outage import Outage, Report
 from kafka_redelivery.transport.clients.reached_ends import ReachedEnds
 from kafka_redelivery.transport.clients.refused_position import judge_position, partition_of, position_before
 from kafka_redelivery.transport.errors import PositionDeletedError
 from kafka_redelivery.transport.kafka_errors import consumer_error, is_fatal, is_transient_for_consumer
+from kafka_redelivery.transport.opening import open_consumer
 from kafka_redelivery.transport.protocols import Message, Partition, RebalanceListener
 
 _log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class GroupReader:
         self._consumer = self._open()
 
     def _open(self) -> Consumer:
-        return Consumer(self._config, logger=client_log)
+        return open_consumer(self._config)
 
     @property
     def forbidden(self) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kafka_redelivery.topology.config.rules.clients import bare_name
+from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE, bare_name
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.faults import Violation
 from kafka_redelivery.transport.client_config import JAVA_PREFIX, ConfigValue
@@ -36,7 +36,7 @@ reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retries retry.b
 sasl.kerberos.keytab sasl.kerberos.kinit.cmd sasl.kerberos.principal sasl.kerberos.service.name sasl.mechanism
 sasl.mechanisms sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.config
 sasl.oauthbearer.extensions sasl.oauthbearer.method sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
-sasl.password sasl.username security.protocol session.timeout.ms socket.connection.setup.timeout.ms
+sasl.password sasl.password.file sasl.username security.protocol session.timeout.ms socket.connection.setup.timeout.ms
 socket.keepalive.enable socket.nagle.disable socket.receive.buffer.bytes socket.send.buffer.bytes socket.timeout.ms
 ssl.ca.certificate.stores ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.cipher.suites
 ssl.crl.location ssl.curves.list ssl.endpoint.identification.algorithm ssl.key.location ssl.key.password ssl.key.pem
@@ -55,7 +55,7 @@ def setting_violations(settings: Settings) -> Iterator[Violation]:
     """
     for name, value in settings.kafka.items():
         bare = bare_name(name)
-        if name.startswith(JAVA_PREFIX) or bare in _WITH_EFFECTS:
+        if name.startswith(JAVA_PREFIX) or bare in {PASSWORD_FILE, *_WITH_EFFECTS}:
             continue
         problem = refusal(bare, value)
         if problem is None:

@@ -13,6 +13,7 @@ from kafka_redelivery.transport.client_log import client_log
 from kafka_redelivery.transport.clients.outage import Outage, Report
 from kafka_redelivery.transport.errors import TransportError, grant
 from kafka_redelivery.transport.kafka_errors import error_of
+from kafka_redelivery.transport.opening import open_producer
 
 _TIMEOUT_S = 90.0
 """Long enough for the open transaction of a predecessor to end: its time-out plus the broker's scan every 10 s."""
@@ -66,7 +67,7 @@ def take_over(config: Config, outage: Outage | None = None) -> Producer:
 
 def _connected(config: Config) -> Producer:
     """Create a producer and connect it: without a connection it looks for its coordinator only half a second later."""
-    producer = Producer(config, logger=client_log)
+    producer = open_producer(config, client_log)
     with suppress(KafkaException):  # the next call reports the error
         for _ in range(2):  # the first answer names the broker, which can replace the connection
             producer.list_topics(timeout=_CONNECT_S)

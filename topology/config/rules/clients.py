@@ -12,6 +12,9 @@ CLIENT_PREFIXES = ("producer.", "consumer.", "admin.", "spark.")
 
 DEFAULT_MAX_POLL_INTERVAL_MS = 300_000
 
+PASSWORD_FILE = "sasl.password.file"  # noqa: S105 - the name of a setting
+"""A setting of ours: the file that holds the password."""
+
 _SERVERS = ("bootstrap.servers", "metadata.broker.list")
 _OWNED = {
     "group.id": "remove it; the setting group at the top of the file names the group",
@@ -55,6 +58,9 @@ def client_rules(settings: Settings) -> Iterator[Violation]:
         elif new_protocol and bare in _CLASSIC_ONLY:
             problem = "does not exist with group.protocol: consumer"
             yield Violation(path, problem, _CLASSIC_ONLY[bare], key=True)
+        elif bare == PASSWORD_FILE and name.removesuffix(".file") in kafka:
+            problem = f"is set beside {name.removesuffix('.file')}"
+            yield Violation(path, problem, "remove one of the two", key=True)
         elif bare == "enable.idempotence" and text in _OFF:
             yield Violation(path, "is off: a retried write could be duplicated or reordered", "remove it")
         elif bare in {"acks", "request.required.acks"} and text not in {"all", "-1"}:

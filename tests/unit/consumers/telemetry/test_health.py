@@ -125,12 +125,12 @@ class TestReady:
         assert health.ready().ok
 
     def test_not_ready_while_a_client_waits_for_kafka(self, health: Health) -> None:
-        """The reason is what the first of them waits for."""
+        """The reason is what they wait for."""
         health.joined()
         health.waiting("writer", "cannot take over x")
         health.left()
         health.waiting("requests", "the topics cannot be listed")
-        assert health.ready() == (False, "waiting for Kafka: cannot take over x")
+        assert health.ready() == (False, "waiting for Kafka: cannot take over x; the topics cannot be listed")
         health.waiting("writer", None)
         assert health.ready() == (False, "waiting for Kafka: the topics cannot be listed")
         health.waiting("requests", None)

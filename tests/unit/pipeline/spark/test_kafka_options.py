@@ -48,6 +48,14 @@ def test_a_login_becomes_a_jaas_configuration() -> None:
     )
 
 
+def test_a_password_is_read_from_its_file(tmp_path: Path) -> None:
+    """Without the line break at its end."""
+    file = tmp_path / "password"
+    file.write_text("secret\n")
+    found = kafka_options({"sasl.mechanism": "PLAIN", "sasl.username": "me", "sasl.password.file": str(file)})
+    assert found["kafka.sasl.jaas.config"].endswith('PlainLoginModule required username="me" password="secret";')
+
+
 def test_certificates_are_read_from_their_files(tmp_path: Path) -> None:
     """The content of PEM files becomes the setting of the Java client, with the type PEM."""
     authority = tmp_path / "ca.pem"

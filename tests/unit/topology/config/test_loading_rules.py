@@ -150,6 +150,11 @@ def strategy(text: str) -> str:
             "limits.rebalanceTimeout",
             "is not below max.poll.interval.ms (10000)",
         ),
+        (
+            kafka("bootstrap.servers: x, admin.sasl.password: p, admin.sasl.password.file: /p"),
+            "kafka.admin.sasl.password.file",
+            "is set beside admin.sasl.password",
+        ),
         (HEAD + "journal: true\nmode: auto", "journal", "has no transaction"),
     ],
 )

@@ -1,0 +1,59 @@
+"""A refused login of a running client is reported until the brokers accept it."""
+
+import logging
+
+import pytest
+from confluent_kafka import KafkaError
+
+from kafka_redelivery.transport.client_config import Config
+from kafka_redelivery.transport.clients import login_watch
+from kafka_redelivery.transport.clients.login_watch import LoginWatch
+from tests.scenarios.waiting import until
+from tests.unit.transport.clients.test_outage import Reports
+
+REFUSED = KafkaError(KafkaError._AUTHENTICATION, "invalid credentials")
+LOGIN: Config = {"sasl.username": "billing", "sasl.mechanism": "SCRAM-SHA-512", "log_level": 0}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try often."""
+    monkeypatch.setattr(login_watch, "_TRY_EVERY_S", 0.05)
+    monkeypatch.setattr(login_watch, "_ANSWER_S", 2.0)
+
+
+def test_a_refusal_names_user_mechanism_and_fix_until_the_login_succeeds(caplog: pytest.LogCaptureFixture) -> None:
+    """A cluster in the client itself accepts every login."""
+    caplog.set_level(logging.INFO)
+    reports = Reports()
+    watch = LoginWatch(LOGIN | {"test.mock.num.brokers": 1}, reports)
+    watch.on_error(REFUSED)
+    client, problem = reports.received[0]
+    assert problem is not None
+    for words in ("cannot log in at", "user billing with SCRAM-SHA-512", "invalid credentials", "check sasl.mechanism"):
+        assert words in problem
+    assert problem in caplog.text
+    until(lambda: (client, None) in reports.received, "the login succeeds")
+    assert "accept the login of user billing with SCRAM-SHA-512 again" in caplog.text
+    until(lambda: not watch.trying, "it no longer tries")
+    watch.on_error(REFUSED)
+    assert reports.received[-1] == (client, problem)
+    watch.close()
+
+
+def test_what_stands_in_the_way_is_reported_meanwhile() -> None:
+    """Here, that there is no broker any more."""
+    reports = Reports()
+    watch = LoginWatch(LOGIN | {"bootstrap.servers": "127.0.0.1:1"}, reports)
+    watch.on_error(REFUSED)
+    until(lambda: "no Kafka broker answers at 127.0.0.1:1" in str(reports.received[-1][1]), "the absence is reported")
+    watch.close()
+
+
+def test_other_errors_are_no_refusals() -> None:
+    """The client recovers from them by itself."""
+    reports = Reports()
+    watch = LoginWatch(LOGIN, reports)
+    watch.on_error(KafkaError(KafkaError._TRANSPORT))
+    assert not reports.received
+    assert not watch.trying

@@ -1,0 +1,81 @@
+"""A password in a file is read when a client is opened, and again while it is open."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.client_config import Config, admin_config, consumer_config, producer_config
+from kafka_redelivery.transport.opening import (
+    PasswordFileError,
+    open_admin,
+    open_consumer,
+    open_producer,
+    read_password,
+    renew_passwords,
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file with a password."""
+    found = tmp_path / "password"
+    found.write_text("first\n")
+    return found
+
+
+def kafka(file: Path) -> Config:
+    """Settings of a login that no test makes."""
+    return {
+        "bootstrap.servers": "127.0.0.1:1",
+        "log_level": 0,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "billing",
+        "sasl.password.file": str(file),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "password"), [("secret\n", "secret"), ("secret", "secret"), (" a b \r\n", " a b "), ("", "")]
+)
+def test_a_line_break_at_the_end_is_no_part_of_the_password(file: Path, text: str, password: str) -> None:
+    """Blanks are."""
+    file.write_bytes(text.encode())
+    assert read_password(str(file)) == password
+
+
+def test_open_clients_get_a_changed_password_once(file: Path) -> None:
+    """Those of every kind that are open; one that is closed is left out."""
+    settings = kafka(file)
+    clients = [
+        open_consumer(consumer_config(settings, group="billing", instance=None)),
+        open_producer(producer_config(settings, transactional_id=None)),
+        open_admin(admin_config(settings)),
+    ]
+    assert renew_passwords() == 0
+    file.write_text("second\n")
+    assert renew_passwords() == len(clients)
+    assert renew_passwords() == 0
+    clients.clear()
+    file.write_text("third\n")
+    assert renew_passwords() == 0
+
+
+def test_a_file_that_is_missing_for_a_moment_changes_nothing(file: Path) -> None:
+    """The client gets the new password when the file is there again."""
+    client = open_admin(admin_config(kafka(file)))
+    file.unlink()
+    assert renew_passwords() == 0
+    file.write_text("second")
+    assert renew_passwords() == 1
+    del client
+
+
+def test_a_start_without_the_file_names_it(tmp_path: Path) -> None:
+    """With the exit code of a wrong configuration."""
+    missing = tmp_path / "none"
+    with pytest.raises(PasswordFileError, match=f"names {missing}, which cannot be read") as caught:
+        AdminCalls(admin_config(kafka(missing)), timeout_s=1)
+    assert caught.value.exit_code == exit_codes.CONFIGURATION

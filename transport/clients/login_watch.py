@@ -1,0 +1,90 @@
+"""Follows the login of a running client: names a refusal, and notices when the brokers accept it again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from time import monotonic
+
+from confluent_kafka import KafkaError
+
+from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.admin.errors import login_problem
+from kafka_redelivery.transport.client_config import Config, identity_config, login_of
+from kafka_redelivery.transport.clients.outage import Report
+from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.kafka_errors import NO_LOGIN
+from kafka_redelivery.transport.opening import renew_passwords
+
+_log = logging.getLogger(__name__)
+
+_RENEW_EVERY_S = 30.0
+_TRY_EVERY_S = 5.0
+_ANSWER_S = 5.0
+_LOG_EVERY_S = 60.0
+_CLIENT = "login"
+
+
+class LoginWatch:
+    """Watches the login of one consumer, which stands for all clients of its process.
+
+    A client repeats a refused login by itself, but does not say when it succeeds. So after a refusal another client
+    with the same settings logs in every five seconds, with the password that its file has then.
+    """
+
+    def __init__(self, config: Config, report: Report) -> None:
+        """Watch for nothing before :meth:`on_error` receives a refusal.
+
+        Args:
+            config: the settings of the consumer.
+            report: receives the refusal, and its end.
+        """
+        self._config = identity_config(config)
+        self._report = report
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._renew_at_s = monotonic() + _RENEW_EVERY_S
+        self._log_at_s = 0.0
+
+    @property
+    def trying(self) -> bool:
+        """Whether a login was refused, and none has succeeded since."""
+        return self._thread is not None
+
+    def on_error(self, error: KafkaError) -> None:
+        """Take what the client reports about a connection. Only a refused login matters here."""
+        if error.code() in NO_LOGIN and not (self.trying or self._closed.is_set()):
+            self._refused(login_problem(self._config, error.str()))
+            self._thread = threading.Thread(target=self._try_again, name="login", daemon=True)
+            self._thread.start()
+
+    def poll(self) -> None:
+        """Give the open clients the passwords that their files have by now, at most every 30 s. Does not wait."""
+        if monotonic() >= self._renew_at_s:
+            self._renew_at_s = monotonic() + _RENEW_EVERY_S
+            if renewed := renew_passwords():
+                _log.info("the password has changed; %d clients use the new one at their next login", renewed)
+
+    def close(self) -> None:
+        """Give up."""
+        self._closed.set()
+
+    def _refused(self, problem: str) -> None:
+        self._report(_CLIENT, problem)
+        if monotonic() >= self._log_at_s:
+            self._log_at_s = monotonic() + _LOG_EVERY_S
+            _log.error("%s; this process waits, and goes on when the brokers accept the login", problem)
+
+    def _try_again(self) -> None:
+        while not self._closed.wait(_TRY_EVERY_S):
+            self._renew_at_s = 0.0
+            try:
+                AdminCalls(self._config, timeout_s=_ANSWER_S).metadata()
+            except TransportError as error:
+                self._refused(str(error))
+                continue
+            _log.info("the brokers accept the login of %s again", login_of(self._config))
+            self._report(_CLIENT, None)
+            self._log_at_s = 0.0
+            self._thread = None
+            return

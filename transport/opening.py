@@ -1,0 +1,131 @@
+"""Opens clients of Kafka. A password in a file is read again while they are open, so that it can be changed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE
+from kafka_redelivery.transport.client_config import Config
+from kafka_redelivery.transport.client_log import client_log
+from kafka_redelivery.transport.errors import TransportError
+
+_log = logging.getLogger(__name__)
+
+OnError = Callable[[KafkaError], object]
+"""Receives what a client reports about its connections; called by the thread that polls the client."""
+
+
+class PasswordFileError(TransportError):
+    """The file that holds the password cannot be read."""
+
+    exit_code = exit_codes.CONFIGURATION
+
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__(
+            f"kafka.{PASSWORD_FILE} names {file}, which cannot be read: {why}; name a file that holds only the "
+            "password, and that this process may read"
+        )
+
+
+class _Consumer(Consumer):
+    """A consumer that can be a key of a weak dictionary."""
+
+
+class _Producer(Producer):
+    """A producer that can be a key of a weak dictionary."""
+
+
+_Client = TypeVar("_Client", _Consumer, _Producer, AdminClient)
+
+
+@dataclass(slots=True)
+class _Login:
+    user: str
+    file: str
+    password: str
+
+
+_logins: WeakKeyDictionary[Consumer | Producer | AdminClient, _Login] = WeakKeyDictionary()
+"""The open clients whose password is in a file."""
+
+_lock = threading.Lock()
+
+
+def open_consumer(config: Config, logger: logging.Logger = client_log, on_error: OnError | None = None) -> Consumer:
+    """Open a consumer, which connects when it is used.
+
+    Raises:
+        PasswordFileError: the password is in a file that cannot be read.
+    """
+    return _open(_Consumer, config, logger, on_error)
+
+
+def open_producer(config: Config, logger: logging.Logger = client_log) -> Producer:
+    """Open a producer; as :func:`open_consumer`."""
+    return _open(_Producer, config, logger, None)
+
+
+def open_admin(config: Config, logger: logging.Logger = client_log, on_error: OnError | None = None) -> AdminClient:
+    """Open an admin client; as :func:`open_consumer`."""
+    return _open(AdminClient, config, logger, on_error)
+
+
+def _open(kind: type[_Client], config: Config, logger: logging.Logger, on_error: OnError | None) -> _Client:
+    settings: dict[str, Any] = dict(config)
+    file = settings.pop(PASSWORD_FILE, None)
+    if on_error is not None:
+        settings["error_cb"] = on_error
+    if file is None:
+        return kind(settings, logger=logger)
+    settings["sasl.password"] = password = read_password(str(file))
+    client = kind(settings, logger=logger)
+    with _lock:
+        _logins[client] = _Login(str(settings.get("sasl.username", "")), str(file), password)
+    return client
+
+
+def read_password(file: str) -> str:
+    """Return the text of a file without the line break at its end.
+
+    Raises:
+        PasswordFileError: it cannot be read.
+    """
+    try:
+        return Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PasswordFileError(file, str(error)) from None
+
+
+def renew_passwords() -> int:
+    """Give every open client the password that its file has now, and return how many got a new one.
+
+    A client uses it at its next login; its connections stay. A file that cannot be read changes nothing.
+    """
+    with _lock:
+        logins = list(_logins.items())
+    renewed = 0
+    for client, login in logins:
+        try:
+            password = read_password(login.file)
+        except PasswordFileError as error:
+            _log.warning("the password stays as it is: %s", error)
+            continue
+        if password == login.password:
+            continue
+        login.password = password
+        try:
+            client.set_sasl_credentials(login.user, password)
+        except RuntimeError:  # it was closed meanwhile
+            continue
+        renewed += 1
+    return renewed
