@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
@@ -38,6 +39,7 @@ from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import (
     RefusalCause,
     RefusedRecord,
+    StopRequestedError,
     WriteAbortedError,
     WriteRefusedError,
 )
@@ -113,6 +115,11 @@ class Scheduler:
         """Release nothing that is paused. Call it before :meth:`run`."""
         self._paused_tiers = PausedTiers(pauses)
 
+    @property
+    def stopping(self) -> bool:
+        """Whether a shutdown was requested."""
+        return self._stopping
+
     def stop(self) -> None:
         """Request a shutdown. Safe in a signal handler and from any thread."""
         self._stopping = True
@@ -134,7 +141,8 @@ class Scheduler:
         try:
             self._refresh()
             while not self._stopping:
-                self._turn()
+                with suppress(StopRequestedError):
+                    self._turn()
             self._await_write(None)
             self._assigned.save_positions()  # while it is closed, the client answers no requests
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -27,6 +27,7 @@ from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
 from kafka_redelivery.consumers.worker.write_cycle import WriteCycle
 from kafka_redelivery.consumers.writes.committer import LINGER_S, Committer
 from kafka_redelivery.topology.config.settings import LimitsSection
+from kafka_redelivery.transport.errors import StopRequestedError
 from kafka_redelivery.transport.protocols import Message, Partition, Reader
 
 _MAX_FETCH_WAIT_S = 0.2
@@ -83,6 +84,11 @@ class Worker:
         self._stopping = False
         self._reported_s = 0.0
 
+    @property
+    def stopping(self) -> bool:
+        """Whether a shutdown was requested."""
+        return self._stopping
+
     def stop(self) -> None:
         """Request a graceful shutdown. Safe in a signal handler and from any thread."""
         self._stopping = True
@@ -99,7 +105,8 @@ class Worker:
         try:
             self.reader.subscribe(self.assignment.topics, self)
             while not self._stopping:
-                self._turn()
+                with suppress(StopRequestedError):
+                    self._turn()
         finally:
             self._shut_down()
 

@@ -1,6 +1,7 @@
 """A process that lacks a right of its role names it, and nothing is lost, doubled or wrongly dead-lettered."""
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -146,6 +147,26 @@ def test_a_right_on_a_group_or_transactional_id(running: Users, right: str) -> N
     assert code == exit_codes.FAILED
     assert names(right_of(acl), log)
     assert "no Kafka broker answers" not in log
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("role", ["worker", "scheduler"])
+def test_a_process_that_waits_for_the_control_topic_stops(running: Users, role: Role) -> None:
+    """It must drop the position that it saved, and waits for the right to do so. That does not hold up its shutdown."""
+    running.start("scheduler")
+    running.start("worker")
+    running.group.send(_SCRIPTS * 4)
+    _finish(running.group, 12, "transacted")
+    running.group.stop()
+    acl = _acl(running, role, "Write on topic billing.control")
+    running.secured.revoke(acl)
+    process = running.start(role)
+    until(lambda: "trying again" in process.own_log, "it waits")
+    assert names(right_of(acl), process.own_log)
+    began_s = time.monotonic()
+    process.stop()
+    assert time.monotonic() - began_s < 15
+    assert "not stopped within" not in process.own_log
 
 
 @pytest.mark.kafka

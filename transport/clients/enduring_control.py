@@ -11,7 +11,7 @@ from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.transport.admin.control_topic import ControlTopic
 from kafka_redelivery.transport.client_config import ConfigValue
 from kafka_redelivery.transport.clients.outage import Outage, Report
-from kafka_redelivery.transport.errors import ReaderError
+from kafka_redelivery.transport.errors import ReaderError, StopRequestedError
 from kafka_redelivery.transport.protocols import Partition
 
 _Answer = TypeVar("_Answer")
@@ -24,9 +24,23 @@ class EnduringControlTopic(ControlTopic):
     """
 
     def __init__(
-        self, kafka: Mapping[str, ConfigValue], group: str, topic: str, clock: Callable[[], int], report: Report
+        self,
+        kafka: Mapping[str, ConfigValue],
+        group: str,
+        topic: str,
+        clock: Callable[[], int],
+        report: Report,
+        stopping: Callable[[], bool],
     ) -> None:
         """Read the topic to its end.
+
+        Args:
+            kafka: the client settings.
+            group: the consumer group.
+            topic: its control topic.
+            clock: returns epoch ms.
+            report: receives what the topic is waited for.
+            stopping: whether the process is to stop; every wait then ends with a :class:`StopRequestedError`.
 
         Raises:
             ReaderError: Kafka does not answer, or refuses.
@@ -35,6 +49,7 @@ class EnduringControlTopic(ControlTopic):
         super().__init__(kafka, group, topic, clock)
         super().read()
         self._outage = Outage("control topic", report)
+        self._stopping = stopping
 
     def read(self) -> ControlState:
         """See :class:`ControlTopic`."""
@@ -49,6 +64,8 @@ class EnduringControlTopic(ControlTopic):
             try:
                 answer = ask()
             except (ReaderError, ControlRecordError) as error:
+                if self._stopping():
+                    raise StopRequestedError(str(error)) from error
                 self._outage.wait(str(error))
             else:
                 self._outage.over()
