@@ -53,7 +53,9 @@ def acls(
             for line in kafka_commands(users, str(servers)):
                 typer.echo(line)
         case AclFormat.STRIMZI:
-            typer.echo(yaml.safe_dump_all(strimzi_users(users), sort_keys=False, explicit_start=True), nl=False)
+            typer.echo(
+                yaml.safe_dump_all(strimzi_users(users, settings.kafka), sort_keys=False, explicit_start=True), nl=False
+            )
         case AclFormat.JSON:
             print_json(documents(users))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,14 +59,21 @@ def kafka_commands(users: Sequence[AclUser], servers: str) -> Iterator[str]:
             yield shlex.join([*words, "--resource-pattern-type", str(pattern)])
 
 
-def strimzi_users(users: Sequence[AclUser]) -> list[dict[str, Any]]:
-    """Return a resource ``KafkaUser`` for each user. Its cluster and its authentication are to be added."""
+def strimzi_users(users: Sequence[AclUser], kafka: Mapping[str, object]) -> list[dict[str, Any]]:
+    """Return a resource ``KafkaUser`` for each user. The name of its cluster is to be corrected.
+
+    Args:
+        users: the users.
+        kafka: the client settings, which say how they log in.
+    """
+    authentication = _strimzi_authentication(kafka)
     return [
         {
             "apiVersion": "kafka.strimzi.io/v1beta2",
             "kind": "KafkaUser",
             "metadata": {"name": user.name, "labels": {"strimzi.io/cluster": "my-cluster"}},
             "spec": {
+                **({"authentication": {"type": authentication}} if authentication else {}),
                 "authorization": {
                     "type": "simple",
                     "acls": [
@@ -80,11 +87,19 @@ def strimzi_users(users: Sequence[AclUser]) -> list[dict[str, Any]]:
                         }
                         for resource, operations in _operations(user.rights).items()
                     ],
-                }
+                },
             },
         }
         for user in users
     ]
+
+
+def _strimzi_authentication(kafka: Mapping[str, object]) -> str | None:
+    """Return how Strimzi calls the login; ``None`` for one that it does not manage."""
+    mechanism = kafka.get("sasl.mechanism", kafka.get("sasl.mechanisms"))
+    if mechanism is None:
+        return "tls" if any(str(name).startswith("ssl.certificate.") for name in kafka) else None
+    return "scram-sha-512" if str(mechanism).upper() == "SCRAM-SHA-512" else None
 
 
 def documents(users: Sequence[AclUser]) -> list[dict[str, Any]]:

@@ -9,13 +9,16 @@ import pytest
 import yaml
 
 from deploy.validate import HERE, compose_faults, manifest_faults, with_defaults
+from kafka_redelivery.cli.views.acls import AclUser, default_principal, strimzi_users
+from kafka_redelivery.topology.cluster.acls import AclRole, rights
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.durations import parse_duration
 from kafka_redelivery.topology.metric_catalogue import LAG
 
 FOLDER = HERE / "kubernetes"
 OVERLAY = HERE / "kubernetes-spark"
-MANIFESTS = sorted([*FOLDER.glob("*.yaml"), *OVERLAY.glob("*.yaml")])
+USERS = HERE / "kubernetes-strimzi" / "users.yaml"
+MANIFESTS = sorted([*FOLDER.glob("*.yaml"), *OVERLAY.glob("*.yaml"), USERS])
 DEFAULT_SHUTDOWN = timedelta(seconds=25)
 
 
@@ -47,7 +50,8 @@ def test_a_manifest_is_valid(path: Path) -> None:
         ("network", "policyTypes: [Ingress, Egress]", "policyType: [Ingress, Egress]"),
         ("autoscaling", "minReplicaCount: 2", "minReplicas: 2"),
         ("autoscaling", 'threshold: "5000"', "threshold: 5000"),
-        ("kustomization", "secretGenerator:", "secretsGenerator:"),
+        ("kustomization", "configMapGenerator:", "configMapsGenerator:"),
+        ("../kubernetes-strimzi/users", "patternType: prefix", "patternType: prefixed"),
     ],
 )
 def test_a_broken_manifest_is_found(file: str, right: str, wrong: str) -> None:
@@ -85,7 +89,8 @@ def test_kustomize_includes_every_file() -> None:
     names = [path.name for path in sorted(FOLDER.glob("*.yaml")) if path.stem != "kustomization"]
     assert sorted(kustomization["resources"]) == names
     assert overlay["resources"] == ["../kubernetes", "stream.yaml"]
-    files = kustomization["configMapGenerator"][0]["files"] + kustomization["secretGenerator"][0]["envs"]
+    generators = kustomization["configMapGenerator"]
+    files = [each for found in generators for key in ("files", "envs") for each in found.get(key, ())]
     assert all((FOLDER / file).is_file() for file in files)
     text = (FOLDER / "config" / "redelivery.yaml").read_text()
     settings = load_settings(text.replace("kafka:\n", "kafka:\n  bootstrap.servers: kafka:9092\n", 1))
@@ -120,12 +125,46 @@ def test_pods_have_a_name_probes_and_no_rights() -> None:
         assert container["ports"] == [{"name": "metrics", "containerPort": 9404}]
         image = "spark.Dockerfile" if container["image"] == "kafka-redelivery-spark" else "Dockerfile"
         assert "REDELIVERY_METRICS__PORT=9404" in (HERE / image).read_text()
+        user = re.search(r"^USER (\d+):(\d+)$", (HERE / image).read_text(), re.MULTILINE)
+        assert user is not None
         assert pod["securityContext"]["runAsNonRoot"] is True
+        assert [pod["securityContext"][name] for name in ("runAsUser", "runAsGroup")] == [int(user[1]), int(user[2])]
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
+
+
+def test_each_role_has_a_user_of_its_own() -> None:
+    """It has the rights that `redelivery topology acls` prints; user name, Secret and mounted files belong together."""
+    text = (FOLDER / "config" / "redelivery.yaml").read_text()
+    pods = {"REDELIVERY_KAFKA__BOOTSTRAP_SERVERS": "-", "REDELIVERY_METRICS__PORT": "9404"}
+    settings = load_settings(text, environment=pods)
+    roles = [AclRole.WORKER, AclRole.SCHEDULER, AclRole.APPLY, AclRole.SPARK]
+    users = [AclUser(default_principal(settings.group, role), (role,), rights(settings, [role])) for role in roles]
+    assert list(yaml.safe_load_all(USERS.read_text())) == strimzi_users(users, settings.kafka)
+    used = []
+    for each in [*of_kind("StatefulSet"), *of_kind("Job")]:
+        pod = each["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        (user,) = [entry["value"] for entry in container["env"] if entry["name"] == "REDELIVERY_KAFKA__SASL_USERNAME"]
+        used.append(user)
+        secrets = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
+        assert secrets["kafka-user"]["secretName"] == user
+        places = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        files = {f"{places[name]}/{item['path']}" for name, secret in secrets.items() for item in secret["items"]}
+        assert files == {settings.kafka["ssl.ca.location"], settings.kafka["sasl.password.file"]}
+    assert sorted(used) == sorted(user.name for user in users)
+
+
+def test_only_the_brokers_are_reached() -> None:
+    """Every rule for outgoing traffic has a destination, and one has the brokers' port."""
+    (policy,) = of_kind("NetworkPolicy")
+    assert set(policy["spec"]["policyTypes"]) == {"Ingress", "Egress"}
+    assert all(rule.get("to") for rule in policy["spec"]["egress"])
+    port = (FOLDER / "config" / "kafka.env").read_text().rpartition(":")[2].strip()
+    assert int(port) in {each["port"] for rule in policy["spec"]["egress"] for each in rule["ports"]}
 
 
 def test_selectors_match_pods() -> None:

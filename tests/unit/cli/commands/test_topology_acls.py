@@ -72,6 +72,23 @@ def test_the_three_formats_grant_the_same(file: str) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("login", "authentication"),
+    [
+        ("sasl.mechanism: SCRAM-SHA-512", {"type": "scram-sha-512"}),
+        ("ssl.certificate.location: /c", {"type": "tls"}),
+        ("sasl.mechanism: OAUTHBEARER", None),
+        ("security.protocol: SSL", None),
+    ],
+)
+def test_a_user_of_strimzi_logs_in_as_configured(tmp_path: Path, login: str, authentication: object) -> None:
+    """If Strimzi manages that kind of login."""
+    path = tmp_path / "redelivery.yaml"
+    path.write_text(TEXT.replace("sasl.password: s3cret", login), encoding="utf-8")
+    for user in yaml.safe_load_all(acls(str(path), "--format", "strimzi").stdout):
+        assert user["spec"].get("authentication") == authentication
+
+
 def test_one_role(file: str) -> None:
     """For one user at a time."""
     assert {right[0] for right in granted(acls(file, "--role", "worker").stdout)} == {"User:billing-worker"}
