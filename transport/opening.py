@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE
@@ -38,14 +38,41 @@ class PasswordFileError(TransportError):
 
 
 class _Consumer(Consumer):
-    """A consumer that can be a key of a weak dictionary."""
+    """A consumer that can be a key of a weak dictionary, and takes a new password with its next request.
+
+    Only the thread that polls it may set the password: in another one, the call waits while it is polled.
+    """
+
+    new_login: tuple[str, str] | None = None
+    """User and password to use from the next request on."""
+
+    def poll(self, *arguments: Any, **options: Any) -> Message | None:  # noqa: ANN401 - as of the client
+        """See the client."""
+        self._log_in_anew()
+        return super().poll(*arguments, **options)
+
+    def list_topics(self, *arguments: Any, **options: Any) -> ClusterMetadata:  # noqa: ANN401
+        """See the client."""
+        self._log_in_anew()
+        topics: ClusterMetadata = super().list_topics(*arguments, **options)
+        return topics
+
+    def committed(self, *arguments: Any, **options: Any) -> list[TopicPartition]:  # noqa: ANN401
+        """See the client."""
+        self._log_in_anew()
+        return super().committed(*arguments, **options)
+
+    def _log_in_anew(self) -> None:
+        login, self.new_login = self.new_login, None
+        if login is not None:
+            self.set_sasl_credentials(*login)
 
 
 class _Producer(Producer):
     """A producer that can be a key of a weak dictionary."""
 
 
-_Client = TypeVar("_Client", _Consumer, _Producer, AdminClient)
+_Client = TypeVar("_Client", Consumer, Producer, AdminClient)
 
 
 @dataclass(slots=True)
@@ -67,12 +94,12 @@ def open_consumer(config: Config, logger: logging.Logger = client_log, on_error:
     Raises:
         PasswordFileError: the password is in a file that cannot be read.
     """
-    return _open(_Consumer, config, logger, on_error)
+    return _open(_Consumer if PASSWORD_FILE in config else Consumer, config, logger, on_error)
 
 
 def open_producer(config: Config, logger: logging.Logger = client_log) -> Producer:
     """Open a producer; as :func:`open_consumer`."""
-    return _open(_Producer, config, logger, None)
+    return _open(_Producer if PASSWORD_FILE in config else Producer, config, logger, None)
 
 
 def open_admin(config: Config, logger: logging.Logger = client_log, on_error: OnError | None = None) -> AdminClient:
@@ -123,9 +150,9 @@ def renew_passwords() -> int:
         if password == login.password:
             continue
         login.password = password
-        try:
+        if isinstance(client, _Consumer):
+            client.new_login = login.user, password
+        else:
             client.set_sasl_credentials(login.user, password)
-        except RuntimeError:  # it was closed meanwhile
-            continue
         renewed += 1
     return renewed

@@ -156,6 +156,9 @@ def test_a_password_is_changed_under_a_running_group(group: Group, ways: Connect
     group.settle()
     assert group.outputs() == exactly(range(0, 20, 2))
     assert group.dead() == exactly(range(1, 20, 2))
+    group.send([["raise", "ok"]] * 5, first=20)
+    group.settle()
+    assert group.outputs() == exactly([*range(0, 20, 2), *range(20, 25)])
     for role, port in ports.items():
         until(lambda: get(port, "/readyz")[0] == 200, f"the {role} is ready again")  # noqa: B023
     group.stop()

@@ -62,6 +62,7 @@ class EnduringReader(GroupReader):
         their partitions; otherwise it waits.
         """
         self._login = LoginWatch(config, report)
+        report = self._login.on_wait
         super().__init__(config, unowned, end_offsets, report, leave_on_close=leave_on_close)
         self._forbidden = forbidden
         if leave_out_forbidden:

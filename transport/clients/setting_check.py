@@ -36,7 +36,7 @@ reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retries retry.b
 sasl.kerberos.keytab sasl.kerberos.kinit.cmd sasl.kerberos.principal sasl.kerberos.service.name sasl.mechanism
 sasl.mechanisms sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.config
 sasl.oauthbearer.extensions sasl.oauthbearer.method sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
-sasl.password sasl.password.file sasl.username security.protocol session.timeout.ms socket.connection.setup.timeout.ms
+sasl.password sasl.username security.protocol session.timeout.ms socket.connection.setup.timeout.ms
 socket.keepalive.enable socket.nagle.disable socket.receive.buffer.bytes socket.send.buffer.bytes socket.timeout.ms
 ssl.ca.certificate.stores ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.cipher.suites
 ssl.crl.location ssl.curves.list ssl.endpoint.identification.algorithm ssl.key.location ssl.key.password ssl.key.pem

@@ -5,6 +5,7 @@ import logging
 import pytest
 from confluent_kafka import KafkaError
 
+from kafka_redelivery.transport.admin.errors import LoginError
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.clients import login_watch
 from kafka_redelivery.transport.clients.login_watch import LoginWatch
@@ -48,6 +49,39 @@ def test_what_stands_in_the_way_is_reported_meanwhile() -> None:
     watch.on_error(REFUSED)
     until(lambda: "no Kafka broker answers at 127.0.0.1:1" in str(reports.received[-1][1]), "the absence is reported")
     watch.close()
+
+
+def test_a_client_that_is_not_polled_is_suspected(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wait whose cause is another one is only passed on, and not examined again at once."""
+    caplog.set_level(logging.INFO)
+    reports = Reports()
+    watch = LoginWatch(LOGIN | {"test.mock.num.brokers": 1}, reports)
+    watch.on_wait("requests", "no answer")
+    until(lambda: not watch.trying, "the login is examined")
+    watch.on_wait("requests", "no answer yet")
+    assert not watch.trying
+    watch.on_wait("requests", None)
+    assert reports.received == [("requests", "no answer"), ("requests", "no answer yet"), ("requests", None)]
+    assert "accept the login" not in caplog.text
+
+    monkeypatch.setattr(login_watch, "AdminCalls", Refusing)
+    refused = LoginWatch(LOGIN, reports)
+    refused.on_wait("requests", "no answer")
+    until(lambda: "as user billing" in str(reports.received[-1][1]), "the refusal is reported")
+    refused.close()
+
+
+class Refusing:
+    """A client whose login is always refused."""
+
+    def __init__(self, config: Config, **_: object) -> None:
+        self._config = config
+
+    def metadata(self) -> None:
+        """Refuse."""
+        raise LoginError("list the topics", self._config, "invalid credentials")
 
 
 def test_other_errors_are_no_refusals() -> None:
