@@ -53,7 +53,7 @@ def list_letters(
     from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, dead_letters
     from kafka_redelivery.topology.wire.expiry import has_expired
 
-    settings = _load(config, overrides)
+    settings = load_quietly(config, overrides)
     group, kinds, expired, others = of_group or settings.group, Kinds(), 0, 0
     shown: list[Found] = []
     with progress(stderr(), "reading dead letters") as report_progress:
@@ -94,7 +94,7 @@ def show(
     from kafka_redelivery.cli.views.dlq import print_shown, shown_document
     from kafka_redelivery.consumers.redrive.ledger import Ledger, one_dead_letter
 
-    settings = _load(config, overrides)
+    settings = load_quietly(config, overrides)
     ledger = Ledger(settings, of_group)
     found = one_dead_letter(settings, ledger, letter)
     history = ledger.standings().history(found.letter.topic, found.letter.partition, found.letter.offset)
@@ -133,8 +133,8 @@ def redrive(
     The letters are fixed when the job is created; letters that die later are not sent. If this command is ended,
     `redelivery dlq resume` goes on. Exit code 1 if a letter could not be sent or the job has not ended.
     """
-    _refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
-    settings = _load(config, overrides)
+    refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
+    settings = load_quietly(config, overrides)
     options = JobOptions(
         group=of_group or settings.group,
         to=to,
@@ -163,8 +163,8 @@ def discard(
 
     `--state sent` and `--state gone` take letters whose outcome stays unknown.
     """
-    _refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
-    settings = _load(config, overrides)
+    refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
+    settings = load_quietly(config, overrides)
     options = JobOptions(
         group=of_group or settings.group, discard=True, again=not UNKNOWN_OUTCOME.isdisjoint(wanted.states)
     )
@@ -185,7 +185,7 @@ def export(
     from kafka_redelivery.cli.views.dlq import exported_document
     from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters
 
-    settings = _load(config, overrides)
+    settings = load_quietly(config, overrides)
     group = of_group or settings.group
     with progress(stderr(), "reading dead letters") as report_progress:
         ledger = Ledger(settings, group)
@@ -211,8 +211,8 @@ def purge(
     from kafka_redelivery.consumers.redrive.ledger import Ledger
     from kafka_redelivery.consumers.redrive.purge import removable, remove
 
-    _refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
-    settings = _load(config, overrides)
+    refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
+    settings = load_quietly(config, overrides)
     with progress(stderr(), "reading dead letters") as report_progress:
         chosen = removable(settings, Ledger(settings), report_progress)
     if not as_json:
@@ -233,7 +233,7 @@ def purge(
         raise typer.Exit(exit_codes.FAILED)
 
 
-def _refuse_without_question(*, dry_run: bool, yes: bool, as_json: bool) -> None:
+def refuse_without_question(*, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Refuse to change something where it cannot be asked whether to do it."""
     if not (yes or dry_run) and (as_json or not sys.stdin.isatty()):
         raise typer.BadParameter("is needed where there is no terminal, unless --dry-run is given", param_hint="--yes")
@@ -278,7 +278,7 @@ def jobs(
     from kafka_redelivery.cli.views.dlq import job_document, print_jobs
     from kafka_redelivery.consumers.redrive.ledger import Ledger
 
-    ledger = Ledger(_load(config, overrides), of_group)
+    ledger = Ledger(load_quietly(config, overrides), of_group)
     documents = [job_document(ledger, job) for job in ledger.jobs.jobs.values()]
     if as_json:
         print_json({"ok": True, "jobs": documents})
@@ -297,7 +297,7 @@ def resume(
     """Go on with a job that was ended, or take it over from another process."""
     from kafka_redelivery.consumers.redrive.ledger import Ledger
 
-    settings = _load(config, overrides)
+    settings = load_quietly(config, overrides)
     ledger = Ledger(settings, of_group)
     _run(settings, ledger, ledger.job(job).id, as_json=as_json)
 
@@ -315,7 +315,7 @@ def cancel(
     from kafka_redelivery.consumers.redrive.ledger import Ledger
     from kafka_redelivery.consumers.redrive.run import cancel as cancel_job
 
-    settings = _load(config, overrides)
+    settings = load_quietly(config, overrides)
     ledger = Ledger(settings, of_group)
     name = ledger.job(job).id
     cancel_job(settings, ledger, name)
@@ -347,7 +347,8 @@ def _run(settings: Settings, ledger: Ledger, job: str, *, as_json: bool) -> None
         raise typer.Exit(exit_codes.FAILED)
 
 
-def _load(config: Path, overrides: list[str] | None) -> Settings:
+def load_quietly(config: Path, overrides: list[str] | None) -> Settings:
+    """Read the configuration; only warnings are logged, because the output is the result."""
     from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 
     log_to_stderr(logging.WARNING, "%(message)s")

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from kafka_redelivery.cli.output import print_table
 from kafka_redelivery.consumers.redrive.creation import Preview
+from kafka_redelivery.consumers.redrive.importing import Importable
 from kafka_redelivery.consumers.redrive.ledger import Found, Ledger
 from kafka_redelivery.consumers.redrive.purge import Removable
 from kafka_redelivery.topology.durations import format_duration
@@ -107,8 +108,8 @@ def letter_document(each: Found) -> dict[str, Any]:
 def exported_document(each: Found) -> dict[str, Any]:
     """Return a letter with all its bytes as plain data for JSON."""
     letter, standing, message = each
-    exported = ExportedLetter(letter.id, letter.timestamp_ms, message.key(), message.value(), headers_of(message))
-    return exported.document(letter.message_id, standing.state)
+    content = message.key(), message.value(), headers_of(message)
+    return ExportedLetter(letter.id, letter.timestamp_ms, *content, standing.state).document(letter.message_id)
 
 
 def shown_document(each: Found, history: Sequence[Standing]) -> dict[str, Any]:
@@ -286,6 +287,36 @@ def removable_document(chosen: Mapping[Partition, Removable], failed: Mapping[Pa
             }
             for partition, each in chosen.items()
         ],
+    }
+
+
+def print_importable(console: Console, found: Importable) -> None:
+    """Print how many letters an import would send, where to, and why it leaves others out."""
+    for topic, number in sorted(found.topics.items()):
+        console.print(f"{number} dead letters to {topic}")
+    for state, number in sorted(found.states.items()):
+        if state and state != LetterState.WAITING:
+            console.print(f"{number} of them were {state} when they were exported")
+    for number, why in (
+        (found.present, "still in their topic, or imported before"),
+        (found.expired, "they have expired"),
+        (found.others, "of other groups (--of-group)"),
+    ):
+        if number:
+            console.print(f"{number} are left out: {why}")
+    if not found.missing:
+        console.print("nothing to import")
+
+
+def importable_document(found: Importable) -> dict[str, Any]:
+    """Return the same as plain data for JSON."""
+    return {
+        "letters": len(found.missing),
+        "topics": dict(found.topics),
+        "states": dict(found.states),
+        "present": found.present,
+        "expired": found.expired,
+        "ofOthers": found.others,
     }
 
 

@@ -38,6 +38,8 @@ class ExportedLetter(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: HeaderList
+    state: str = ""
+    """What had become of it when it was exported."""
 
     @classmethod
     def parse(cls, letter: str | bytes | Mapping[str, Any]) -> Self:
@@ -55,18 +57,19 @@ class ExportedLetter(NamedTuple):
                 _bytes(fields["key"]),
                 _bytes(fields["value"]),
                 [(str(name), _bytes(value)) for name, value in fields["headers"]],
+                str(fields.get("state", "")),
             )
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise ExportedLetterError(f"{type(error).__name__}: {error}") from None
 
-    def document(self, source_id: str, state: str) -> dict[str, Any]:
+    def document(self, source_id: str) -> dict[str, Any]:
         """Return the letter as plain data for JSON."""
         return {
             "version": VERSION,
             "id": self.id,
             "sourceId": source_id,
             "timestampMs": self.timestamp_ms,
-            "state": state,
+            "state": self.state,
             "key": _base64(self.key),
             "value": _base64(self.value),
             "headers": [[name, _base64(value)] for name, value in self.headers],

@@ -31,6 +31,7 @@ ORIGINAL_EXPIRATION = "originalExpiration"
 ORIGINAL_DELIVERY_MODE = "originalDeliveryMode"
 FAILURE_CAUSE = "dlqDeliveryFailureCause"
 REDRIVE = "redrive"
+IMPORTED_FROM = "dlqImportedFrom"
 
 DELIVERY_MODE = "JMSDeliveryMode"
 """A header of the user: ``NON_PERSISTENT`` (or JMS's 1) means that the record may be lost, any other value not."""
@@ -51,6 +52,7 @@ OURS = frozenset(
         ORIGINAL_DELIVERY_MODE,
         FAILURE_CAUSE,
         REDRIVE,
+        IMPORTED_FROM,
     }
 )
 """The headers that this project sets and that users cannot."""

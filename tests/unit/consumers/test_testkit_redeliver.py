@@ -18,8 +18,8 @@ def exported(value: bytes = b'{"amount":5}', headers: HeaderList | None = None) 
     lineage = Lineage("orders", 3, 17, 1_600_000_000_000, deliveries=7, redrive="0a1b/0@4/2")
     user: HeaderList = [("traceparent", b"00-1"), ("JMSExpiration", b"9"), ("empty", None)]
     written = dead_letter_headers(lineage, "billing", user, decision, 1_000) if headers is None else headers
-    letter = ExportedLetter("DLQ.orders-0@4", 1_000, b"k", value, written)
-    return json.dumps(letter.document("orders-3@17", "waiting"))
+    letter = ExportedLetter("DLQ.orders-0@4", 1_000, b"k", value, written, "waiting")
+    return json.dumps(letter.document("orders-3@17"))
 
 
 def test_the_handler_sees_the_source_record_and_attempts_begin_anew() -> None:

@@ -27,7 +27,7 @@ def test_its_handler_passes_its_tests(pytester: pytest.Pytester) -> None:
     value = AvroCodec.of({7: json.loads(order)}).encode({"id": "A1", "amount": 2000})
     failed = DeadLetter(Reason.REDELIVERIES_EXCEEDED, Failure(FailureKind.RAISED, "ConnectionError", "no answer"))
     headers = dead_letter_headers(Lineage("orders", 0, 17, 0, deliveries=3), "billing", [], failed, 0)
-    letter = ExportedLetter("DLQ.orders-0@4", 0, None, value, headers).document("orders-0@17", "waiting")
+    letter = ExportedLetter("DLQ.orders-0@4", 0, None, value, headers).document("orders-0@17")
     files = {
         "redelivery.yaml": configuration,
         "order.avsc": order,
