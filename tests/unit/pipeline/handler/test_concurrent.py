@@ -165,35 +165,39 @@ def test_no_record_is_handled_after_a_critical_failure(tmp_path: Path) -> None:
         assert found._child is None
 
 
-def test_answers_of_an_abandoned_task_are_dropped(tmp_path: Path) -> None:
-    """The next task gets the outcomes of its own records only."""
-    with handling(tmp_path, slots=2) as found:
-        list(found.handle(rows([b"raise"] * 30)))
-        found.abandon()
+@pytest.fixture(scope="module")
+def two_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConcurrentHandling]:
+    """A process with two slots, and room for 40 records."""
+    with handling(tmp_path_factory.mktemp("two"), slots=2, limits={"bufferRecords": 40}) as found:
+        yield found
 
-        ended = outcomes(found, rows([b"ok"] * 30))
+
+def test_answers_of_an_abandoned_task_are_dropped(two_slots: ConcurrentHandling) -> None:
+    """The next task gets the outcomes of its own records only."""
+    list(two_slots.handle(rows([b"raise"] * 30)))
+    two_slots.abandon()
+
+    ended = outcomes(two_slots, rows([b"ok"] * 30))
 
     assert list(ended.values()) == ["ok"] * 30
 
 
-def test_bad_headers_are_found(tmp_path: Path) -> None:
+def test_bad_headers_are_found(two_slots: ConcurrentHandling) -> None:
     """Lanes measure headers before a slot reads them."""
-    with handling(tmp_path, slots=2) as found:
-        ended = outcomes(found, rows([b"ok", b"ok"], headers=[[{"key": "\ufffd", "value": b""}], None]))
+    ended = outcomes(two_slots, rows([b"ok", b"ok"], headers=[[{"key": "\ufffd", "value": b""}], None]))
 
     assert list(ended.values()) == ["bad_headers", "ok"]
 
 
-def test_it_is_full_with_as_many_records_as_the_buffer_has(tmp_path: Path) -> None:
+def test_it_is_full_with_as_many_records_as_the_buffer_has(two_slots: ConcurrentHandling) -> None:
     """A task then waits for outcomes before it reads on."""
-    with handling(tmp_path, slots=2, limits={"bufferRecords": 5}) as found:
-        list(found.handle(rows([b"long"] * 6)))
+    list(two_slots.handle(rows([b"long", *[b"ok"] * 40])))
 
-        assert found.full
+    assert two_slots.full
 
-        outcomes(found)
+    outcomes(two_slots)
 
-        assert not found.full
+    assert not two_slots.full
 
 
 @contextmanager

@@ -224,6 +224,7 @@ def emitted(kafka: Kafka, place: Partition = PLACE) -> list[int]:
 def written_after(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write in the middle of a run of records, or only full batches."""
     monkeypatch.setattr(task_run, "_WRITE_AFTER_S", request.param)
+    monkeypatch.setattr(task_run, "_PAUSE_AFTER_ABORT_S", 0.0)
 
 
 OFFSETS = [*range(5, 31), *range(40, 62)]
