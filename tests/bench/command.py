@@ -40,8 +40,10 @@ def bench(
     fail_ratio: Annotated[float, typer.Option(min=0.01, max=1, help="W1: share that fails once")] = 1.0,
     pending: Annotated[int, typer.Option(min=100, help="W3: records that wait")] = 50_000,
     rate: Annotated[int, typer.Option(min=1, help="release: records per second")] = 1000,
-    seconds: Annotated[float, typer.Option(min=1, help="release: measured seconds of each kind")] = 10,
-    repeat: Annotated[int, typer.Option(min=1, help="W0: runs of each kind; their medians are compared")] = 3,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="release: measured seconds of each kind; redrive: with a rate")
+    ] = 10,
+    repeat: Annotated[int, typer.Option(min=1, help="W0, redrive: runs of each kind; their medians are compared")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="print the results as JSON")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="small sizes, for a smoke test")] = False,
     write_docs: Annotated[

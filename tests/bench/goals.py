@@ -14,6 +14,7 @@ CLASSIC = {"W1": 1930, "W2": 1009}
 SPRING_TIMES, CLASSIC_TIMES = 10, 3
 RETRY_BYTES, DEAD_LETTER_BYTES = 400, 1500
 RSS_MB, RSS_FLAT = 150, 1.2
+LIST_S, RATE_WITHIN = 10, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ def ratio_goal(result: Result) -> float | None:
             return 0.5
         case "W2":
             return 0.5
+        case "redrive":
+            return 0.6
         case "spark":
             return 0.5 if result.params["fail_ratio"] else 0.7
         case "keys" if result.params["ordering"] == "key":
@@ -130,6 +133,17 @@ def _headers(result: Result) -> Iterator[Goal]:
     yield Goal("headers at attempts 2 and 50", "the same", f"{measured} bytes", same)
 
 
+def _redrive(result: Result) -> Iterator[Goal]:
+    n, rate, details = result.params["n"], int(str(result.params["rate"])), result.details
+    listed = max(details["list_s"])
+    yield Goal(f"redrive: list {n:,} dead letters", f"<= {LIST_S} s", f"{listed:.1f} s", listed <= LIST_S)
+    yield from _ratio(result, f"redrive: {n:,} dead letters")
+    held = float(details["rate_held"])
+    within = abs(held / rate - 1)
+    measured = f"{held:,.0f} per s ({within:.1%})"
+    yield Goal(f"redrive: --rate {rate:,} is held", "within 5 %", measured, within <= RATE_WITHIN)
+
+
 def _spark(result: Result) -> Iterator[Goal]:
     failing = float(str(result.params["fail_ratio"]))
     what = f"Spark, {result.params['handler']}, {failing:.0%} fail"
@@ -168,5 +182,6 @@ _JUDGES: dict[str, Callable[[Result], Iterator[Goal]]] = {
     "keys": _keys,
     "headers": _headers,
     "kill": _kill,
+    "redrive": _redrive,
     "spark": _spark,
 }

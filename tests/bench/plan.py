@@ -7,7 +7,7 @@ Plan = list[tuple[Workload, Options]]
 
 
 def everything(options: Options) -> Plan:
-    """Return a plan of about ten minutes, or of about two with ``quick``."""
+    """Return a plan of about twelve minutes, or of about two with ``quick``."""
     small = options.quick
     given = options.with_changes(seconds=4.0 if small else options.seconds, repeat=1 if small else options.repeat)
     passing = given.with_changes(n=options.n or (20_000 if small else 100_000))
@@ -24,6 +24,7 @@ def everything(options: Options) -> Plan:
         (Workload.TIERS, given.with_changes(**transacted)),
         (Workload.KEYS, given.with_changes(**transacted)),
         (Workload.HEADERS, given.with_changes(**transacted)),
+        (Workload.REDRIVE, given.with_changes(**transacted)),
     ]
     if not small:
         plan += [

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-from tests.bench import concurrency, headers, kill, release, spark, tiers, w0, w1, w2, w3
+from tests.bench import concurrency, headers, kill, redrive, release, spark, tiers, w0, w1, w2, w3
 from tests.bench.bed import Bed
 from tests.bench.options import Options
 from tests.bench.result import Result
@@ -21,6 +21,7 @@ class Workload(StrEnum):
     KEYS = "keys"
     HEADERS = "headers"
     KILL = "kill"
+    REDRIVE = "redrive"
     SPARK = "spark"
 
 
@@ -34,5 +35,6 @@ RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
     Workload.KEYS: concurrency.run,
     Workload.HEADERS: headers.run,
     Workload.KILL: kill.run,
+    Workload.REDRIVE: redrive.run,
     Workload.SPARK: spark.run,
 }
