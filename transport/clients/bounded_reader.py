@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka import Message as ClientMessage
 
 from kafka_redelivery.transport.client_config import SMALL_PREFETCH, Config, ConfigValue, consumer_config
@@ -52,7 +52,7 @@ def read_between(
         consumer.assign([TopicPartition(*each, starts.get(each, 0)) for each in reading.unread])
         moved_s = time.monotonic()
         while reading.unread:
-            messages = reading.take(consumer.consume(_BATCH, _POLL_S), group)
+            messages = reading.take(_fetched(consumer), group)
             yield from messages
             if messages or reading.moved():
                 moved_s = time.monotonic()
@@ -64,6 +64,15 @@ def read_between(
                 )
     finally:
         consumer.close()
+
+
+def _fetched(consumer: Consumer) -> list[ClientMessage]:
+    """Wait for the first record, or the first end of a partition, and return what is there by then.
+
+    A call that asks for many waits until it has all of them, so the end of each range would take its whole time-out.
+    """
+    first = consumer.poll(_POLL_S)
+    return [] if first is None else [first, *consumer.consume(_BATCH, 0)]
 
 
 class _Reading:
