@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import ClusterMetadata
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from kafka_redelivery.transport.admin.errors import AdminError, ClientSettingsError, LoginError, NotAuthorisedError
 from kafka_redelivery.transport.client_config import Config, servers_of
@@ -37,6 +37,9 @@ _NOT_AUTHORISED = NO_LOGIN | frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
+_OLD_LEADER = frozenset({KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH})
+"""A broker has started again. The client repeats a request with what it knew of the leaders, so it is replaced."""
+
 _TLS = ("SSL handshake failed", ":SSL routines:")
 """Parts of messages of the client and of its TLS library."""
 
@@ -61,9 +64,12 @@ class AdminCalls:
         self._client_errors: list[KafkaError] = []
         self._failure = LastFailure()
         try:
-            self.client = open_admin(config, self._failure.logger, self._client_errors.append)
+            self.client = self._open()
         except (KafkaException, TypeError, ValueError) as error:
             raise ClientSettingsError(message_of(error)) from None
+
+    def _open(self) -> AdminClient:
+        return open_admin(self._config, self._failure.logger, self._client_errors.append)
 
     def metadata(self) -> ClusterMetadata:
         """Return all topics and brokers.
@@ -127,6 +133,8 @@ class AdminCalls:
                 cause: KafkaError = error.args[0]
                 if not is_transient(cause) or time.monotonic() > deadline:
                     raise self._final_error(operation, cause, client_errors, right) from None
+                if cause.code() in _OLD_LEADER:
+                    self.client = self._open()
             except TimeoutError:
                 late = KafkaError(KafkaError._TIMED_OUT, f"no answer in {self.timeout_s:g} s")  # noqa: SLF001
                 raise self._final_error(operation, late, client_errors, right) from None
