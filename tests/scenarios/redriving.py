@@ -33,14 +33,18 @@ def died(
     exception: str = "ConnectionError",
     of: str | None = None,
     expires_ms: int = 0,
+    do: str = "ok",
 ) -> Sent:
-    """Make the dead letter of source record ``n``, in partition ``n % 2``, that is number ``n`` there, too."""
+    """Make the dead letter of source record ``n``, in partition ``n % 2``, that is number ``n`` there, too.
+
+    ``do``: what the handler does when it gets the record again.
+    """
     lineage = Lineage(group.source, n % 2, n, 1_700_000_000_000, deliveries=3)
     failure = Failure(FailureKind.RAISED, exception, f"the bank is down for {n}")
     decision = DeadLetter(reason, failure, expiration_ms=expires_ms)
     user = [("traceparent", b"00-%d" % n)]
     headers = dead_letter_headers(lineage, of or group.name, user, decision, time.time_ns() // 1_000_000)
-    return Sent(json.dumps({"n": n, "do": ["ok"]}).encode(), b"k%d" % (n % 7), headers, n % 2)
+    return Sent(json.dumps({"n": n, "do": [do]}).encode(), b"k%d" % (n % 7), headers, n % 2)
 
 
 def dead_letter(group: Group, numbers: Iterable[int]) -> None:
