@@ -1,13 +1,25 @@
 """The image runs without root and with a read-only disk, has no pip, and takes a mounted or layered handler."""
 
-from docker import DockerClient
+import json
 
+from docker import DockerClient
+from packaging.utils import canonicalize_name
+
+from deploy.sbom import bills
 from tests.containers.context import built
 from tests.containers.kafka_image import ROOT
 from tests.containers.processes import LOCKED_DOWN, ContainerGroup
 
 _OWN_LAYERS_MB = 110
 """The most that the image may add to its base image."""
+
+
+_CONTENTS = """
+import importlib.metadata as metadata, json, pathlib, sysconfig
+site = pathlib.Path(sysconfig.get_path("purelib"))
+packages = [(each.metadata["Name"], each.version) for each in metadata.distributions(path=[str(site)])]
+print(json.dumps({"packages": packages, "tests": [str(path) for path in site.rglob("tests")]}))
+"""
 
 
 def test_it_is_small_and_its_user_is_not_root(client: DockerClient, worker_image: str) -> None:
@@ -19,6 +31,15 @@ def test_it_is_small_and_its_user_is_not_root(client: DockerClient, worker_image
     assert client.containers.run(
         worker_image, ["-c", "import importlib.util as u; print(u.find_spec('pip'))"], entrypoint="python", remove=True
     ) == b"None\n"  # fmt: skip
+
+
+def test_it_contains_nothing_but_its_bill_of_materials(client: DockerClient, worker_image: str) -> None:
+    """Its packages are those that ``./dev sbom`` lists, in the same versions: no Spark, no tools, no tests."""
+    listed = {(each["name"], each["version"]) for each in bills()["image.cdx.json"]["components"]}
+    said = client.containers.run(worker_image, ["-c", _CONTENTS], entrypoint="python", remove=True)
+    contents = json.loads(said)
+    assert {(canonicalize_name(name), version) for name, version in contents["packages"]} == listed
+    assert contents["tests"] == []
 
 
 def test_a_handler_is_layered_in(client: DockerClient, worker_image: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.transport.admin.trimming import trim
+from tests.scenarios import commands
 from tests.scenarios.letters import expiring, kept, letter, now_ms
 from tests.scenarios.running import Process, exactly
 from tests.scenarios.scraping import free_port, value_of
@@ -79,6 +80,29 @@ def test_dead_letters_are_counted_and_expire(users: Users) -> None:
     until(lambda: value_of(port, "redelivery_dead_letter_depth") == 8, "all in both topics are counted")
     group.stop()
     _no_denials(scheduler)
+
+
+@pytest.mark.kafka
+def test_an_operator_looks_at_a_group_and_pauses_it(users: Users) -> None:
+    """`status`, `find`, `pause` and `resume` need no more than the rights of their role, and without them name one."""
+    group = users.group
+    user = f"--set=kafka.sasl.username={users.name('operator')}"
+    users.configure(policyEntry={"redeliveryPolicy": _RETRIES}, journal=True)
+    users.apply()
+    denied = commands.in_process("status", user, file=group.file)
+    assert denied.code != 0
+    assert "grant" in denied.err
+    assert "no Kafka broker answers" not in denied.err
+    users.grant("worker", "scheduler", "operator")
+    scheduler, worker = users.start("scheduler"), users.start("worker")
+    group.send([["ok"], ["reject"]])
+    group.settle()
+    for command in (["status"], ["find", "k1"], ["pause", "--source", group.source], ["resume"]):
+        done = commands.in_process(*command, user, file=group.file)
+        assert done.code == 0, (command, done)
+        assert not [word for word in _DENIED if word in (done.out + done.err).lower()], (command, done)
+    group.stop()
+    _no_denials(scheduler, worker)
 
 
 @pytest.mark.kafka
