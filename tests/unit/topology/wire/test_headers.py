@@ -1,6 +1,6 @@
 """The wire contract: the headers of retry, ready and dead-letter records, whose size does not grow with the hops.
 
-``test_headers_reading.py`` tests damaged headers.
+``test_headers_reading.py`` tests damaged headers, ``test_failure_cause.py`` the cause of a failure.
 """
 
 import json
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import (
-    CAUSE_LIMIT,
     EXPIRATION,
     FAILURE_CAUSE,
     OURS,
@@ -21,7 +20,6 @@ from kafka_redelivery.topology.wire.headers import (
     Headers,
     dead_letter_headers,
     expired_dead_letter_headers,
-    failure_cause,
     read_due,
     read_expiration,
     read_failure_cause,
@@ -245,49 +243,6 @@ class TestDeadLetter:
         assert dead_letter_headers(lineage, "billing", waited, decision, NOW) == dead_letter_headers(
             lineage, "billing", user, decision, NOW
         )
-
-
-class TestCause:
-    """``dlqDeliveryFailureCause``, for people and programs."""
-
-    @given(st.sampled_from(Reason), FAILURES)
-    def test_it_is_json_in_utf_8(self, reason: Reason, failure: Failure) -> None:
-        """Any exception's text gives a cause that every JSON parser reads, with what can be said in UTF-8."""
-        cause = json.loads(failure_cause(reason, failure).decode())
-        assert cause.keys() == {"reason", "exception", "message"}
-        assert cause["reason"] == reason.value
-        assert failure.message.encode(errors="replace").decode().startswith(cause["message"])
-        assert failure.exception.encode(errors="replace").decode().startswith(cause["exception"])
-
-    @given(ANY_TEXT.filter(bool), st.integers(0, 300), ANY_TEXT.filter(bool), st.integers(0, 10_000))
-    def test_it_is_never_longer_than_its_limit(
-        self, exception: str, long_name: int, message: str, long_message: int
-    ) -> None:
-        """However long and hostile the texts are: a traceback of megabytes must not stop a dead letter."""
-        failure = Failure(FailureKind.RAISED, exception * (1 + long_name), message * (1 + long_message))
-        assert len(failure_cause(Reason.REDELIVERIES_EXCEEDED, failure)) <= CAUSE_LIMIT
-
-    @pytest.mark.parametrize(
-        "character",
-        ["x", "\N{GREEK SMALL LETTER ALPHA}", "\N{GRINNING FACE}", "\n", '"', "\0", "\x1b", "\ud800"],
-        ids=ascii,
-    )
-    def test_only_what_does_not_fit_is_cut(self, character: str) -> None:
-        """The message is cut at a character, and uses the room there is: the longest one takes six bytes."""
-        failure = Failure(FailureKind.RAISED, "ValueError", character * 10_000)
-        assert CAUSE_LIMIT - 6 < len(failure_cause(Reason.REDELIVERIES_EXCEEDED, failure)) <= CAUSE_LIMIT
-
-    def test_the_name_of_the_class_is_kept_before_the_message(self) -> None:
-        """A class name of up to 200 characters is there in full, however long the message is."""
-        failure = Failure(FailureKind.RAISED, "E" * 200, "m" * 10_000)
-        cause = json.loads(failure_cause(Reason.REDELIVERIES_EXCEEDED, failure))
-        assert cause["exception"] == "E" * 200
-        assert len(cause["message"]) > 500
-
-    def test_a_short_message_is_there_in_full(self) -> None:
-        """Nothing is cut without need."""
-        failure = Failure(FailureKind.RAISED, "ValueError", "sh\N{LATIN SMALL LETTER O WITH DIAERESIS}rt")
-        assert json.loads(failure_cause(Reason.REJECTED, failure))["message"] == failure.message
 
 
 class TestSize:
