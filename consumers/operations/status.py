@@ -139,7 +139,10 @@ def _members(listing: GroupMembers, settings: Settings) -> Iterable[Member]:
 def _missing(topics: Iterable[str], counts: Mapping[str, int]) -> Iterable[str]:
     for topic in topics:
         if topic not in counts:
-            yield f"there is no topic {topic}; run: redelivery topology apply (a source is yours to create)"
+            yield (
+                f"there is no topic {topic}, or it may not be described; run: redelivery topology apply (a source is "
+                "yours to create), or grant what redelivery topology acls --role operator prints"
+            )
 
 
 def _deleted(group: str, positions: Positions) -> Iterable[str]:
