@@ -14,6 +14,7 @@ from kafka_redelivery.transport.protocols import Writer
 from tests.scenarios.authenticated import AuthenticatedKafka
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.gatekeeper import Gatekeeper, guarded_kafka
+from tests.scenarios.manifests import Namespace, namespace_of
 from tests.scenarios.running import Group
 from tests.scenarios.secured import secured_kafka
 from tests.scenarios.users import Users
@@ -62,6 +63,13 @@ def writer(request: pytest.FixtureRequest, cluster: Cluster, unique: str) -> Ite
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuthenticatedKafka]:
     """A broker that denies what no ACL allows."""
     with secured_kafka(tmp_path_factory.mktemp("tls")) as found:
+        yield found
+
+
+@pytest.fixture
+def namespace(secured: AuthenticatedKafka, tmp_path: Path) -> Iterator[Namespace]:
+    """What the manifests in deploy/ need before a process starts."""
+    with namespace_of(secured, tmp_path) as found:
         yield found
 
 
