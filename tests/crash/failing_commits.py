@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 import kafka_redelivery.transport.clients.takeover
 from kafka_redelivery.cli.main import app
 from tests.crash.hasty import shorten
+from tests.scenarios.replaced_clients import opens
 
 PROGRAM: Final = ("-m", "tests.crash.failing_commits")
 FILE: Final = "FAILING_COMMITS"
@@ -24,5 +25,5 @@ class _FailingProducer(Producer):
 
 if __name__ == "__main__":
     shorten()
-    kafka_redelivery.transport.clients.takeover.Producer = _FailingProducer  # type: ignore[attr-defined]
+    kafka_redelivery.transport.clients.takeover.open_producer = opens(_FailingProducer)  # type: ignore[attr-defined]
     app()

@@ -36,10 +36,12 @@ import kafka_redelivery.consumers.handlers.slots
 import kafka_redelivery.consumers.writes.committer
 import kafka_redelivery.transport.admin.record_deletion
 import kafka_redelivery.transport.clients.auto_writer
+import kafka_redelivery.transport.clients.enduring_reader
 import kafka_redelivery.transport.clients.reader
 import kafka_redelivery.transport.clients.takeover
 import kafka_redelivery.transport.clients.writer
 from kafka_redelivery.cli.main import app
+from tests.scenarios.replaced_clients import opens
 
 PROGRAM: Final = ("-m", "tests.crash.program")
 
@@ -125,8 +127,8 @@ def trapped(trap: Trap) -> None:
         | {"trap": trap},
     )
     for module in (kafka_redelivery.transport.clients.auto_writer, kafka_redelivery.transport.clients.takeover):
-        module.Producer = producer  # type: ignore[attr-defined]
-    kafka_redelivery.transport.clients.reader.Consumer = type(  # type: ignore[attr-defined, assignment]
+        module.open_producer = opens(producer)  # type: ignore[attr-defined]
+    consumer = type(
         "TrappedConsumer",
         (_Consumer,),
         within(
@@ -140,6 +142,8 @@ def trapped(trap: Trap) -> None:
         )
         | {"trap": trap},
     )
+    for module in (kafka_redelivery.transport.clients.reader, kafka_redelivery.transport.clients.enduring_reader):
+        module.open_consumer = opens(consumer)  # type: ignore[attr-defined]
     kafka_redelivery.transport.clients.writer.TransactionalWriter._write = _noting_records(  # type: ignore[method-assign]
         kafka_redelivery.transport.clients.writer.TransactionalWriter._write
     )

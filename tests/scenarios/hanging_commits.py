@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 
 import kafka_redelivery.transport.clients.takeover
 from kafka_redelivery.cli.main import app
+from tests.scenarios.replaced_clients import opens
 
 PROGRAM: Final = ("-m", "tests.scenarios.hanging_commits")
 FILE: Final = "HANGING_COMMITS"
@@ -23,5 +24,5 @@ class _HangingProducer(Producer):
 
 
 if __name__ == "__main__":
-    kafka_redelivery.transport.clients.takeover.Producer = _HangingProducer  # type: ignore[attr-defined]
+    kafka_redelivery.transport.clients.takeover.open_producer = opens(_HangingProducer)  # type: ignore[attr-defined]
     app()

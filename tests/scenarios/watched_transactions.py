@@ -7,6 +7,7 @@ from confluent_kafka import Producer
 
 import kafka_redelivery.transport.clients.takeover
 from kafka_redelivery.cli.main import app
+from tests.scenarios.replaced_clients import opens
 
 PROGRAM: Final = ("-m", "tests.scenarios.watched_transactions")
 WITH_OFFSETS: Final = "committing a transaction with offsets"
@@ -30,5 +31,5 @@ class _WatchedProducer(Producer):
 
 
 if __name__ == "__main__":
-    kafka_redelivery.transport.clients.takeover.Producer = _WatchedProducer  # type: ignore[attr-defined]
+    kafka_redelivery.transport.clients.takeover.open_producer = opens(_WatchedProducer)  # type: ignore[attr-defined]
     app()
