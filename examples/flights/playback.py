@@ -75,7 +75,7 @@ class Playback:
             "late planes sent": Bar(lambda: self.late.sent, self.late.total),
             "redeliveries": Bar(lambda: counts["retried"]),
         } | _bars_of(counts, totals, "acked", "recovered", "dead_lettered")
-        self._observe(lambda: len(self.ledger.ended) == self.feed.total, Live(console, bars), watch)
+        self._observe(lambda: len(self.ledger.ended) >= self.feed.total, Live(console, bars), watch)
 
     def work_again(self, console: Console, watch: Callable[[], None]) -> None:
         """Observe until every record whose dead letter was sent again has ended again, or no record ends any more.
@@ -86,7 +86,7 @@ class Playback:
         """
         expected = [each.again.journalled for each in self.accounting.expected if each.again is not None]
         bars = _bars_of(self.ledger.counts_again, Counter(expected), "recovered", "dead_lettered")
-        self._observe(lambda: len(self.ledger.ended_again) == len(expected), Live(console, bars), watch)
+        self._observe(lambda: len(self.ledger.ended_again) >= len(expected), Live(console, bars), watch)
 
     def _observe(self, ended: Callable[[], bool], bars: Live, watch: Callable[[], None]) -> None:
         with bars as live:
