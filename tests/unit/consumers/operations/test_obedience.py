@@ -2,7 +2,7 @@ from kafka_redelivery.consumers.operations.pausing import Obedience
 
 
 def test_a_group_that_was_never_paused_has_nothing_to_obey() -> None:
-    """Its processes note nothing, so nobody is missing."""
+    """Its processes note nothing, so no process counts as missing."""
     assert Obedience((), 0, {}, 2).whole
 
 

@@ -87,7 +87,7 @@ def test_other_records_of_the_topic_change_nothing() -> None:
 
 @given(st.binary())
 def test_a_damaged_pause_is_an_error_that_names_its_key(value: bytes) -> None:
-    """The last readable record of the key holds; others go on, and a tombstone mends it."""
+    """The last readable record of the key holds; others go on, and a tombstone repairs it."""
     try:
         fields = json.loads(value)
         valid = isinstance(fields, dict) and {"untilMs", "firstSeenMs"} <= fields.keys()
@@ -100,5 +100,5 @@ def test_a_damaged_pause_is_an_error_that_names_its_key(value: bytes) -> None:
         with pytest.raises(ControlRecordError, match="pause/source/orders"):
             damaged.readable()
         assert damaged.with_record(*pause_record(TIER, None, NOW), 2).pauses.keys() == {ORDERS, TIER}
-        mended = damaged.with_record(*tombstones([ORDERS])[0], 2)
-        assert mended.readable() == Pauses(end=3)
+        repaired = damaged.with_record(*tombstones([ORDERS])[0], 2)
+        assert repaired.readable() == Pauses(end=3)
