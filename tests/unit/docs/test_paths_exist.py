@@ -19,3 +19,8 @@ def test_every_path_exists(page: Path) -> None:
     """The changelog is left out, because it names files of earlier versions."""
     named = _PATH.findall(page.read_text(encoding="utf-8"))
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_architecture_can_be_read_in_one_go() -> None:
+    """It has at most 250 lines; reasons are in docs/decisions.md."""
+    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 250
