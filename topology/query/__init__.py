@@ -1,0 +1,1 @@
+"""The language of `--where`: typed columns, the parsed expression, and its meaning in SQL."""
