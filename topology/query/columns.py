@@ -35,44 +35,41 @@ class Column(NamedTuple):
 
     name: str
     kind: Kind
-    nullable: bool
     meaning: str
     """When it is NULL, too."""
 
 
 COLUMNS: Final = (
-    Column("id", Kind.TEXT, False, "`topic-partition@offset` of the dead letter"),
-    Column("topic", Kind.TEXT, False, "the dead-letter topic"),
-    Column("partition", Kind.INTEGER, False, "the partition of the dead letter"),
-    Column("offset", Kind.INTEGER, False, "the offset of the dead letter"),
-    Column("died", Kind.TIMESTAMP, False, "when the record became a dead letter"),
-    Column("group", Kind.TEXT, True, "the consumer group that failed; NULL if no header says it"),
-    Column("origin", Kind.TEXT, True, "the source topic; NULL if no header says it"),
-    Column("source_id", Kind.TEXT, True, "`topic-partition@offset` of the source record; NULL if no header says it"),
-    Column("attempts", Kind.INTEGER, True, "deliveries that count; NULL if no header says it"),
-    Column("reason", Kind.TEXT, True, "why it died, such as `redeliveries_exceeded`; NULL if no header says it"),
-    Column("exception", Kind.TEXT, True, "the class of the exception; NULL if no header says it"),
-    Column("message", Kind.TEXT, True, "the text of the exception; NULL if no header says it"),
-    Column("fingerprint", Kind.TEXT, True, "16 hex digits for this kind of failure; NULL if no header says a cause"),
-    Column("expires", Kind.TIMESTAMP, True, "when the dead letter expires; NULL if never"),
-    Column("key", Kind.TEXT, True, "the key of the record; NULL if there is none, or if it is not UTF-8"),
+    Column("id", Kind.TEXT, "`topic-partition@offset` of the dead letter"),
+    Column("topic", Kind.TEXT, "the dead-letter topic"),
+    Column("partition", Kind.INTEGER, "the partition of the dead letter"),
+    Column("offset", Kind.INTEGER, "the offset of the dead letter"),
+    Column("died", Kind.TIMESTAMP, "when the record became a dead letter"),
+    Column("group", Kind.TEXT, "the consumer group that failed; NULL if no header says it"),
+    Column("origin", Kind.TEXT, "the source topic; NULL if no header says it"),
+    Column("source_id", Kind.TEXT, "`topic-partition@offset` of the source record; NULL if no header says it"),
+    Column("attempts", Kind.INTEGER, "deliveries that count; NULL if no header says it"),
+    Column("reason", Kind.TEXT, "why it died, such as `redeliveries_exceeded`; NULL if no header says it"),
+    Column("exception", Kind.TEXT, "the class of the exception; NULL if no header says it"),
+    Column("message", Kind.TEXT, "the text of the exception; NULL if no header says it"),
+    Column("fingerprint", Kind.TEXT, "16 hex digits for this kind of failure; NULL if no header says a cause"),
+    Column("expires", Kind.TIMESTAMP, "when the dead letter expires; NULL if never"),
+    Column("key", Kind.TEXT, "the key of the record; NULL if there is none, or if it is not UTF-8"),
     Column(
         "headers",
         Kind.MAP,
-        False,
         "the headers by name; of a name that is given twice, the last. NULL if there is none or it is not UTF-8",
     ),
     Column(
         "value",
         Kind.TEXT,
-        True,
         "the decoded value as JSON, or a value without a codec as text; NULL if it is not kept, cannot be decoded or "
         "is not UTF-8",
     ),
-    Column("size", Kind.INTEGER, True, "bytes of the value; NULL if the record has none"),
-    Column("state", Kind.TEXT, False, "the state of the dead letter, such as `waiting`"),
-    Column("job", Kind.TEXT, True, "the last job that has or had it; NULL if there is none"),
-    Column("sends", Kind.INTEGER, False, "how often jobs have sent it"),
+    Column("size", Kind.INTEGER, "bytes of the value; NULL if the record has none"),
+    Column("state", Kind.TEXT, "the state of the dead letter, such as `waiting`"),
+    Column("job", Kind.TEXT, "the last job that has or had it; NULL if there is none"),
+    Column("sends", Kind.INTEGER, "how often jobs have sent it"),
 )
 """In DuckDB a text is ``VARCHAR``, an integer any integer type up to ``BIGINT``, a timestamp ``TIMESTAMP`` (without a
 zone, in UTC) and the headers ``MAP(VARCHAR, VARCHAR)``."""
