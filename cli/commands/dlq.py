@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing, foreign_options, foreign_settings
 from kafka_redelivery.cli.commands.dlq_selection import OfGroup, selecting
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from kafka_redelivery.consumers.redrive.ledger import Ledger
 
-app = typer.Typer(help="List dead letters and send them again, each exactly once.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
+app.callback()(foreign_options)
 
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job, or the start of its name.")]
 JobsOf = Annotated[
@@ -60,7 +62,7 @@ def list_letters(
         ledger = Ledger(settings, group)
         now_ms = wall_clock_ms()
         for found in dead_letters(settings, ledger, report_progress):
-            if found.letter.group != group:
+            if not ledger.has(found.letter):
                 others += 1
             elif wanted.matches(found.letter, found.standing):
                 if has_expired(found.letter.expiration_ms, now_ms):
@@ -124,12 +126,14 @@ def redrive(
     max_redrives: Annotated[
         int, typer.Option("--max-redrives", min=1, help="A record sent again so often goes to the parking topic.")
     ] = 3,
+    create_topics: CreateTopics = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent; send nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Send dead letters again, each exactly once, to the ready topic of the group that failed.
 
+    Those of another system (--bootstrap) go to the topic that their headers name.
     The letters are fixed when the job is created; letters that die later are not sent. If this command is ended,
     `redelivery dlq resume` goes on. Exit code 1 if a letter could not be sent or the job has not ended.
     """
@@ -144,6 +148,8 @@ def redrive(
         max_redrives=max_redrives,
         rate=rate,
     )
+    if not dry_run:
+        create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
     _create_and_run(settings, wanted, options, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
@@ -155,6 +161,7 @@ def discard(
     *,
     wanted: Selection,
     of_group: OfGroup = None,
+    create_topics: CreateTopics = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be discarded.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
@@ -168,6 +175,8 @@ def discard(
     options = JobOptions(
         group=of_group or settings.group, discard=True, again=not UNKNOWN_OUTCOME.isdisjoint(wanted.states)
     )
+    if not dry_run:
+        create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
     _create_and_run(settings, wanted, options, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
@@ -190,7 +199,7 @@ def export(
     with progress(stderr(), "reading dead letters") as report_progress:
         ledger = Ledger(settings, group)
         for found in dead_letters(settings, ledger, report_progress):
-            if found.letter.group == group and wanted.matches(found.letter, found.standing):
+            if ledger.has(found.letter) and wanted.matches(found.letter, found.standing):
                 print_json(exported_document(found), indent=None)
 
 
@@ -348,8 +357,8 @@ def _run(settings: Settings, ledger: Ledger, job: str, *, as_json: bool) -> None
 
 
 def load_quietly(config: Path, overrides: list[str] | None) -> Settings:
-    """Read the configuration; only warnings are logged, because the output is the result."""
+    """Read the configuration, or what replaces it; only warnings are logged, because the output is the result."""
     from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 
     log_to_stderr(logging.WARNING, "%(message)s")
-    return load(config, overrides)
+    return foreign_settings(overrides) or load(config, overrides)

@@ -13,6 +13,7 @@ from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 
 
 def import_letters(
@@ -34,6 +35,10 @@ def import_letters(
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = load_quietly(config, overrides)
+    if isinstance(settings, ForeignTopic):
+        raise typer.BadParameter(
+            "import sends our own dead letters back, and needs a configuration", param_hint="--bootstrap"
+        )
     try:
         with progress(stderr(), "reading dead letters") as report_progress:
             importing = Import(settings, of_group or settings.group, file)

@@ -16,6 +16,7 @@ from kafka_redelivery.consumers.redrive.importing import Importable
 from kafka_redelivery.consumers.redrive.ledger import Found, Ledger
 from kafka_redelivery.consumers.redrive.purge import Removable
 from kafka_redelivery.topology.durations import format_duration
+from kafka_redelivery.topology.foreign.letter import header_text
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.redrive.actions import End, Outcome
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
@@ -116,7 +117,7 @@ def shown_document(each: Found, history: Sequence[Standing]) -> dict[str, Any]:
     """Return a letter with its value, its headers and what jobs did with it."""
     value = each.message.value()
     return letter_document(each) | {
-        "headers": {name: _text(content) for name, content in each.letter.headers.items()},
+        "headers": {name: header_text(name, content) for name, content in each.letter.headers.items()},
         "value": None if value is None else _text(value[:_SHOWN_BYTES]),
         "valueBytes": None if value is None else len(value),
         "history": [{"job": step.job, "state": step.state, "reason": step.reason or None} for step in history],

@@ -1,4 +1,4 @@
-"""From a dead letter to the record that is sent: where to, and with which headers."""
+"""From a dead letter of ours to the record that is sent: where to, and with which headers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ class Targets:
 
     def __init__(self, settings: Settings, options: JobOptions) -> None:
         self._options = options
+        self._ours = options.group == settings.group
         self._naming = replace(settings.naming(), group=options.group)
+
+    @property
+    def fix(self) -> str:
+        """What to do about a target that does not exist."""
+        return "run: redelivery topology apply" if self._ours else "name it with --ready TOPIC"
 
     def of(self, origin: str) -> str:
         """Return the target of the letters of a source topic."""
@@ -74,27 +80,32 @@ class Copies:
         self._targets = Targets(settings, options)
         self._counts = partition_counts
 
-    def parks(self, mark: RedriveMark) -> bool:
-        """Whether the letter was sent again too often."""
-        return mark.number > self._options.max_redrives
+    def record(
+        self, message: Message, headers: HeaderList, mark: RedriveMark, now_ms: int
+    ) -> tuple[ProducerRecord, bool]:
+        """Return the record that a letter becomes, and whether it goes to the parking topic.
 
-    def copy(
-        self, message: Message, headers: HeaderList, lineage: Lineage, mark: RedriveMark, now_ms: int
-    ) -> ProducerRecord:
-        """Return the record that a letter becomes, in the partition that follows from its origin.
-
-        Its attempts begin anew, and so does its expiration, as the policy would set it now.
+        It goes there if it was sent again too often. Else its attempts begin anew, and so does its expiration, as the
+        policy would set it now, and its partition follows from its origin.
 
         Args:
             message: the letter.
             headers: its headers.
-            lineage: what these say about its origin.
             mark: the mark of the copy.
             now_ms: epoch ms.
 
         Raises:
+            HeaderError: what the letter says about its origin is damaged.
             RedriveError: the target does not exist.
         """
+        lineage = read_lineage(headers)
+        if mark.number > self._options.max_redrives:
+            return self._parked(message, headers, lineage), True
+        return self._copy(message, headers, lineage, mark, now_ms), False
+
+    def _copy(
+        self, message: Message, headers: HeaderList, lineage: Lineage, mark: RedriveMark, now_ms: int
+    ) -> ProducerRecord:
         options = self._options
         entry = self._entries.get(lineage.address)
         text = str(mark) if options.to is None else ""
@@ -112,8 +123,8 @@ class Copies:
             redriven_headers(headers, lineage, options.group),
         )
 
-    def parked(self, message: Message, headers: HeaderList, lineage: Lineage) -> ProducerRecord:
-        """Return the record that a letter becomes in the parking topic: itself, without its expiration."""
+    def _parked(self, message: Message, headers: HeaderList, lineage: Lineage) -> ProducerRecord:
+        """Return the letter itself, without its expiration."""
         kept = [pair for pair in headers if pair[0] != EXPIRATION]
         number = lineage.partition % self._count(self._parking)
         return ProducerRecord(self._parking, number, message.key(), message.value(), kept)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.consumers.redrive.copies import Targets, refuse_target
 from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, Progress, dead_letters
+from kafka_redelivery.consumers.redrive.rules import AnyTargets, refuse_options, targets_of
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.redrive.job import Job, JobOptions, JobSpec, SliceId, job_records
@@ -77,25 +77,24 @@ def preview(
         RedriveError: a target is refused or does not exist.
         TransportError: Kafka does not answer or denies access.
     """
-    refuse_target(settings, options)
-    targets = Targets(settings, options)
+    refuse_options(settings, options)
+    targets = targets_of(settings, options)
     result = Preview()
     now_ms = clock()
     for each in dead_letters(settings, ledger, progress):
-        if each.letter.group == options.group and selection.matches(each.letter, each.standing):
+        if ledger.has(each.letter) and selection.matches(each.letter, each.standing):
             _sort_in(result, each, options, targets, now_ms, ledger.partition_counts)
     missing = sorted(topic for topic in result.targets if topic not in ledger.partition_counts)
     if missing:
-        fix = "run: redelivery topology apply" if options.group == settings.group else "name it with --ready TOPIC"
         raise RedriveError(
-            f"there is no topic {', '.join(missing)} to send to, or it may not be described; {fix}, or leave its "
-            "letters out with --origin"
+            f"there is no topic {', '.join(missing)} to send to, or it may not be described; {targets.fix}, or leave "
+            "its letters out with --origin"
         )
     return result
 
 
 def _sort_in(
-    result: Preview, each: Found, options: JobOptions, targets: Targets, now_ms: int, topics: Container[str]
+    result: Preview, each: Found, options: JobOptions, targets: AnyTargets, now_ms: int, topics: Container[str]
 ) -> None:
     letter, standing = each.letter, each.standing
     if has_expired(letter.expiration_ms, now_ms):

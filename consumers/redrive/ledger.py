@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics
+from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.foreign.letter import foreign_letter
 from kafka_redelivery.topology.policy.lineage import parse_message_id
 from kafka_redelivery.topology.redrive.actions import ActionLog
 from kafka_redelivery.topology.redrive.job import Job, JobLog
@@ -19,6 +21,7 @@ from kafka_redelivery.topology.redrive.standing import Standing, Standings
 from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.client_config import servers_of
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.protocols import Message, Partition
@@ -47,12 +50,15 @@ class Ledger:
                 send its letters see each other's jobs.
 
         Raises:
-            RedriveError: one of them does not exist.
+            RedriveError: one of them does not exist. Those of a foreign topic may be missing as long as it has no job.
             TransportError: Kafka does not answer or denies access.
             RedriveRecordError: a record cannot be read.
         """
         self._settings = settings
         self.group = group or settings.group
+        self._foreign = isinstance(settings, ForeignTopic)
+        if self._foreign and self.group != settings.group:
+            raise RedriveError("--of-group is for our own dead letters; select those of a group with --header")
         naming = replace(settings.naming(), group=self.group)
         self.jobs_topic, self._actions_topic = naming.jobs_topic(), naming.actions_topic()
         self._admin, self._offsets = ClusterAdmin(settings.kafka), PartitionOffsets(settings.kafka)
@@ -70,6 +76,8 @@ class Ledger:
     def refresh(self) -> None:
         """Read what was added, up to ends that include open transactions, and thus waits for these."""
         self.partition_counts = self._admin.partition_counts()
+        if self._foreign and self.jobs_topic not in self.partition_counts:
+            return
         partitions = [
             Partition(topic, number)
             for topic in (self.jobs_topic, self._actions_topic)
@@ -94,6 +102,10 @@ class Ledger:
         self.seen = ends[Partition(self.jobs_topic, 0)]
         self.jobs.settle()
 
+    def has(self, letter: Letter) -> bool:
+        """Whether the jobs of this ledger are for the letter: another group's is another ledger's."""
+        return self._foreign or letter.group == self.group
+
     def standings(self) -> Standings:
         """Return where letters stand now."""
         return Standings(self.jobs, self.actions)
@@ -112,6 +124,9 @@ class Ledger:
 
     def command(self, name: str, job: str) -> str:
         """Return the command that a person enters for a job."""
+        if self._foreign:
+            servers = servers_of(self._settings.kafka)
+            return f"redelivery dlq --bootstrap {servers} --topic {self.group} {name} {job}"
         option = "" if self.group == self._settings.group else f" --of-group {self.group}"
         return f"redelivery dlq {name} {job}{option}"
 
@@ -169,7 +184,7 @@ def one_dead_letter(settings: Settings, ledger: Ledger, name: str) -> Found:
         for message in read_between(settings.kafka, settings.group, {partition: offset}, {partition: offset + 1}):
             each = found(message, ledger.standings(), settings)
             group = each.letter.group
-            if group not in {"", ledger.group}:
+            if group and not ledger.has(each.letter):
                 raise RedriveError(f"{name} is a dead letter of group {group}; add --of-group {group}")
             return each
     raise RedriveError(f"there is no dead letter {name} (any more) in the dead-letter topics of the configuration")
@@ -181,8 +196,11 @@ def found(message: Message, standings: Standings, settings: Settings) -> Found:
     with suppress(UnreadableHeadersError):
         headers = headers_of(message)
     place = message.topic(), message.partition(), message.offset()
-    class_only = settings.failure_details.class_only
-    letter = letter_of(*place, message.timestamp()[1], message.key(), headers, class_only=class_only)
+    if isinstance(settings, ForeignTopic):
+        letter = foreign_letter(place, message.timestamp()[1], message.key(), headers, settings.mapping)
+    else:
+        class_only = settings.failure_details.class_only
+        letter = letter_of(*place, message.timestamp()[1], message.key(), headers, class_only=class_only)
     return Found(letter, standings.of(*place), message)
 
 
@@ -202,12 +220,12 @@ def letter_partitions(settings: Settings, partition_counts: Mapping[str, int]) -
     Raises:
         RedriveError: the cluster shows none of them.
     """
-    topics = dead_letter_topics(settings)
+    topics = [settings.dead_letter_topic] if isinstance(settings, ForeignTopic) else dead_letter_topics(settings)
     hidden = [topic for topic in topics if topic not in partition_counts]
     if len(hidden) == len(topics):
         raise RedriveError(
-            "there is no dead-letter topic, or none may be described; see `redelivery topology check`, and grant "
-            "Describe and Read"
+            f"there is no dead-letter topic {', '.join(topics)}, or none may be described; see `redelivery topology "
+            "check`, and grant Describe and Read"
         )
     if hidden:
         _log.warning(

@@ -48,12 +48,12 @@ def removable(settings: Settings, ledger: Ledger, progress: Progress) -> dict[Pa
         partition = Partition(letter.topic, letter.partition)
         if partition in stopped:
             continue
-        if letter.group == settings.group and standing.state in DONE:
+        if ledger.has(letter) and standing.state in DONE:
             found[partition].letters += 1
             continue
         stopped.add(partition)
         found[partition].before = letter.offset
-        ours = letter.group == settings.group
+        ours = ledger.has(letter)
         found[partition].because = f"{letter.id} is {standing.state}" if ours else f"{letter.id} is not ours"
     return found
 

@@ -9,17 +9,17 @@ from threading import Event
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import ContinuedElsewhereError, RedriveError
-from kafka_redelivery.consumers.redrive.copies import Copies
 from kafka_redelivery.consumers.redrive.creation import append_jobs, author, open_dlq_writer
 from kafka_redelivery.consumers.redrive.ledger import Ledger, Progress, no_progress
+from kafka_redelivery.consumers.redrive.rules import copies
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.redrive.actions import Chunk, End, SliceProgress, progress_record
 from kafka_redelivery.topology.redrive.chunking import Part, part_size, parts
 from kafka_redelivery.topology.redrive.job import Job, cancel_record
 from kafka_redelivery.topology.redrive.standing import Standings
-from kafka_redelivery.topology.wire.headers import read_lineage
-from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
+from kafka_redelivery.topology.wire.headers import read_mark
+from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
@@ -187,7 +187,7 @@ class _Sender:
     """Makes the records of a part of one slice."""
 
     def __init__(self, settings: Settings, ledger: Ledger, job: Job, number: int, clock: Clock) -> None:
-        self._copies = Copies(settings, job.spec.options, ledger.partition_counts)
+        self._copies = copies(settings, job.spec.options, ledger.partition_counts)
         self._standings: Standings = ledger.standings()
         self._again = job.spec.options.again  # otherwise none of its letters was sent before
         self._discards = job.spec.options.discard
@@ -232,13 +232,10 @@ class _Sender:
     def _record(self, offset: int, message: Message, now_ms: int) -> tuple[ProducerRecord, bool]:
         """Return the record that a letter becomes, and whether it goes to the parking topic."""
         headers = headers_of(message)
-        lineage = read_lineage(headers)
-        before = parse_mark(lineage.redrive)
+        before = read_mark(headers)
         sends = self._standings.of(*self._slice, offset).sends if self._again else 0
         mark = RedriveMark(self._job, self._number, offset, sends + (before.number if before else 0) + 1)
-        if self._copies.parks(mark):
-            return self._copies.parked(message, headers, lineage), True
-        return self._copies.copy(message, headers, lineage, mark, now_ms), False
+        return self._copies.record(message, headers, mark, now_ms)
 
 
 def cancel(settings: Settings, ledger: Ledger, name: str, clock: Clock = wall_clock_ms) -> None:

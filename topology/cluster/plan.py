@@ -186,7 +186,7 @@ def plan(settings: Settings, sources: Mapping[str, TopicFacts]) -> TopologyPlan:
             topics.append(_internal(settings, settings.naming().journal_topic(), Role.JOURNAL, known))
         topics.append(_control(settings, known))
         if any(topic.role is Role.DEAD_LETTER for topic in topics):
-            topics += _redrive(settings, known)
+            topics += redrive_topics(settings, known)
     return TopologyPlan(
         group=settings.group,
         naming=settings.naming(),
@@ -254,7 +254,8 @@ def _control(settings: Settings, sources: Sequence[TopicFacts]) -> PlannedTopic:
     return replace(topic, partitions=1, configs={CLEANUP: "compact", MIN_INSYNC: topic.configs[MIN_INSYNC]})
 
 
-def _redrive(settings: Settings, sources: Sequence[TopicFacts]) -> list[PlannedTopic]:
+def redrive_topics(settings: Settings, sources: Sequence[TopicFacts]) -> list[PlannedTopic]:
+    """Plan the topics that sending dead letters again needs, large enough for those of these topics."""
     naming = settings.naming()
     jobs = replace(_internal(settings, naming.jobs_topic(), Role.JOBS, sources), partitions=1)
     actions = _internal(settings, naming.actions_topic(), Role.ACTIONS, sources)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Reason, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage, parse_message_id
-from kafka_redelivery.topology.wire.redrive_mark import MAX_MARK, parse_mark
+from kafka_redelivery.topology.wire.redrive_mark import MAX_MARK, RedriveMark, parse_mark
 
 ORIG_ADDRESS = "_AMQ_ORIG_ADDRESS"
 ORIG_QUEUE = "_AMQ_ORIG_QUEUE"
@@ -253,6 +253,11 @@ def read_partial_lineage(headers: Headers, otherwise: Lineage) -> Lineage:
             return _lineage(values, headers)
         except HeaderError as error:
             values[error.header] = substitutes[error.header]
+
+
+def read_mark(headers: Headers) -> RedriveMark | None:
+    """Read the mark of a record that was sent again; ``None`` if it has none, or another program's header."""
+    return parse_mark((dict(headers).get(REDRIVE) or b"")[: MAX_MARK + 1].decode(errors="replace"))
 
 
 def read_address(headers: Headers) -> str | None:

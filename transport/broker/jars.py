@@ -170,24 +170,25 @@ def _in_parallel(fetch: Callable[[Jar], None], jars: Iterable[Jar], what: str) -
             raise
 
 
-def lock() -> None:
-    """Resolve ``_ROOTS``, fetch every jar and write ``LOCK_FILE``."""
+def lock(lock_file: Path, roots: Iterable[str], header: str) -> None:
+    """Resolve ``roots``, ``group:artifact:version`` each, fetch every jar and write ``lock_file``."""
     with tempfile.TemporaryDirectory() as staging:
         context = MavenContext(repo_cache=Path(staging), local_repos=[], timeout=_TIMEOUT_SECONDS)
-        roots = [context.create_dependency(root) for root in _ROOTS]
-        _, nodes = context.resolver.get_dependency_list(roots)
-        artifacts = {dependency.artifact for dependency in [*roots, *(node.dep for node in nodes)]}
+        wanted = [context.create_dependency(root) for root in roots]
+        _, nodes = context.resolver.get_dependency_list(wanted)
+        artifacts = {dependency.artifact for dependency in [*wanted, *(node.dep for node in nodes)]}
         lines = sorted(
             f"{artifact.groupId}:{artifact.artifactId}:{artifact.version} "
             f"{hashlib.sha256(artifact.resolve().read_bytes()).hexdigest()}"
             for artifact in artifacts
         )
-    header = (
-        f"# The class path of Apache Kafka {KAFKA_VERSION}; written by python -m kafka_redelivery.transport.broker.jars"
-    )
-    LOCK_FILE.write_text("\n".join([header, *lines, ""]), encoding="utf-8")
+    lock_file.write_text("\n".join([f"# {header}", *lines, ""]), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    lock()
+    lock(
+        LOCK_FILE,
+        _ROOTS,
+        f"The class path of Apache Kafka {KAFKA_VERSION}; written by python -m kafka_redelivery.transport.broker.jars",
+    )
     sys.stdout.write(f"{len(locked_jars())} jars in {LOCK_FILE}\n")

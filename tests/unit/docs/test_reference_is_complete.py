@@ -5,18 +5,20 @@ import pytest
 import typer
 
 from kafka_redelivery.cli.main import app
+from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.section import KebabSection, Section
 from kafka_redelivery.topology.config.settings import CodecSection
 from kafka_redelivery.topology.metric_catalogue import CATALOGUE, Kind
 
 DOCS = Path(__file__).parents[3] / "docs"
-ABSTRACT = (CodecSection, KebabSection)
+ELSEWHERE = (CodecSection, ForeignTopic, KebabSection)
+"""Sections that the file does not have under their own names, or at all."""
 
 
 def sections(base: type[Section]) -> set[type[Section]]:
     """All sections of the configuration file."""
     found = {part for each in base.__subclasses__() for part in sections(each)} | set(base.__subclasses__())
-    return found - set(ABSTRACT)
+    return found - set(ELSEWHERE)
 
 
 SECTIONS = sorted(sections(Section), key=lambda section: section.__name__)

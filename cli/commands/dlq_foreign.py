@@ -1,0 +1,114 @@
+"""The options of `redelivery dlq` for dead letters of other systems, which need no configuration file."""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar
+from typing import Annotated
+
+import typer
+
+from kafka_redelivery.cli.options import named_values
+from kafka_redelivery.cli.output import stderr
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.config.foreign_topic import ForeignTopic, foreign_topic
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.foreign.mapping import FIELDS
+
+CreateTopics = Annotated[
+    bool,
+    typer.Option(
+        "--create-topics",
+        help="With --bootstrap: create the topics for jobs, which the first redrive or discard needs.",
+    ),
+]
+
+
+class _Chosen:
+    """What the options before the command say; the command's own options are not known yet."""
+
+    def __init__(self, servers: str, topic: str, mapping: dict[str, str]) -> None:
+        self._servers, self._topic, self._mapping = servers, topic, mapping
+
+    def settings(self, overrides: list[str] | None) -> ForeignTopic:
+        """Return the settings, with those that --set and the environment give for the Kafka clients."""
+        given = [f"kafka.bootstrap.servers={self._servers}", *(overrides or ())]
+        for each in overrides or ():
+            if not each.startswith("kafka."):
+                raise typer.BadParameter(f"{each!r}: only kafka.* can be set with --bootstrap", param_hint="--set")
+        environment = {name: value for name, value in os.environ.items() if name.startswith("REDELIVERY_KAFKA__")}
+        text = "group: dead-letters\nkafka: {bootstrap.servers: localhost}\nsources: [{topic: letters}]\n"
+        kafka = load_settings(text, name="--bootstrap", environment=environment, overrides=given).kafka
+        return foreign_topic(self._topic, kafka, self._mapping)
+
+
+_chosen: ContextVar[_Chosen | None] = ContextVar("chosen", default=None)
+
+
+def foreign_options(
+    context: typer.Context,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT,...", help="Dead letters of another system in this cluster; no configuration."),
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="With --bootstrap: their dead-letter topic.")
+    ] = None,
+    mapping: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="FIELD=HEADER",
+            help=f"With --bootstrap, for a system that is not known: the header of {', '.join(FIELDS)}; repeatable.",
+        ),
+    ] = None,
+) -> None:
+    """List dead letters and send them again, each exactly once: ours, or with --bootstrap those of another system."""
+    if bootstrap is None:
+        for value, option in ((topic, "--topic"), (mapping, "--map")):
+            if value:
+                raise typer.BadParameter("is only for --bootstrap", param_hint=option)
+        return
+    if topic is None:
+        raise typer.BadParameter("is needed with --bootstrap: the dead-letter topic", param_hint="--topic")
+    fields = named_values(mapping, "--map")
+    for field in fields:
+        if field not in FIELDS:
+            raise typer.BadParameter(f"{field!r} is none of {', '.join(FIELDS)}", param_hint="--map")
+    token = _chosen.set(_Chosen(bootstrap, topic, fields))
+    context.call_on_close(lambda: _chosen.reset(token))
+
+
+def foreign_settings(overrides: list[str] | None) -> ForeignTopic | None:
+    """Return the settings for another system's dead letters; ``None`` if these are ours."""
+    chosen = _chosen.get()
+    return None if chosen is None else chosen.settings(overrides)
+
+
+def create_missing(settings: Settings, *, create: bool, yes: bool, as_json: bool) -> None:
+    """Create the topics for jobs over another system's dead letters, if they are missing and a person agrees.
+
+    Raises:
+        typer.BadParameter: there is no terminal to ask on.
+    """
+    if not isinstance(settings, ForeignTopic):
+        if create:
+            raise typer.BadParameter(
+                "is only for --bootstrap; see redelivery topology apply", param_hint="--create-topics"
+            )
+        return
+    from kafka_redelivery.consumers.redrive.foreign_topics import create_topics, missing_topics
+
+    missing = missing_topics(settings)
+    if not missing:
+        return
+    names = ", ".join(each.name for each in missing)
+    if not create:
+        if yes or as_json:
+            raise typer.BadParameter(f"is needed the first time: it creates {names}", param_hint="--create-topics")
+        stderr().print(f"Jobs over {settings.dead_letter_topic} need topics that do not exist yet: {names}.")
+        stderr().print("Letters go to the topics that their headers name. Every group that reads those gets them.")
+        if not typer.confirm("create the topics?"):
+            raise typer.Exit(exit_codes.FAILED)
+    create_topics(settings, missing)

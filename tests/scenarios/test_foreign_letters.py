@@ -1,0 +1,137 @@
+"""Dead letters of other systems are listed, selected and sent, each exactly once, to where their headers say."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from tests.foreign.recorded import Letters, replay
+from tests.scenarios.cluster import Cluster, Seen, Sent
+
+pytestmark = pytest.mark.kafka
+
+TOPICS = [
+    ("spring", "orders-dlt"),
+    ("spring", "numbers-dlt"),
+    ("spring", "payments-dlt"),
+    ("connect", "orders-dlq"),
+    ("streams", "totals-dlq"),
+]
+
+
+@pytest.fixture(scope="module")
+def empty() -> Iterator[Cluster]:
+    """A broker of its own: the recorded headers name topics such as ``orders``."""
+    with EmbeddedKafka() as kafka:
+        yield Cluster(kafka.bootstrap_servers)
+
+
+@pytest.fixture
+def broker(empty: Cluster) -> Iterator[Cluster]:
+    """The broker, without topics of another test."""
+    yield empty
+    for topic in empty.topics():
+        if not topic.startswith("__"):
+            empty.delete(topic)
+
+
+def content(record: Seen) -> tuple[object, ...]:
+    """Return what a record says, without the mark of a redrive."""
+    headers = tuple(pair for pair in record.headers if pair[0] != "redrive")
+    return record.topic, record.partition, record.key, record.value, headers
+
+
+@pytest.mark.parametrize(("system", "topic"), TOPICS)
+def test_recorded_letters(broker: Cluster, system: str, topic: str) -> None:
+    """Each arrives once as the record that the system had read: same topic, partition, key, value and headers."""
+    found = replay(broker, system, topic)
+    before = broker.topics()
+    letters = found.dlq_json("list", "--each")["each"]
+    sources = [found.inputs[letter["sourceId"]] for letter in letters]
+    assert [(each.key, each.value) for each in sources] == [(each.key, each.value) for each in found.letters]
+    assert {letter["origin"] for letter in letters} == {each.topic for each in sources}
+    assert all(letter["exception"] and letter["message"] and letter["reason"] for letter in letters if letter["key"])
+    previewed = found.dlq_json("redrive", "--dry-run")
+    assert previewed["targets"] == Counter(each.topic for each in sources)
+    assert found.dlq_json("jobs")["jobs"] == []
+    refused = found.dlq("redrive", "--yes")
+    assert refused.code == exit_codes.USAGE
+    assert "--create-topics" in refused.err
+    assert broker.topics() == before, "nothing is created unasked"
+
+    job = found.dlq_json("redrive", "--yes", "--create-topics")
+    assert (job["state"], job["sent"], job["refused"]) == ("done", len(sources), 0)
+    assert broker.topics() - before == {f"{topic}.redelivery.{name}" for name in ("jobs", "actions", "parked")}
+    arrived = broker.read(*{each.topic for each in sources})
+    assert Counter(map(content, arrived)) == Counter(map(content, sources))
+    assert all(str(each.header("redrive")).startswith(f"{job['job']}/") for each in arrived)
+    assert found.dlq_json("list", "--state", "sent")["letters"] == len(sources)
+    assert found.dlq_json("redrive", "--yes")["job"] is None
+    assert found.dlq_json("resume", job["job"])["sent"] == len(sources)
+    assert len(broker.read(*{each.topic for each in sources})) == len(sources)
+
+
+def test_what_spring_says(broker: Cluster) -> None:
+    """The listener's own exception without Spring's wrapper, numbers in decimal, selections, and a second death."""
+    found = replay(broker, "spring", "orders-dlt")
+    shown = found.dlq_json("show", "orders-dlt-1@0")
+    assert (shown["group"], shown["exception"], shown["message"]) == (
+        "billing",
+        "java.lang.IllegalStateException",
+        "cannot pay",
+    )
+    assert (shown["sourceId"], shown["reason"]) == ("orders-1@0", "failed")
+    assert shown["headers"]["kafka_dlt-original-timestamp"] == "1700000000001"
+    assert "kafka_dlt-original-offset: 0" in found.dlq("show", "orders-dlt-1@0").out
+    for arguments, expected in (
+        (["--exception", "*Argument*"], 1),
+        (["--origin", "orders", "--key", "k3"], 1),
+        (["--id", "orders-1@2"], 1),
+        (["--header", "kafka_dlt-original-consumer-group=billing"], 6),
+        (["--fingerprint", shown["fingerprint"]], 1),
+        (["--reason", "undecodable"], 0),
+    ):
+        assert found.dlq_json("list", *arguments)["letters"] == expected, arguments
+    (again,) = found.dlq_json("list", "--each", "--key", "k9")["each"]
+    assert again["redrives"] == 1, "Spring copies the mark of the record that died again"
+    job = found.dlq_json("redrive", "--yes", "--create-topics", "--max-redrives", "1")
+    assert (job["sent"], job["parked"]) == (5, 1)
+    (parked,) = broker.read("orders-dlt.redelivery.parked")
+    assert parked.key == b"k9"
+    assert found.dlq_json("purge", "--yes")["removed"] == 0, "what became of them is not known"
+    assert found.dlq_json("discard", "--yes", "--state", "sent")["setAside"] == 5
+    assert found.dlq_json("purge", "--yes")["removed"] == 6
+
+
+def test_what_is_refused(broker: Cluster) -> None:
+    """A target that is missing or internal, options of our own letters, and letters that name no topic."""
+    found = replay(broker, "spring", "orders-dlt")
+    to_itself = found.dlq_json("redrive", "--dry-run", "--to", "orders-dlt", code=1)["message"]
+    assert "--to orders-dlt is a dead-letter topic" in to_itself
+    assert "--keep-attempts" in found.dlq_json("redrive", "--dry-run", "--keep-attempts", code=1)["message"]
+    assert "--header" in found.dlq_json("list", "--of-group", "billing", code=1)["message"]
+    for usage in (["import", "letters.jsonl", "--yes"], ["list", "--set", "limits.batch=7"]):
+        assert found.dlq(*usage).code == exit_codes.USAGE, usage
+    broker.delete("orders")
+    assert "no topic orders" in found.dlq_json("redrive", "--dry-run", code=1)["message"]
+
+
+def test_a_system_that_is_not_known(broker: Cluster) -> None:
+    """A mapping says which header has what; without it letters are listed, but are sent only with --to."""
+    broker.create("plain", "orders", "aside", partitions=3)
+    said = [("x-topic", b"orders"), ("x-why", b"late"), ("user", b"1")]
+    broker.produce("plain", [Sent(b"1", b"k1", said, 0), Sent(b"2", None, [*said, ("x-part", b"1")], 1)])
+    plain = Letters(broker, "plain")
+    assert plain.dlq_json("redrive", "--dry-run")["refused"] == 2
+    mapped = Letters(broker, "plain", ("topic=x-topic", "reason=x-why", "partition=x-part"))
+    assert mapped.dlq_json("list", "--reason", "late", "--origin", "orders")["letters"] == 2
+    assert mapped.dlq("list", "--map", "origin=x").code == exit_codes.USAGE
+    assert mapped.dlq_json("redrive", "--yes", "--create-topics")["sent"] == 2
+    sent = {each.value: each for each in broker.read("orders")}
+    assert sent[b"2"].partition == 1
+    assert [name for name, _ in sent[b"1"].headers] == ["user", "redrive"]
+    assert sent[b"1"].key == b"k1"
+    assert plain.dlq_json("redrive", "--yes", "--again", "--to", "aside")["sent"] == 2
+    assert [each.header("redrive") for each in broker.read("aside")] == [None, None]

@@ -1,0 +1,1 @@
+"""Dead letters that other systems have written, read by their headers."""
