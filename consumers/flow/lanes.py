@@ -17,7 +17,8 @@ from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.topology.config.settings import Ordering
 from kafka_redelivery.transport.protocols import Message, Partition
 
-MAX_RECORDS_PER_ITEM = 256
+MAX_RECORDS_PER_ITEM = 1024
+"""At 256 records, handing items over cost a worker with a fast handler a tenth of its time."""
 
 MAX_REDELIVERIES_IN_A_ROW = 3
 """After this many work items of redeliveries, one of first deliveries starts if any wait."""

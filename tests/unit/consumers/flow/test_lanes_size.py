@@ -38,9 +38,9 @@ class TestItemSize:
     def test_a_handler_that_becomes_slow_gets_smaller_items(self) -> None:
         """And larger ones when it is fast again."""
         lanes = cheap(Ordering.UNORDERED, slots=1)
-        lanes.add(opened(lanes), [record(offset) for offset in range(2000)])
+        lanes.add(opened(lanes), [record(offset) for offset in range(4 * MAX_RECORDS_PER_ITEM)])
         sizes = []
-        for seconds in [0.1, *[1e-6] * 40]:
+        for seconds in [0.1, *[1e-6] * 60]:
             item = lanes.next_item()
             assert item is not None
             sizes.append(len(item.messages))
