@@ -47,6 +47,10 @@ class RedriveError(ConsumersError):
     """Dead letters cannot be sent again; the message says why, and what to do."""
 
 
+class IndexUnusableError(ConsumersError):
+    """The index of dead letters cannot be kept where it should be; the message says why, and what to do."""
+
+
 class ContinuedElsewhereError(RedriveError):
     """Another process has taken over the job, and goes on with it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -59,8 +59,7 @@ class Ledger:
         self._foreign = isinstance(settings, ForeignTopic)
         if self._foreign and self.group != settings.group:
             raise RedriveError("--of-group is for our own dead letters; select those of a group with --header")
-        naming = replace(settings.naming(), group=self.group)
-        self.jobs_topic, self._actions_topic = naming.jobs_topic(), naming.actions_topic()
+        self.jobs_topic, self._actions_topic = redrive_topics(settings, self.group)
         self._admin, self._offsets = ClusterAdmin(settings.kafka), PartitionOffsets(settings.kafka)
         self.partition_counts: Mapping[str, int] = {}
         """The topics of the cluster and their numbers of partitions."""
@@ -83,12 +82,7 @@ class Ledger:
             for topic in (self.jobs_topic, self._actions_topic)
             for number in range(self.partition_counts.get(topic, 0))
         ]
-        for topic in (self.jobs_topic, self._actions_topic):
-            if topic not in self.partition_counts:
-                raise RedriveError(
-                    f"there is no topic {topic}, or it may not be described; run: redelivery topology apply, with the "
-                    f"configuration of group {self.group}"
-                )
+        refuse_missing((self.jobs_topic, self._actions_topic), self.partition_counts, self.group)
         ends = self._offsets.high_watermarks(partitions)
         for message in read_between(self._settings.kafka, self._settings.group, self._read, ends):
             if message.topic() == self.jobs_topic:
@@ -133,6 +127,26 @@ class Ledger:
     def actions_partition(self, number: int) -> Partition:
         """Return the partition to which slice ``number`` of a job writes."""
         return Partition(self._actions_topic, number % self.partition_counts[self._actions_topic])
+
+
+def redrive_topics(settings: Settings, group: str) -> tuple[str, str]:
+    """Return the topics of the jobs and the actions of a group."""
+    naming = replace(settings.naming(), group=group)
+    return naming.jobs_topic(), naming.actions_topic()
+
+
+def refuse_missing(topics: Iterable[str], found: Container[str], group: str) -> None:
+    """Refuse to go on without the topics of a group's jobs and actions.
+
+    Raises:
+        RedriveError: the cluster does not show one of them.
+    """
+    for topic in topics:
+        if topic not in found:
+            raise RedriveError(
+                f"there is no topic {topic}, or it may not be described; run: redelivery topology apply, with the "
+                f"configuration of group {group}"
+            )
 
 
 class Found(NamedTuple):

@@ -187,6 +187,22 @@ class MetricsSection(Section):
     )
 
 
+class IndexSection(Section):
+    """The index of dead letters on the machine where `redelivery dlq` runs."""
+
+    values: bool = Field(
+        default=True,
+        description="false: no keys, header values and values on the disk; so is failureDetails: class-only.",
+    )
+    path: str | None = Field(None, min_length=1, description="Folder of all indexes. Absent: in the user's cache.")
+
+
+class DeadLettersSection(Section):
+    """What `redelivery dlq` does with dead letters."""
+
+    index: IndexSection = IndexSection()
+
+
 class Settings(Section):
     """The configuration file."""
 
@@ -212,6 +228,7 @@ class Settings(Section):
         FailureDetails.FULL,
         description="class-only: no exception text and no record key in headers, logs, archive and report.",
     )
+    dead_letters: DeadLettersSection = DeadLettersSection()
     topics: TopicsSection = TopicsSection()
     limits: LimitsSection = LimitsSection()
     metrics: MetricsSection = MetricsSection()

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Reason
 from kafka_redelivery.topology.redrive.records import StoredRecord, fields_of, reading, stored_record
@@ -57,6 +57,21 @@ class Chunk:
     discarded: tuple[int, ...] = ()
     refused: Mapping[int, str] = field(default_factory=dict)
     end: End | None = None
+
+
+class Ended(NamedTuple):
+    """What became of the record of a letter that was sent."""
+
+    offset: int
+    outcome: Outcome
+
+
+class Action(NamedTuple):
+    """A record of a slice of a job; ``None`` of a type that this version does not know."""
+
+    job: str
+    slice: int
+    what: Chunk | Ended | None
 
 
 @dataclass(slots=True)
@@ -118,6 +133,26 @@ def outcome_record(mark: RedriveMark, outcome: Outcome, at_ms: int) -> StoredRec
     return stored_record(key, "outcome", offset=mark.offset, number=mark.number, outcome=outcome, atMs=at_ms)
 
 
+def read_action(key: bytes | None, value: bytes | None) -> Action | None:
+    """Read a record; ``None`` if another program wrote it.
+
+    Raises:
+        RedriveRecordError: it has another version, or cannot be read.
+    """
+    record = fields_of(value)
+    if record is None:
+        return None
+    with reading(key, record) as name:
+        job, _, number = name.partition("/")
+        match record["type"]:
+            case "progress":
+                return Action(job, int(number), _chunk(record))
+            case "outcome":
+                return Action(job, int(number), Ended(int(record["offset"]), Outcome(record["outcome"])))
+            case _:
+                return Action(job, -1, None)
+
+
 class ActionLog:
     """The progress of all slices. Records of different partitions may be added in any order."""
 
@@ -137,16 +172,16 @@ class ActionLog:
         Raises:
             RedriveRecordError: it has another version, or cannot be read.
         """
-        record = fields_of(value)
-        if record is None:
+        action = read_action(key, value)
+        if action is None:
             return False
-        with reading(key, record) as name:
-            job, _, number = name.partition("/")
-            if record["type"] == "progress":
-                self._add_chunk(self.slice(job, int(number)), _chunk(record))
-            elif record["type"] == "outcome":
-                offset, outcome = int(record["offset"]), Outcome(record["outcome"])
-                self.slice(job, int(number)).outcomes[offset] = outcome
+        match action.what:
+            case Chunk():
+                self._add_chunk(self.slice(action.job, action.slice), action.what)
+            case Ended(offset, outcome):
+                self.slice(action.job, action.slice).outcomes[offset] = outcome
+            case None:
+                pass
         return True
 
     @staticmethod

@@ -46,6 +46,27 @@ def headers_of(message: Message) -> HeaderList:
     return headers or []
 
 
+def all_headers(messages: Sequence[Message]) -> list[HeaderList]:
+    """Return the headers of each record, as :func:`headers_of`; an empty list for those that cannot be read.
+
+    Args:
+        messages: records of one class.
+    """
+    if not messages:
+        return []
+    read = type(messages[0]).headers  # looked up once: this runs for every record
+    found: list[HeaderList | None] = []
+    rest = iter(messages)
+    while True:
+        try:
+            found.extend(map(read, rest))
+            break
+        except SystemError:
+            messages[len(messages) - length_hint(rest) - 1].set_headers([])
+            found.append(None)
+    return [each or [] for each in found]
+
+
 def sizes_of_headers(messages: Sequence[Message]) -> list[int]:
     """Return the memory that the headers of each record take, in bytes.
 

@@ -1,0 +1,136 @@
+"""Where letters stand, from the jobs and actions, as rows and as SQL: equal to :class:`Standings`, as a test compares.
+
+``Standings`` answers for one letter from everything in memory. The index keeps the same facts as rows in files, adds
+those of new records, and computes the standing of all letters in one query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from arro3.core import Array, DataType, Table
+
+from kafka_redelivery.topology.redrive.actions import Action, Chunk, Ended
+from kafka_redelivery.topology.redrive.job import Job
+
+
+class ActionRow(NamedTuple):
+    """One thing that an action says. The kinds are those of :func:`action_rows`."""
+
+    sequence: int
+    job: str
+    slice: int
+    kind: str
+    offset: int
+
+
+OWNED_COLUMNS: Final = 'position BIGINT, job VARCHAR, slice INTEGER, topic VARCHAR, partition INTEGER, "offset" BIGINT'
+ACTION_COLUMNS: Final = 'sequence BIGINT, job VARCHAR, slice INTEGER, kind VARCHAR, "offset" BIGINT'
+
+_INTEGERS: Final = frozenset({"offset", "sequence", "slice"})
+
+
+def listed(job: Job) -> Table:
+    """Return the letters that a job lists, with the columns of :data:`OWNED_COLUMNS`."""
+    texts, numbers, small = DataType.string(), DataType.int64(), DataType.int32()
+    batches = []
+    for number, ((topic, partition), letters) in enumerate(zip(job.spec.slices, job.letters, strict=True)):
+        rows = len(letters)
+        columns = [
+            Array([job.position] * rows, numbers),
+            Array([job.id] * rows, texts),
+            Array([number] * rows, small),
+            Array([topic] * rows, texts),
+            Array([partition] * rows, small),
+            Array(list(letters), numbers),
+        ]
+        names = ["position", "job", "slice", "topic", "partition", "offset"]
+        batches += Table.from_arrays(columns, names=names).to_batches()
+    return Table.from_batches(batches)
+
+
+def action_rows(actions: Iterable[Action], sequence: int) -> Iterator[ActionRow]:
+    """Yield what actions say; the rows are numbered from ``sequence`` on.
+
+    ``through``: all letters up to this one are dealt with. ``end_done``, ``end_cancelled``: the slice has ended.
+    ``gone``, ``parked``, ``set_aside``, ``refused``: what became of a letter that was not sent. Any other: the outcome
+    of one that was.
+    """
+    for job, number, what in actions:
+        match what:
+            case Chunk():
+                found = [("through", what.through)]
+                found += [("gone", each) for each in what.gone]
+                found += [("parked", each) for each in what.parked]
+                found += [("set_aside", each) for each in what.discarded]
+                found += [("refused", each) for each in what.refused]
+                found += [] if what.end is None else [(f"end_{what.end}", -1)]
+            case Ended(offset, outcome):
+                found = [(str(outcome), offset)]
+            case None:
+                found = []
+        for kind, offset in found:
+            yield ActionRow(sequence, job, number, kind, offset)
+            sequence += 1
+
+
+def table_of(rows: Sequence[ActionRow]) -> Table:
+    """Return rows, of which there is at least one, as columns."""
+    names = ActionRow._fields
+    kinds = [DataType.int64() if name in _INTEGERS else DataType.string() for name in names]
+    columns = zip(*rows, strict=True)
+    return Table.from_arrays([Array(each, kind) for each, kind in zip(columns, kinds, strict=True)], names=list(names))
+
+
+NEWLY_OWNED: Final = """
+    INSERT INTO new_owned
+    SELECT * FROM listed AS mine
+    WHERE NOT EXISTS (
+        FROM owned AS other
+        WHERE other.position >= $seen AND other.position < $position
+          AND other.topic = mine.topic AND other.partition = mine.partition AND other."offset" = mine."offset"
+    )
+"""
+"""Of the letters that a job lists, those that belong to it: not those of earlier jobs that its author did not know."""
+
+STANDINGS: Final = """
+    WITH progress AS (
+        SELECT job, slice, max("offset") FILTER (kind = 'through') AS through,
+               arg_max(kind, sequence) FILTER (kind IN ('end_done', 'end_cancelled')) AS ended
+        FROM actions
+        WHERE kind IN ('through', 'end_done', 'end_cancelled')
+        GROUP BY job, slice
+    ), unsent AS (
+        SELECT job, slice, "offset",
+               min(CASE kind WHEN 'gone' THEN 1 WHEN 'parked' THEN 2 WHEN 'set_aside' THEN 3 ELSE 4 END) AS why
+        FROM actions
+        WHERE kind IN ('gone', 'parked', 'set_aside', 'refused')
+        GROUP BY job, slice, "offset"
+    ), outcomes AS (
+        SELECT job, slice, "offset", arg_max(kind, sequence) AS outcome
+        FROM actions
+        WHERE kind IN ('recovered', 'dead_again', 'discarded', 'expired')
+        GROUP BY job, slice, "offset"
+    ), steps AS (
+        SELECT owned.topic, owned.partition, owned."offset", owned.job,
+               owned.position * 1000000 + owned.slice AS place,
+               CASE
+                   WHEN owned."offset" > coalesce(progress.through, -1)
+                       THEN CASE WHEN progress.ended = 'end_cancelled' THEN NULL ELSE 'in_job' END
+                   WHEN unsent.why IS NOT NULL THEN ['gone', 'parked', 'discarded', 'refused'][unsent.why]
+                   ELSE coalesce(outcomes.outcome, 'sent')
+               END AS state,
+               owned."offset" <= coalesce(progress.through, -1) AND unsent.why IS NULL AS was_sent
+        FROM owned
+        LEFT JOIN progress USING (job, slice)
+        LEFT JOIN unsent USING (job, slice, "offset")
+        LEFT JOIN outcomes USING (job, slice, "offset")
+    )
+    SELECT slots.slot, steps."offset", arg_max(state, place) AS state, arg_max(job, place) AS job,
+           count(*) FILTER (was_sent)::INTEGER AS sends
+    FROM steps JOIN slots USING (topic, partition)
+    WHERE state IS NOT NULL
+    GROUP BY slots.slot, steps."offset"
+"""
+"""From ``owned`` and ``actions``, where each letter stands that a job has or had, except those that are free again."""

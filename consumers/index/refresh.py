@@ -1,0 +1,241 @@
+"""Brings an index up to date from the topics: only what was added is read, and what was deleted is left out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import duckdb
+from arro3.core import Table
+
+from kafka_redelivery.consumers.errors import IndexUnusableError
+from kafka_redelivery.consumers.index.catalogue import Basis, Catalogue, Facts, Slot
+from kafka_redelivery.consumers.index.facts import action_rows, table_of
+from kafka_redelivery.consumers.index.folder import IndexFolder
+from kafka_redelivery.consumers.index.rows import RowMaker
+from kafka_redelivery.consumers.index.store import Store
+from kafka_redelivery.consumers.redrive.ledger import Progress, letter_partitions, redrive_topics, refuse_missing
+from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.redrive.actions import Action, read_action
+from kafka_redelivery.topology.redrive.job import JobLog
+from kafka_redelivery.transport.admin.identities import Identities, identities
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.clients.bulk_reader import read_batches
+from kafka_redelivery.transport.protocols import Message, Partition
+
+_log = logging.getLogger(__name__)
+
+_FILE_ROWS: Final = 100_000
+_FILE_BYTES: Final = 64 << 20
+"""When a file of letters or actions is written, so that memory stays flat."""
+
+
+@dataclass(slots=True)
+class Refresh:
+    """One refresh of one index.
+
+    Args:
+        settings: how to reach Kafka, and the names of topics.
+        basis: what the index depends on.
+        folder: where it is.
+        progress: receives the number of records that were read, and of all.
+        settled: whether to wait for open transactions of jobs and outcomes; otherwise the index has what is committed.
+        now_ms: the present (epoch ms).
+    """
+
+    settings: Settings
+    basis: Basis
+    folder: IndexFolder
+    progress: Progress
+    settled: bool
+    now_ms: int
+    _offsets: PartitionOffsets = field(init=False)
+    _ends: Mapping[Partition, int] = field(init=False, default_factory=dict)
+    _read: int = field(init=False, default=0)
+    _total: int = field(init=False, default=0)
+
+    def run(self, waiting: Callable[[], None]) -> None:
+        """Refresh and publish the index. An index that is damaged, or of another basis, is built anew.
+
+        Args:
+            waiting: called if another process writes, before this one waits for it.
+
+        Raises:
+            IndexUnusableError: the files cannot be written.
+            RedriveError: the cluster does not show the topics.
+            TransportError: Kafka does not answer or denies access.
+            RedriveRecordError: a record of a job cannot be read.
+        """
+        self._offsets = PartitionOffsets(self.settings.kafka)
+        with self.folder.writing(waiting):
+            before = self.folder.catalogue()
+            if before is not None and (before.basis != self.basis or not self.folder.is_whole(before)):
+                before = None
+            try:
+                try:
+                    self._run(before or Catalogue(basis=self.basis))
+                except duckdb.Error:
+                    if before is None or self.folder.is_whole(before, thoroughly=True):
+                        raise
+                    self._run(Catalogue(basis=self.basis))
+            except (duckdb.Error, OSError) as error:
+                raise IndexUnusableError(
+                    f"the index of dead letters in {self.folder.path} cannot be written: {error}; free some space, or "
+                    "name another folder with --index or deadLetters.index.path"
+                ) from error
+
+    def _run(self, before: Catalogue) -> None:
+        jobs, actions = redrive_topics(self.settings, self.basis.group)
+        names = (*dead_letter_topics(self.settings), jobs, actions)
+        found = identities(self.settings.kafka, names)
+        refuse_missing((jobs, actions), found.topics, self.basis.group)
+        partitions = letter_partitions(self.settings, {name: each.partitions for name, each in found.topics.items()})
+        with closing(Store(self.folder)) as store:
+            after = self._letters(store, self._slots(before, found, partitions))
+            after = self._facts(store, after, found, jobs, actions)
+            slots = tuple(each.number for each in after.slots)
+            if slots != before.standings_slots or after.facts != before.facts:
+                after = replace(after, standings_file=store.standings(after), standings_slots=slots)
+            after = replace(after, refreshed_ms=self.now_ms)
+            self.folder.publish(after)
+            self.folder.remove_others(after)
+
+    def _slots(self, before: Catalogue, found: Identities, partitions: Sequence[Partition]) -> Catalogue:
+        """Return the catalogue with the slots of the present partitions, and note how much there is to read."""
+        starts = self._offsets.log_start_offsets(partitions)
+        ends = self._offsets.last_stable_offsets(partitions)
+        known = {Partition(each.topic, each.partition): each for each in before.slots}
+        slots, number = [], before.next_slot
+        for each in partitions:
+            topic, slot = found.topics[each.topic], known.get(each)
+            if slot is None or slot.topic_id != topic.id or slot.position > ends[each] or topic.compacted:
+                # A partition that ends before what was read is not the one that was read.
+                slot = Slot(
+                    number=number, topic=each.topic, partition=each.number, topic_id=topic.id, start=0, position=0
+                )
+                number += 1
+            slots.append(replace(slot, start=starts[each], position=max(slot.position, starts[each])))
+        self._total = sum(ends[Partition(each.topic, each.partition)] - each.position for each in slots)
+        self._ends = ends
+        return replace(before, slots=tuple(slots), next_slot=number)
+
+    def _letters(self, store: Store, catalogue: Catalogue) -> Catalogue:
+        places = {Partition(each.topic, each.partition): each for each in catalogue.slots}
+        rows = RowMaker(
+            {place: each.number for place, each in places.items()},
+            class_only=self.basis.class_only,
+            values=self.basis.values,
+            undecodable=frozenset(self.basis.undecodable),
+        )
+        held = _Held()
+        positions: dict[Partition, int] = {}
+        for batch in read_batches(
+            self.settings.kafka,
+            self.settings.group,
+            {place: each.position for place, each in places.items()},
+            self._ends,
+        ):
+            positions |= batch.positions
+            if batch.messages:
+                held.add(rows.table(batch))
+                self._advance(len(batch.messages))
+            if held.full:
+                catalogue = self._written(store, catalogue, held.take(), positions)
+                self.folder.publish(catalogue)
+        return self._written(store, catalogue, held.take(), positions)
+
+    def _written(
+        self, store: Store, catalogue: Catalogue, tables: Sequence[Table], positions: Mapping[Partition, int]
+    ) -> Catalogue:
+        files = (*catalogue.letter_files, store.letters(tables)) if tables else catalogue.letter_files
+        return replace(catalogue, letter_files=store.merged(files, catalogue.slots)).with_positions(positions)
+
+    def _facts(self, store: Store, catalogue: Catalogue, found: Identities, jobs: str, actions: str) -> Catalogue:
+        partitions = [
+            Partition(topic, each) for topic in (jobs, actions) for each in range(found.topics[topic].partitions)
+        ]
+        ends = (self._offsets.high_watermarks if self.settled else self._offsets.last_stable_offsets)(partitions)
+        topic_ids, facts = (found.topics[jobs].id, found.topics[actions].id), catalogue.facts
+        starts = _positions(facts, partitions, jobs)
+        if facts.topic_ids != topic_ids or any(starts[each] > ends[each] for each in partitions):
+            facts = Facts(topic_ids=topic_ids)
+            starts = _positions(facts, partitions, jobs)
+        self._total += sum(ends[each] - starts[each] for each in partitions)
+        log, held = JobLog(), _Held()
+        positions: dict[Partition, int] = {}
+        files = facts.action_files
+        sequence = facts.sequence
+        for batch in read_batches(self.settings.kafka, self.settings.group, starts, ends):
+            positions |= batch.positions
+            rows = list(action_rows(_actions(batch.messages, jobs, log), sequence))
+            sequence += len(rows)
+            if rows:
+                held.add(table_of(rows))
+            if held.full:
+                files = (*files, store.actions(held.take()))
+            self._advance(len(batch.messages))
+        last = held.take()
+        if last:
+            files = store.merged_facts("actions", (*files, store.actions(last)))
+        log.settle()
+        owned = store.owned(log.jobs.values(), facts.owned_files) if log.jobs else None
+        owned_files = facts.owned_files if owned is None else (*facts.owned_files, owned)
+        read = {place.number: offset for place, offset in positions.items() if place.topic == actions}
+        after = replace(
+            facts,
+            sequence=sequence,
+            jobs=positions.get(Partition(jobs, 0), facts.jobs),
+            actions={**facts.actions, **read},
+            action_files=files,
+            owned_files=store.merged_facts("owned", owned_files),
+        )
+        return replace(catalogue, facts=after)
+
+    def _advance(self, records: int) -> None:
+        self._read += records
+        self.progress(self._read, max(self._total, self._read))
+
+
+class _Held:
+    """What waits to be written into one file."""
+
+    def __init__(self) -> None:
+        self._tables: list[Table] = []
+        self._rows = self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self._rows >= _FILE_ROWS or self._bytes >= _FILE_BYTES
+
+    def add(self, table: Table) -> None:
+        self._tables.append(table)
+        self._rows += table.num_rows
+        self._bytes += table.nbytes
+
+    def take(self) -> list[Table]:
+        taken, self._tables, self._rows, self._bytes = self._tables, [], 0, 0
+        return taken
+
+
+def _positions(facts: Facts, partitions: Sequence[Partition], jobs: str) -> dict[Partition, int]:
+    return {each: facts.jobs if each.topic == jobs else facts.actions.get(each.number, 0) for each in partitions}
+
+
+def _actions(messages: Sequence[Message], jobs: str, log: JobLog) -> Iterator[Action]:
+    """Yield the actions among some records, and add the jobs to a log."""
+    for message in messages:
+        topic = message.topic()
+        if topic == jobs:
+            ours = log.add(message.offset(), message.key(), message.value())
+        else:
+            action = read_action(message.key(), message.value())
+            ours = action is not None
+            if action is not None:
+                yield action
+        if not ours:
+            place = topic, message.partition(), message.offset()
+            _log.warning("%s-%d@%d is ignored: another program wrote it; do not let it write there", *place)

@@ -1,0 +1,59 @@
+"""The table ``letters``: its columns are those of ``topology/query/columns.py``, and some more for lists."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_redelivery.consumers.index.rows import SCHEMA
+from kafka_redelivery.topology.printable import LATEST_MS
+from kafka_redelivery.topology.redrive.standing import LetterState
+from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_ADDRESS, ORIG_MESSAGE_ID, ORIG_QUEUE
+
+_IN_COLUMNS: Final = {
+    ORIG_ADDRESS: "origin",
+    ORIG_QUEUE: '"group"',
+    ORIG_MESSAGE_ID: "source_id",
+    DELIVERY_COUNT: "deliveries",
+}
+"""Headers that are stored as columns alone."""
+
+_OURS: Final = ", ".join(f"{{'k': '{name}', 'v': {column}}}" for name, column in _IN_COLUMNS.items())
+
+
+def letters_view(letters: str, standings: str) -> str:
+    """Return the query of the table, from SQL expressions for stored letters, and for standings."""
+    # The texts are constants of ours and names of files.
+    return f"""
+        SELECT slots.topic || '-' || slots.partition || '@' || stored."offset" AS id,
+               slots.topic, slots.partition, stored."offset",
+               epoch_ms(greatest(0, least(died_ms, {LATEST_MS}))) AS died,
+               "group", origin, source_id, attempts, reason, exception, message, fingerprint,
+               CASE WHEN expiration_ms > 0 THEN epoch_ms(least(expiration_ms, {LATEST_MS})) END AS expires,
+               key,
+               map_concat(
+                   map_from_entries(list_filter([{_OURS}], lambda each: each.v IS NOT NULL)), stored.headers
+               ) AS headers,
+               value, size,
+               coalesce(standings.state, '{LetterState.WAITING}') AS state, standings.job,
+               coalesce(standings.sends, 0) AS sends,
+               died_ms, expiration_ms, redrives, deliveries, raw_key
+        FROM {letters} AS stored
+        JOIN slots USING (slot)
+        LEFT JOIN {standings} AS standings ON standings.slot = stored.slot AND standings."offset" = stored."offset"
+        WHERE stored."offset" >= slots.start
+    """  # noqa: S608
+
+
+def empty_letters() -> str:
+    """Return a query for no letters."""
+    kept = {name: kind for name, kind in SCHEMA.items() if not name.startswith("header_")}
+    return _empty(kept | {"headers": "MAP(VARCHAR, VARCHAR)"})
+
+
+def empty_standings() -> str:
+    """Return a query for no standings."""
+    return _empty({"slot": "INTEGER", "offset": "BIGINT", "state": "VARCHAR", "job": "VARCHAR", "sends": "INTEGER"})
+
+
+def _empty(columns: dict[str, str]) -> str:
+    return "SELECT " + ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in columns.items()) + " WHERE false"
