@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing, foreign_options, foreign_settings
-from kafka_redelivery.cli.commands.dlq_selection import OfGroup, selecting
+from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import print_json, stderr, stdout
@@ -46,42 +46,25 @@ def list_letters(
     of_group: OfGroup = None,
     each: Annotated[bool, typer.Option("--each", help="Print every letter instead of their kinds.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="With --each: print this many at most.")] = 1000,
+    index: IndexFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """List dead letters: how many of which kind, and what became of those that were sent again."""
-    from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.cli.views.dlq import Kinds, letter_document, print_kinds, print_letters
-    from kafka_redelivery.consumers.clock import wall_clock_ms
-    from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, dead_letters
-    from kafka_redelivery.topology.wire.expiry import has_expired
+    from kafka_redelivery.cli.commands.dlq_listing import Listing, listing
+    from kafka_redelivery.cli.views.dlq import print_kinds, print_letters
 
     settings = load_quietly(config, overrides)
-    group, kinds, expired, others = of_group or settings.group, Kinds(), 0, 0
-    shown: list[Found] = []
-    with progress(stderr(), "reading dead letters") as report_progress:
-        ledger = Ledger(settings, group)
-        now_ms = wall_clock_ms()
-        for found in dead_letters(settings, ledger, report_progress):
-            if not ledger.has(found.letter):
-                others += 1
-            elif wanted.matches(found.letter, found.standing):
-                if has_expired(found.letter.expiration_ms, now_ms):
-                    expired += 1
-                    continue
-                kinds.add(found)
-                if each and len(shown) < limit:
-                    shown.append(found)
+    found: Listing = listing(settings, of_group or settings.group, wanted, limit if each else 0, index)
     if as_json:
-        document: dict[str, Any] = {"ok": True, "letters": kinds.counts.total(), "expired": expired, "ofOthers": others}
-        document |= {"each": [letter_document(found) for found in shown]} if each else {"kinds": kinds.document()}
-        print_json(document)
+        document = {"ok": True, "letters": found.letters, "expired": found.expired, "ofOthers": found.others}
+        print_json(document | ({"each": found.each} if each else {"kinds": found.kinds}))
         return
     if each:
-        print_letters(stdout(), shown)
-        if len(shown) < kinds.counts.total():
-            stdout().print(f"{kinds.counts.total() - len(shown)} more (--limit)")
+        print_letters(stdout(), found.each)
+        if len(found.each) < found.letters:
+            stdout().print(f"{found.letters - len(found.each)} more (--limit)")
     else:
-        print_kinds(stdout(), kinds, expired, others)
+        print_kinds(stdout(), found.kinds, found.expired, found.others)
 
 
 @app.command()

@@ -55,6 +55,14 @@ OfGroup = Annotated[
 ]
 
 
+IndexFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--index", metavar="FOLDER", help="Where to keep the index of dead letters. Default: in the user's cache."
+    ),
+]
+
+
 def selecting(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that select dead letters, in place of its parameter ``wanted``."""
     options = inspect.signature(selection, eval_str=True).parameters

@@ -60,26 +60,29 @@ class Kinds:
         ]
 
 
-def print_kinds(console: Console, kinds: Kinds, expired: int, others: int) -> None:
+def print_kinds(console: Console, kinds: Sequence[Mapping[str, Any]], expired: int, others: int) -> None:
     """Print a row for each kind of letter, then the total."""
     table = _table("letters", "origin", "reason", "exception", "state", "oldest", "newest")
-    for kind in kinds.document():
+    for kind in kinds:
         times = printable_time(kind["oldestMs"]), printable_time(kind["newestMs"])
         table.add_row(str(kind["letters"]), kind["origin"], kind["reason"], kind["exception"], kind["state"], *times)
     if table.row_count:
         print_table(console, table)
+    console.print(f"{sum(kind['letters'] for kind in kinds)} dead letters{left_out(expired, others)}")
+
+
+def left_out(expired: int, others: int) -> str:
+    """Return which letters a total leaves out."""
     hidden = f", {expired} expired ones are hidden" if expired else ""
-    hidden += f", {others} of other groups are left out (--of-group)" if others else ""
-    console.print(f"{kinds.counts.total()} dead letters{hidden}")
+    return hidden + (f", {others} of other groups are left out (--of-group)" if others else "")
 
 
-def print_letters(console: Console, letters: Iterable[Found]) -> None:
-    """Print a row for each letter."""
+def print_letters(console: Console, letters: Iterable[Mapping[str, Any]]) -> None:
+    """Print a row for each letter, from its document."""
     table = _table("id", "died", "key", "reason", "exception", "message", "state", "job")
-    for letter, standing, _ in letters:
-        key = "" if letter.key is None else letter.key.decode(errors="replace")
-        row = (letter.id, printable_time(letter.timestamp_ms), key, letter.reason, letter.exception, letter.message)
-        table.add_row(*row, standing.state, standing.job or "")
+    for each in letters:
+        row = (each["id"], printable_time(each["diedMs"]), each["key"] or "")
+        table.add_row(*row, each["reason"], each["exception"], each["message"], each["state"], each["job"] or "")
     print_table(console, table)
 
 

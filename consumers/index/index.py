@@ -26,12 +26,13 @@ from kafka_redelivery.consumers.index.folder import IndexFolder
 from kafka_redelivery.consumers.index.refresh import Refresh
 from kafka_redelivery.consumers.index.selecting import EVERY, Condition, can_select, condition_of, of_group
 from kafka_redelivery.consumers.index.store import connection, files_in, give_slots, run
-from kafka_redelivery.consumers.index.summary import DEFAULT_BY, By, Summary, summarise
+from kafka_redelivery.consumers.index.summary import Summary, summarise
 from kafka_redelivery.consumers.index.view import empty_letters, empty_standings, letters_view
 from kafka_redelivery.consumers.redrive.ledger import Progress, no_progress
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.standing import LetterState
+from kafka_redelivery.topology.redrive.summary_columns import DEFAULT_BY, By
 from kafka_redelivery.transport.admin.identities import identities
 
 NO_LIMIT_S: Final = 3600.0
@@ -170,29 +171,35 @@ class Index:
         sql += "" if limit is None else f" LIMIT {limit:d}"
         return [_letter(row) for row in self.rows(sql, parameters, within_s)]
 
-    def summary(
-        self,
-        by: Sequence[By] = DEFAULT_BY,
-        meant: Condition = EVERY,
-        group: str | None = None,
-    ) -> Summary:
-        """Return the kinds of a group's letters that have not expired.
+    def summary(self, by: Sequence[By] = DEFAULT_BY, meant: Condition = EVERY) -> Summary:
+        """Return the kinds of the group's letters that have not expired.
 
         Args:
             by: what to group by.
             meant: which letters.
-            group: the group, if not that of the index.
 
         Raises:
             IndexUnusableError: as :meth:`select`.
         """
-        return summarise(self.rows, of_group(group or self._basis.group), meant, by, self._clock())
+        return summarise(self.rows, of_group(self._basis.group), meant, by, self._clock())
 
     def condition(self, selection: Selection) -> Condition | None:
-        """Return the condition for a selection; ``None`` if the index cannot answer it, so that letters must be read."""
+        """Return the condition for a selection; ``None`` if the index cannot tell, so that letters have to be read."""
         if not can_select(selection, values=self._basis.values):
             return None
         return condition_of(selection, self.rows)
+
+    def needed_condition(self, selection: Selection) -> Condition:
+        """Return the condition for a selection.
+
+        Raises:
+            IndexUnusableError: the index cannot tell.
+        """
+        found = self.condition(selection)
+        if found is None:
+            kept = "" if self._basis.values else "; it keeps no keys and header values (deadLetters.index.values)"
+            raise IndexUnusableError(f"the index cannot select letters by this key or header{kept}")
+        return found
 
     def rows(
         self, sql: str, parameters: Sequence[object] | Mapping[str, object] = (), within_s: float = NO_LIMIT_S

@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.consumers.index.selecting import Condition
+from kafka_redelivery.topology.redrive.summary_columns import By
 
 BUCKETS: Final = 12
 """Parts of the time from the oldest letter to now, for the trend."""
-
-
-class By(StrEnum):
-    """What letters are grouped by."""
-
-    ORIGIN = "origin"
-    REASON = "reason"
-    EXCEPTION = "exception"
-    FINGERPRINT = "fingerprint"
-    STATE = "state"
-    GROUP = "group"
-    TOPIC = "topic"
-    ATTEMPTS = "attempts"
-    JOB = "job"
-
-
-DEFAULT_BY: Final = (By.ORIGIN, By.REASON, By.FINGERPRINT)
 
 
 class SummaryRow(NamedTuple):

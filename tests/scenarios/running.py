@@ -191,6 +191,7 @@ class Group:
             "kafka": {},
             "sources": [{"topic": self.source, "value": {"format": "json"}}],
             "handler": {},
+            "deadLetters": {"index": {"path": str(self.folder / "index")}},
             "policyEntry": {"redeliveryPolicy": {"initialRedeliveryDelay": 200, "redeliveryDelay": 200}},
         }
         self.configuration = base | self.configuration | sections

@@ -1,0 +1,144 @@
+"""What `redelivery dlq list` lists: from the index, or from all letters where there is none that can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka_redelivery.cli.output import stderr
+from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.redrive.letter import Selection
+
+if TYPE_CHECKING:
+    from kafka_redelivery.consumers.index.index import Index
+
+
+class Listing(NamedTuple):
+    """Letters that are meant, as plain data for JSON."""
+
+    letters: int
+    kinds: list[dict[str, Any]]
+    each: list[dict[str, Any]]
+    expired: int
+    others: int
+
+
+def listing(settings: Settings, group: str, wanted: Selection, limit: int, folder: Path | None) -> Listing:
+    """Count letters by kind.
+
+    Args:
+        settings: the configuration.
+        group: whose letters.
+        wanted: which of them.
+        limit: how many to return in addition.
+        folder: where to keep the index.
+    """
+    from kafka_redelivery.consumers.errors import IndexUnusableError
+
+    if not can_index(settings):
+        return _read(settings, group, wanted, limit)
+    try:
+        with refreshed_index(settings, group, folder) as index:
+            found = _asked(index, group, wanted, limit)
+    except IndexUnusableError as error:
+        stderr().print(f"without an index all dead letters are read: {error}")
+        found = None
+    return found or _read(settings, group, wanted, limit)
+
+
+def can_index(settings: Settings) -> bool:
+    """Whether the packages of the extra `index` are there, and the letters are ours."""
+    from importlib.util import find_spec
+
+    return all(map(find_spec, ("arro3", "duckdb", "platformdirs"))) and not isinstance(settings, ForeignTopic)
+
+
+def refuse_without_index(settings: Settings) -> None:
+    """Refuse a command that needs the index where there can be none.
+
+    Raises:
+        IndexUnusableError: the extra is missing, or the letters are those of another system.
+    """
+    from kafka_redelivery.consumers.errors import IndexUnusableError
+
+    if isinstance(settings, ForeignTopic):
+        raise IndexUnusableError("there is no index of dead letters of other systems; `list` reads all of them")
+    if not can_index(settings):
+        raise IndexUnusableError(
+            "the index of dead letters needs the extra index: pip install 'kafka-redelivery[index]'; "
+            "`redelivery dlq list` works without"
+        )
+
+
+@contextmanager
+def refreshed_index(settings: Settings, group: str, folder: Path | None) -> Iterator[Index]:
+    """Open the index, bring it up to date, and close it on exit."""
+    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.consumers.index.index import Index
+
+    index = Index.open(settings, group, path=folder)
+    try:
+        with progress(stderr(), "reading new dead letters") as report_progress:
+            index.refresh(report_progress, waiting=tell_of_another)
+        yield index
+    finally:
+        index.close()
+
+
+def tell_of_another() -> None:
+    """Say why nothing happens."""
+    stderr().print("waiting for another process that brings the index up to date")
+
+
+def _asked(index: Index, group: str, wanted: Selection, limit: int) -> Listing | None:
+    from kafka_redelivery.cli.views.dlq_summary import row_document
+    from kafka_redelivery.consumers.clock import wall_clock_ms
+    from kafka_redelivery.consumers.index.selecting import of_group, unexpired
+    from kafka_redelivery.topology.redrive.summary_columns import By
+
+    meant = index.condition(wanted)
+    if meant is None:
+        return None
+    by = (By.ORIGIN, By.REASON, By.EXCEPTION, By.STATE)
+    summary = index.summary(by, meant)
+    kinds = [
+        {
+            **{each.value: row.kind[each] or "" for each in by},
+            "letters": row.letters,
+            "oldestMs": row.first_ms,
+            "newestMs": row.last_ms,
+        }
+        for row in summary.rows
+    ]
+    shown = of_group(group) & meant & unexpired(wall_clock_ms())
+    rows = index.select(shown.sql, shown.parameters, limit=limit) if limit else []
+    return Listing(summary.letters, kinds, [row_document(row) for row in rows], summary.expired, summary.others)
+
+
+def _read(settings: Settings, group: str, wanted: Selection, limit: int) -> Listing:
+    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.cli.views.dlq import Kinds, letter_document
+    from kafka_redelivery.consumers.clock import wall_clock_ms
+    from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, dead_letters
+    from kafka_redelivery.topology.wire.expiry import has_expired
+
+    kinds, expired, others = Kinds(), 0, 0
+    shown: list[Found] = []
+    with progress(stderr(), "reading dead letters") as report_progress:
+        ledger = Ledger(settings, group)
+        now_ms = wall_clock_ms()
+        for found in dead_letters(settings, ledger, report_progress):
+            if not ledger.has(found.letter):
+                others += 1
+            elif wanted.matches(found.letter, found.standing):
+                if has_expired(found.letter.expiration_ms, now_ms):
+                    expired += 1
+                    continue
+                kinds.add(found)
+                if len(shown) < limit:
+                    shown.append(found)
+    each = [letter_document(found) for found in shown]
+    return Listing(kinds.counts.total(), kinds.document(), each, expired, others)

@@ -1,0 +1,95 @@
+"""What the index says of dead letters, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich.table import Table
+
+from kafka_redelivery.consumers.index.index import LetterRow
+from kafka_redelivery.consumers.index.summary import Summary, SummaryRow
+from kafka_redelivery.topology.printable import printable_time
+from kafka_redelivery.topology.redrive.summary_columns import By
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+
+
+def row_document(row: LetterRow) -> dict[str, Any]:
+    """Return a letter as plain data for JSON, as :func:`letter_document`."""
+    key = row.key if row.raw_key is None else row.raw_key.decode(errors="replace")
+    return {
+        "id": row.id,
+        "sourceId": row.source_id or "",
+        "group": row.group or "",
+        "origin": row.origin or "",
+        "diedMs": row.died_ms,
+        "key": key,
+        "reason": row.reason or "",
+        "exception": row.exception or "",
+        "message": row.message or "",
+        "fingerprint": row.fingerprint or "",
+        "deliveries": row.deliveries or "",
+        "expiresMs": row.expiration_ms or None,
+        "redrives": row.redrives,
+        "state": row.state,
+        "job": row.job,
+        "sends": row.sends,
+    }
+
+
+def summary_document(summary: Summary, limit: int) -> dict[str, Any]:
+    """Return a summary as plain data for JSON, with the most frequent kinds."""
+    return {
+        "letters": summary.letters,
+        "expired": summary.expired,
+        "ofOthers": summary.others,
+        "fromMs": summary.from_ms,
+        "toMs": summary.to_ms,
+        "kinds": [
+            {
+                **{each.value: value for each, value in row.kind.items()},
+                "letters": row.letters,
+                "states": row.states,
+                "firstMs": row.first_ms,
+                "lastMs": row.last_ms,
+                "trend": list(row.trend),
+                "expiresMs": row.expires_ms,
+                "sent": row.sent,
+                "recovered": row.recovered,
+                "example": {"exception": row.exception, "message": row.message},
+            }
+            for row in summary.rows[:limit]
+        ],
+        "moreKinds": max(0, len(summary.rows) - limit),
+    }
+
+
+def summary_table(summary: Summary, by: Sequence[By], limit: int) -> Table:
+    """Return a row for each kind, the most frequent first."""
+    table = Table(box=None, pad_edge=False)
+    headings = ["letters", *by, *(["failure"] if By.FINGERPRINT in by else []), *([] if By.STATE in by else ["states"])]
+    for heading in (*headings, "first", "last", "trend", "expires", "recovered"):
+        table.add_column(heading, overflow="fold", justify="right" if heading == "letters" else "left")
+    for row in summary.rows[:limit]:
+        cells = [str(row.letters), *("" if row.kind[each] is None else str(row.kind[each]) for each in by)]
+        cells += [_failure(row)] if By.FINGERPRINT in by else []
+        cells += [] if By.STATE in by else [", ".join(f"{number} {state}" for state, number in row.states.items())]
+        times = (printable_time(row.first_ms), printable_time(row.last_ms), sparkline(row.trend))
+        expires = "" if row.expires_ms is None else printable_time(row.expires_ms)
+        table.add_row(*cells, *times, expires, f"{row.recovered / row.sent:.0%} of {row.sent}" if row.sent else "")
+    return table
+
+
+def sparkline(numbers: Sequence[int]) -> str:
+    """Return a bar for each number, blank for zero."""
+    highest = max(numbers, default=0) or 1
+    return "".join(" " if not each else _BARS[(each * len(_BARS) - 1) // highest] for each in numbers)
+
+
+def _failure(row: SummaryRow) -> str:
+    text = ": ".join(each for each in (row.exception, row.message) if each)
+    return text if len(text) <= _FAILURE else text[: _FAILURE - 1] + "…"
+
+
+_FAILURE: Final = 60

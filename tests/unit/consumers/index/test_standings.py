@@ -1,0 +1,130 @@
+"""The index finds the same standing of each letter as `Standings`, whenever it reads which records."""
+
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_redelivery.consumers.index.catalogue import Catalogue
+from kafka_redelivery.consumers.index.facts import action_rows, table_of
+from kafka_redelivery.consumers.index.folder import IndexFolder
+from kafka_redelivery.consumers.index.store import Store, files_in, run
+from kafka_redelivery.topology.redrive.actions import (
+    ActionLog,
+    Chunk,
+    End,
+    Outcome,
+    outcome_record,
+    progress_record,
+    read_action,
+)
+from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, SliceId, job_records
+from kafka_redelivery.topology.redrive.offset_set import OffsetSet
+from kafka_redelivery.topology.redrive.records import StoredRecord
+from kafka_redelivery.topology.redrive.standing import Standing, Standings
+from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
+from tests.unit.consumers.index.stored import BASIS, SLOTS, TOPIC
+
+OFFSETS = 8
+_SLICES = (SliceId(TOPIC, 0), SliceId(TOPIC, 1), SliceId("DLQ.elsewhere", 0))
+
+_letters = st.dictionaries(st.sampled_from(_SLICES), st.frozensets(st.integers(0, OFFSETS), min_size=1), min_size=1)
+_some = st.frozensets(st.integers(0, OFFSETS), max_size=3).map(tuple)
+_chunks = st.builds(
+    Chunk,
+    through=st.integers(-1, OFFSETS),
+    sent=st.just(0),
+    gone=_some,
+    parked=_some,
+    discarded=_some,
+    refused=_some.map(lambda offsets: dict.fromkeys(offsets, "too large")),
+    end=st.sampled_from([None, None, End.DONE, End.CANCELLED]),
+)
+_jobs = st.sampled_from(["a", "b", "c", "d"])
+
+
+@st.composite
+def _actions(draw: st.DrawFn) -> StoredRecord:
+    job, number = draw(_jobs), draw(st.integers(0, 2))
+    if draw(st.booleans()):
+        return progress_record(job, number, draw(_chunks), 1)
+    return outcome_record(RedriveMark(job, number, draw(st.integers(0, OFFSETS)), 1), draw(st.sampled_from(Outcome)), 1)
+
+
+def _job(name: str, seen: int, letters: dict[SliceId, frozenset[int]]) -> list[StoredRecord]:
+    spec = JobSpec(
+        job=name,
+        at_ms=1,
+        by="me",
+        seen=seen,
+        options=JobOptions(group="billing"),
+        selection={},
+        slices=tuple(sorted(letters)),
+    )
+    return list(job_records(spec, {each: OffsetSet(offsets) for each, offsets in letters.items()}))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(_letters, st.integers(0, 3)), max_size=4), st.lists(_actions(), max_size=25), st.data())
+def test_the_index_and_the_ledger_agree(
+    wanted: list[tuple[dict[SliceId, frozenset[int]], int]], actions: list[StoredRecord], data: st.DataObject
+) -> None:
+    """Jobs whose authors knew some of the jobs before, and actions in any order, in one refresh or in several."""
+    log, ledger, positions = JobLog(), ActionLog(), [0]
+    written: list[list[tuple[int, StoredRecord]]] = []
+    for name, (letters, unknown) in zip("abcd", wanted, strict=False):
+        seen = positions[max(0, len(positions) - 1 - unknown)]
+        records = [(positions[-1] + at, record) for at, record in enumerate(_job(name, seen, letters))]
+        positions.append(positions[-1] + len(records) + 1)  # the marker of the transaction
+        written.append(records)
+    for offset, (key, value) in (each for records in written for each in records):
+        log.add(offset, key, value)
+    log.settle()
+    for key, value in actions:
+        ledger.add(key, value)
+    standings = Standings(log, ledger)
+
+    cuts = data.draw(st.lists(st.tuples(st.integers(0, len(written)), st.integers(0, len(actions))), max_size=3))
+    jobs_at, actions_at = sorted(cut for cut, _ in cuts), sorted(cut for _, cut in cuts)
+    found = _refreshed(
+        [written[a:b] for a, b in zip([0, *jobs_at], [*jobs_at, len(written)], strict=True)],
+        [actions[a:b] for a, b in zip([0, *actions_at], [*actions_at, len(actions)], strict=True)],
+    )
+    for slot in SLOTS:
+        for offset in range(OFFSETS + 1):
+            expected = standings.of(slot.topic, slot.partition, offset)._replace(reason="")
+            assert found.get((slot.number, offset), Standing()) == expected, (slot.partition, offset)
+
+
+def _refreshed(
+    jobs: list[list[list[tuple[int, StoredRecord]]]], actions: list[list[StoredRecord]]
+) -> dict[tuple[int, int], Standing]:
+    """Bring an index up to date with some jobs and actions at a time, and return what it says of letters."""
+    with TemporaryDirectory() as folder:
+        store = Store(IndexFolder(Path(folder) / "index"))
+        catalogue = Catalogue(basis=BASIS, slots=SLOTS)
+        for some_jobs, some_actions in zip(jobs, actions, strict=True):
+            facts, log = catalogue.facts, JobLog()
+            for offset, (key, value) in (each for records in some_jobs for each in records):
+                log.add(offset, key, value)
+            log.settle()
+            owned = store.owned(log.jobs.values(), facts.owned_files)
+            read = [found for found in (read_action(*each) for each in some_actions) if found is not None]
+            rows = list(action_rows(read, facts.sequence))
+            files = (*facts.action_files, store.actions([table_of(rows)])) if rows else facts.action_files
+            facts = replace(
+                facts,
+                sequence=facts.sequence + len(rows),
+                action_files=store.merged_facts("actions", files),
+                owned_files=facts.owned_files if owned is None else (*facts.owned_files, owned),
+            )
+            catalogue = replace(catalogue, facts=facts)
+        standings = store.standings(catalogue)
+        if standings is None:
+            return {}
+        columns = f'slot, "offset", state, job, sends FROM {files_in(Path(folder) / "index", [standings])}'
+        rows_found = run(store._duckdb, f"SELECT {columns}")
+        store.close()
+        return {(slot, offset): Standing(*rest) for slot, offset, *rest in rows_found}
