@@ -94,7 +94,7 @@ class RowMaker:
 
     Args:
         slots: the number that stands for each topic and partition.
-        class_only: whether a fingerprint is that of the exception's class alone.
+        class_only: whether texts of exceptions are left out, and a fingerprint is that of the class alone.
         values: whether keys, values and the values of headers are kept.
         undecodable: source topics whose values are not text, such as Avro.
     """
@@ -183,7 +183,8 @@ class _Causes(dict[bytes | None, Cause]):
         parts = plain.groups() if plain else _read_cause(text)
         reason, exception, message = parts
         found = self._fingerprint(reason or "", exception or "", message or "")
-        cause = self[value] = Cause(_encodable(reason), _encodable(exception), _encodable(message), found)
+        text_kept = None if self._class_only else _encodable(message)
+        cause = self[value] = Cause(_encodable(reason), _encodable(exception), text_kept, found)
         return cause
 
     def _fingerprint(self, reason: str, exception: str, message: str) -> str | None:
