@@ -73,7 +73,7 @@ class Basis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """The state of an index. Whoever has it has everything: files that it does not name mean nothing."""
+    """The state of an index. Files that it does not name mean nothing."""
 
     basis: Basis
     next_slot: int = 0
