@@ -1,0 +1,158 @@
+"""An expression of `--where` selects the same letters in DuckDB and in Spark."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA
+from kafka_redelivery.pipeline.archive.where import condition
+from kafka_redelivery.pipeline.errors import PredicateError
+from kafka_redelivery.topology.query.columns import COLUMNS, Kind
+from kafka_redelivery.topology.query.duckdb_sql import duckdb_sql
+from kafka_redelivery.topology.query.parsing import parse
+from tests.pipeline.where_expressions import LETTERS, NOW_MS, conditions
+
+pytestmark = pytest.mark.spark
+
+Letter = dict[str, Any]
+Answers = list[list[bool | None]]
+
+_TYPES = {
+    Kind.TEXT: "VARCHAR",
+    Kind.INTEGER: "BIGINT",
+    Kind.TIMESTAMP: "TIMESTAMP",
+    Kind.MAP: "MAP(VARCHAR, VARCHAR)",
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_IN_A_JOB = 100
+
+
+def _drawn(strategy: st.SearchStrategy[Any], number: int) -> list[Any]:
+    """Return values that hypothesis makes: a Spark job for each would take days."""
+    made: list[Any] = []
+
+    @settings(
+        max_examples=number,
+        phases=(Phase.generate,),
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def draw(value: Any) -> None:  # noqa: ANN401 - of any strategy
+        made.append(value)
+
+    draw()
+    return made
+
+
+def _text(data: bytes | None) -> str | None:
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _in_index(letter: Letter) -> list[Any]:
+    values = {
+        **letter,
+        **{name: letter[name] or None for name in ("group", "origin", "source_id", "reason", "exception", "message")},
+        "id": f"{letter['topic']}-{letter['partition']}@{letter['offset']}",
+        "died": _time(letter["died"]),
+        "expires": _time(letter["expires"]),
+        "key": _text(letter["key"]),
+        "value": _text(letter["value"]),
+        "size": None if letter["value"] is None else len(letter["value"]),
+        "headers": {name: _text(value) for name, value in letter["headers"]},
+        "state": "waiting",
+        "job": None,
+        "sends": 0,
+    }
+    return [values[column.name] for column in COLUMNS]
+
+
+def _time(ms: int | None) -> datetime | None:
+    return None if ms is None else (_EPOCH + timedelta(milliseconds=ms)).replace(tzinfo=None)
+
+
+def _in_archive(letter: Letter) -> list[Any]:
+    values = {
+        **{name: letter[name] for name in ("topic", "partition", "offset", "key", "value", "reason", "exception")},
+        **{name: letter[name] for name in ("message", "fingerprint")},
+        "dead_lettered_at": _EPOCH + timedelta(milliseconds=letter["died"]),
+        "headers": [{"key": name, "value": value} for name, value in letter["headers"]],
+        "origin_address": letter["origin"],
+        "origin_group": letter["group"],
+        "origin_message_id": letter["source_id"],
+        "delivery_count": letter["attempts"],
+        "expiration": None if letter["expires"] is None else _EPOCH + timedelta(milliseconds=letter["expires"]),
+    }
+    return [values.get(field.name) for field in ARCHIVE_SCHEMA]
+
+
+class Engines:
+    """The same letters in both."""
+
+    def __init__(self, spark: SparkSession, letters: Sequence[Letter]) -> None:
+        self._duckdb = duckdb.connect(config={"threads": 1})
+        columns = ", ".join(f'"{column.name}" {_TYPES[column.kind]}' for column in COLUMNS)
+        self._duckdb.execute(f"CREATE TABLE letters ({columns})")
+        signs = ", ".join("?" * len(COLUMNS))
+        self._duckdb.executemany(f"INSERT INTO letters VALUES ({signs})", [_in_index(each) for each in letters])  # noqa: S608
+        self.frame: DataFrame = spark.createDataFrame([_in_archive(each) for each in letters], ARCHIVE_SCHEMA).coalesce(
+            1
+        )
+        self.frame = self.frame.cache()
+
+    def by_duckdb(self, expressions: Sequence[str]) -> Answers:
+        """Return what each expression says of each letter."""
+        made = [duckdb_sql(parse(each), NOW_MS) for each in expressions]
+        parameters = [each for one in made for each in one.parameters]
+        sql = f"SELECT {', '.join(each.sql for each in made)} FROM letters"  # noqa: S608 - what is tested
+        rows = self._duckdb.execute(sql, parameters).fetchall()
+        return [list(each) for each in zip(*rows, strict=True)]
+
+    def by_spark(self, expressions: Sequence[str]) -> Answers:
+        """Return what each expression says of each letter."""
+        made = [condition(parse(each), NOW_MS).alias(f"c{number}") for number, each in enumerate(expressions)]
+        return [list(each) for each in zip(*self.frame.select(*made).collect(), strict=True)]
+
+    def differences(self, expressions: Sequence[str]) -> Iterator[str]:
+        """Yield the expressions of which the engines say different things."""
+        both = zip(expressions, self.by_duckdb(expressions), self.by_spark(expressions), strict=True)
+        for expression, ours, theirs in both:
+            if ours != theirs:
+                number = next(n for n, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1])
+                yield f"{expression}\n  of letter {number}: DuckDB {ours[number]}, Spark {theirs[number]}"
+
+
+@pytest.fixture(scope="module")
+def engines(spark: SparkSession) -> Engines:
+    """Random letters."""
+    return Engines(spark, _drawn(LETTERS, 150))
+
+
+@pytest.mark.slow
+def test_random_expressions_select_the_same_letters(engines: Engines) -> None:
+    """Of each letter both engines say true, false or unknown alike."""
+    expressions = [each for each in _drawn(conditions(3), 1_000) if len(each) < 2000]
+    wrong = [
+        each
+        for start in range(0, len(expressions), _IN_A_JOB)
+        for each in engines.differences(expressions[start : start + _IN_A_JOB])
+    ]
+    assert len(expressions) > 900
+    assert not wrong, "\n".join(sorted(wrong, key=len)[:10])
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_archive_lacks_what_comes_after_it() -> None:
+    """The error names the columns."""
+    with pytest.raises(PredicateError, match="no sends, state: what became of a letter"):
+        condition(parse("state = 'waiting' and sends = 0 and attempts > 1"), NOW_MS)
