@@ -124,6 +124,8 @@ def syntax(text: str) -> exp.Expr:
         trees = _Language().parser(error_message_context=MAX_BYTES + 1).parse_into(exp.Condition, tokens, text)
     except ParseError as error:
         raise _fault(text, tokens, error) from None
+    except TokenError:  # sqlglot reads a type in double quotes once more
+        raise ExpressionError(text, 0, len(text), "a type is in double quotes", "write it without") from None
     except RecursionError:
         raise ExpressionError(text, 0, len(text), "it is nested too deep", "use fewer brackets") from None
     tree = trees[0] if len(trees) == 1 else None
