@@ -82,15 +82,23 @@ def refreshed_index(settings: Settings, group: str, folder: Path | None) -> Iter
     index = Index.open(settings, group, path=folder)
     try:
         with progress(stderr(), "reading new dead letters") as report_progress:
-            index.refresh(report_progress, waiting=tell_of_another)
+            index.refresh(report_progress, waiting=Waiting())
         yield index
     finally:
         index.close()
 
 
-def tell_of_another() -> None:
-    """Say why nothing happens."""
-    stderr().print("waiting for another process that brings the index up to date")
+class Waiting:
+    """Says once why nothing happens."""
+
+    def __init__(self) -> None:
+        self._told = False
+
+    def __call__(self) -> None:
+        """Say it, unless it was said."""
+        if not self._told:
+            stderr().print("waiting for another process that brings the index up to date")
+        self._told = True
 
 
 def _asked(index: Index, group: str, wanted: Selection, limit: int) -> Listing | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rich.table import Table
@@ -65,14 +65,32 @@ def summary_document(summary: Summary, limit: int) -> dict[str, Any]:
     }
 
 
-def summary_table(summary: Summary, by: Sequence[By], limit: int) -> Table:
-    """Return a row for each kind, the most frequent first."""
+def summary_table(
+    summary: Summary, by: Sequence[By], limit: int, before: Mapping[tuple[object, ...], int] | None = None
+) -> Table:
+    """Return a row for each kind, the most frequent first.
+
+    Args:
+        summary: the kinds.
+        by: what they are grouped by.
+        limit: how many rows to return at most.
+        before: how many letters of each kind there were; adds a column with the difference.
+    """
     table = Table(box=None, pad_edge=False)
-    headings = ["letters", *by, *(["failure"] if By.FINGERPRINT in by else []), *([] if By.STATE in by else ["states"])]
+    changes = [] if before is None else ["change"]
+    headings = [
+        "letters",
+        *changes,
+        *by,
+        *(["failure"] if By.FINGERPRINT in by else []),
+        *([] if By.STATE in by else ["states"]),
+    ]
     for heading in (*headings, "first", "last", "trend", "expires", "recovered"):
-        table.add_column(heading, overflow="fold", justify="right" if heading == "letters" else "left")
+        table.add_column(heading, overflow="fold", justify="right" if heading in {"letters", "change"} else "left")
     for row in summary.rows[:limit]:
-        cells = [str(row.letters), *("" if row.kind[each] is None else str(row.kind[each]) for each in by)]
+        change = 0 if before is None else row.letters - before.get(tuple(row.kind.values()), 0)
+        cells = [str(row.letters), *([f"{change:+d}" if change else ""] if changes else [])]
+        cells += ["" if row.kind[each] is None else str(row.kind[each]) for each in by]
         cells += [_failure(row)] if By.FINGERPRINT in by else []
         cells += [] if By.STATE in by else [", ".join(f"{number} {state}" for state, number in row.states.items())]
         times = (printable_time(row.first_ms), printable_time(row.last_ms), sparkline(row.trend))

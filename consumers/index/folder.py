@@ -62,15 +62,13 @@ class IndexFolder:
         """Hold the lock of the writer; wait for another process that has it.
 
         Args:
-            waiting: called once if another process has it.
+            waiting: called again and again while another process has it.
         """
         lock = self._open("writer.lock")
         try:
-            pause, told = threading.Event(), False
+            pause = threading.Event()
             while not _locked(lock, fcntl.LOCK_EX):
-                if not told:
-                    waiting()
-                    told = True
+                waiting()
                 pause.wait(_LOOK_S)
             yield
         finally:

@@ -135,7 +135,7 @@ class Index:
             progress: receives the number of records that were read, and of all.
             settled: whether to wait for open transactions of jobs and outcomes; otherwise the index has what is
                 committed.
-            waiting: called if another process refreshes it, before this one waits for that.
+            waiting: called again and again while another process refreshes it.
 
         Raises:
             IndexUnusableError: the files cannot be written.

@@ -62,7 +62,7 @@ class Refresh:
         """Refresh and publish the index. An index that is damaged, or of another basis, is built anew.
 
         Args:
-            waiting: called if another process writes, before this one waits for it.
+            waiting: called again and again while another process writes.
 
         Raises:
             IndexUnusableError: the files cannot be written.

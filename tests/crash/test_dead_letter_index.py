@@ -1,0 +1,107 @@
+"""A process that writes the index of dead letters may be killed at any instruction: the index stays whole."""
+
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from kafka_redelivery.consumers.index.catalogue import Catalogue
+from kafka_redelivery.consumers.index.index import Index
+from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters, no_progress
+from tests.scenarios.redriving import dead_letter, dlq_json, settings_of
+from tests.scenarios.running import Group, Process
+
+pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.slow]
+
+_STEPS = 400
+"""More than a refresh has."""
+
+_STRIDE = 3
+"""Of the steps, each third one is tried."""
+
+
+def _letters(index: Index) -> dict[str, tuple[str, int]]:
+    found = {row.id: (str(row.state), row.sends) for row in index.select()}
+    index.close()
+    return found
+
+
+def _expected(group: Group) -> dict[str, tuple[str, int]]:
+    settings = settings_of(group)
+    return {
+        each.letter.id: (str(each.standing.state), each.standing.sends)
+        for each in dead_letters(settings, Ledger(settings), no_progress)
+    }
+
+
+def _prepared(group: Group) -> tuple[Path, dict[str, tuple[str, int]], dict[str, tuple[str, int]]]:
+    """Build an index, and change the topics; return its folder, and what it says before and after a refresh."""
+    group.prepare()
+    dead_letter(group, range(25))
+    dlq_json(group, "redrive", "--id", f"{group.dead_letters}-0@2", "--yes")
+    folder = group.folder / "built"
+    index = Index.open(settings_of(group), path=folder)
+    index.refresh()
+    before = _letters(index)
+    dead_letter(group, range(25, 70))
+    dlq_json(group, "discard", "--id", f"{group.dead_letters}-1@4", "--yes")
+    group.cluster.delete_before(group.dead_letters, 0, 6)
+    return folder, before, _expected(group)
+
+
+def _killed(group: Group, folder: Path, step: int) -> Process:
+    command = ["-m", "tests.crash.indexing", str(group.file), str(folder), str(step)]
+    return Process(f"index-{step}", command, os.environ, group.folder / f"index-{step}.log")
+
+
+def _assert_whole(group: Group, folder: Path, before: object, after: dict[str, tuple[str, int]], when: str) -> None:
+    """A reader finds a published state, a refresh completes it, and no file is left over."""
+    index = Index.open(settings_of(group), path=folder)
+    found = index._folder.catalogue()
+    assert isinstance(found, Catalogue), when
+    assert index._folder.is_whole(found, thoroughly=True), when
+    assert set(_letters(index)) <= set(after) | set(before), when  # type: ignore[call-overload]
+    index.refresh()
+    assert _letters(index) == after, when
+    catalogue = index._folder.catalogue()
+    assert catalogue is not None
+    left = {each.name for each in index.path.iterdir()} - {"catalogue", "writer.lock", "readers.lock"}
+    assert left == {each.name for each in catalogue.files}, when
+
+
+@pytest.mark.timeout(900)
+def test_killed_before_each_step(group: Group) -> None:
+    """While it writes, synchronises, renames, deletes or locks a file, or DuckDB runs a statement."""
+    built, before, after = _prepared(group)
+    for step in range(1, _STEPS, _STRIDE):
+        folder = group.folder / f"step-{step}"
+        shutil.copytree(built, folder)
+        code = _killed(group, folder, step).wait(60)
+        assert code in {0, -signal.SIGKILL}, step
+        _assert_whole(group, folder, before, after, f"killed before step {step}")
+        shutil.rmtree(folder)
+        if code == 0:
+            assert step > 40, "too few steps to prove anything"
+            return
+    raise AssertionError(f"more than {_STEPS} steps")
+
+
+@pytest.mark.timeout(600)
+def test_killed_at_any_time(group: Group) -> None:
+    """From outside, also in the middle of a file."""
+    built, before, after = _prepared(group)
+    for attempt in range(8):
+        folder = group.folder / f"time-{attempt}"
+        shutil.copytree(built, folder)
+        process = _killed(group, folder, 0)
+        deadline = time.monotonic() + 60
+        files = len(list(built.rglob("*.parquet")))
+        while len(list(folder.rglob("*.parquet"))) <= files and process.running and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(attempt * 0.03)
+        if process.running:
+            process.kill()
+        _assert_whole(group, folder, before, after, f"attempt {attempt}")

@@ -1,0 +1,77 @@
+"""`redelivery dlq watch` shows each change within seconds, and Ctrl-C ends it."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.scenarios.redriving import dead_letter, dlq_json
+from tests.scenarios.running import COMMAND, Group, Process
+from tests.scenarios.waiting import LONG_S, until
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_line_for_each_change(group: Group) -> None:
+    """New letters and changed states, and nothing in between."""
+    group.prepare()
+    dead_letter(group, range(4))
+    command = [*COMMAND, "dlq", "watch", "--json", "--by", "origin", "--every", "0.2", "--config", str(group.file)]
+    process = Process("watch", command, os.environ, group.folder / "watch.log", warm=True)
+    group.processes.append(process)
+
+    def lines() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in process.log.splitlines() if line.endswith("}")]
+
+    until(lambda: len(lines()) == 1, "it shows what is there")
+    assert lines()[0]["kinds"][0]["states"] == {"waiting": 4}
+    dead_letter(group, [4])
+    until(lambda: lines()[-1]["letters"] == 5, "it shows the new letter")
+    dlq_json(group, "discard", "--id", f"{group.dead_letters}-0@0", "--yes")
+    until(lambda: lines()[-1]["kinds"][0]["states"] == {"waiting": 4, "discarded": 1}, "it shows the new state")
+    states = [(line["letters"], line["kinds"][0]["states"]) for line in lines()]
+    assert all(one != other for one, other in pairwise(states))
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(LONG_S) == 0, process.log
+    assert "Traceback" not in process.log
+
+
+def test_a_table_on_a_terminal(group: Group) -> None:
+    """Ctrl-C leaves the last table and the exit code 0."""
+    group.prepare()
+    dead_letter(group, range(3))
+    ours, theirs = pty.openpty()
+    command = [sys.executable, *COMMAND, "dlq", "watch", "--every", "0.2", "--config", str(group.file)]
+    shown = b""
+    with subprocess.Popen(
+        command,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env={**os.environ, "COLUMNS": "200"},
+    ) as process:
+        os.close(theirs)
+
+        def read(text: bytes) -> bool:
+            nonlocal shown
+            shown += os.read(ours, 65536)
+            return text in shown
+
+        try:
+            until(lambda: read(b"3 dead letters"), "it shows what is there")
+            dead_letter(group, [3])
+            until(lambda: read(b"4 dead letters"), "it shows the new letter")
+            assert b"+1" in shown
+            process.send_signal(signal.SIGINT)
+            assert process.wait(LONG_S) == 0, shown.decode()
+        finally:
+            process.kill()
+            os.close(ours)
+    assert b"Traceback" not in shown
