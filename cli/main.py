@@ -11,6 +11,7 @@ from kafka_redelivery.cli.commands import config, dlq, dlq_import, dlq_summary, 
 from kafka_redelivery.cli.commands.broker import broker
 from kafka_redelivery.cli.commands.explain import explain
 from kafka_redelivery.cli.commands.find import find
+from kafka_redelivery.cli.commands.import_letters import import_letters
 from kafka_redelivery.cli.commands.importing import import_configuration
 from kafka_redelivery.cli.commands.pauses import pause, resume
 from kafka_redelivery.cli.commands.run import scheduler, worker
@@ -46,6 +47,7 @@ app.command()(resume)
 app.command()(sweep)
 app.command()(explain)
 app.command(name="import")(import_configuration)
+app.command(name="import-letters")(import_letters)
 app.command()(broker)
 
 

@@ -1,0 +1,120 @@
+"""`redelivery import-letters`: moves the messages of an ActiveMQ dead-letter queue to dead-letter topics."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import unquote, urlsplit
+
+import typer
+
+from kafka_redelivery.cli.commands.dlq import load_quietly, refuse_without_question
+from kafka_redelivery.cli.commands.signals import stop_event
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration
+from kafka_redelivery.cli.output import print_json, stderr, stdout
+from kafka_redelivery.topology import exit_codes
+
+if TYPE_CHECKING:
+    from kafka_redelivery.transport.activemq.queue_reader import BrokerAddress
+
+_PASSWORD = "REDELIVERY_ACTIVEMQ_PASSWORD"  # noqa: S105 - the name of a variable
+_PORTS = {"stomp": 61613, "stomp+ssl": 61614}
+
+
+def import_letters(
+    broker: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL", help=f"stomp://USER@HOST:PORT, or stomp+ssl:// with --ca; the password is in {_PASSWORD}."
+        ),
+    ],
+    config: ConfigFile = DEFAULT_CONFIG,
+    overrides: Overrides = None,
+    queue: Annotated[
+        str, typer.Option("--queue", metavar="NAME", help="The dead-letter queue; in Artemis mostly DLQ.")
+    ] = "ActiveMQ.DLQ",
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--origin", metavar="TOPIC", help="The source of all messages. Default: the one with their destination."
+        ),
+    ] = None,
+    selector: Annotated[
+        str | None, typer.Option("--selector", metavar="SQL", help="A JMS selector: only the messages that it selects.")
+    ] = None,
+    key: Annotated[
+        str, typer.Option("--key", metavar="PROPERTY", help="The property that becomes the key of the record.")
+    ] = "JMSXGroupID",
+    ca: Annotated[str | None, typer.Option("--ca", metavar="FILE", help="Trusted certificates, for TLS.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Import this many at most.")] = None,
+    wait: Annotated[
+        str, typer.Option("--wait", metavar="TIME", help="The queue is empty if no message comes for this time.")
+    ] = "5s",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be imported; change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move the messages of a dead-letter queue of ActiveMQ Classic or Artemis to dead-letter topics.
+
+    A message leaves the queue when its dead letter is committed. An import that was ended is repeated; what is in the
+    topic already is recognised. Exit code 1 if messages are left in the queue.
+    """
+    from kafka_redelivery.cli.progress import progress
+    from kafka_redelivery.cli.views.drained import drained_document, print_drained
+    from kafka_redelivery.consumers.redrive.draining import Drain, Drained
+    from kafka_redelivery.transport.activemq.queue_reader import QueueReader
+
+    refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
+    settings = load_quietly(config, overrides)
+    address, wait_s = _address(broker, ca), duration(wait, "--wait").total_seconds()
+
+    def drain(*, browse: bool) -> Drained:
+        moving = Drain(settings, origin, key)
+        doing = "looking at messages" if browse else "importing messages"
+        with (
+            stop_event() as stop,
+            progress(stderr(), doing) as report_progress,
+            closing(QueueReader(address, queue, selector, browse=browse)) as inbox,
+        ):
+            if browse:
+                return moving.preview(inbox, stop, limit, wait_s)
+            return moving.run(inbox, stop, limit, wait_s, lambda done: report_progress(done, limit or done))
+
+    found = drain(browse=True) if not yes or dry_run else None
+    if not dry_run:
+        if found is not None:
+            print_drained(stdout(), found, "to import")
+            if not (found.topics or found.present):
+                raise typer.Exit(exit_codes.FAILED if found.left else exit_codes.OK)
+            if not typer.confirm("import them?"):
+                raise typer.Exit(exit_codes.FAILED)
+        found = drain(browse=False)
+    assert found is not None  # noqa: S101 - one of the two has run
+    if as_json:
+        print_json({"ok": not found.left, "dryRun": dry_run, **drained_document(found)})
+    else:
+        print_drained(stdout(), found, "to import" if dry_run else "imported")
+        if dry_run:
+            stdout().print("dry run: nothing was changed")
+    if found.left:
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _address(url: str, ca: str | None) -> BrokerAddress:
+    from kafka_redelivery.transport.activemq.queue_reader import BrokerAddress
+
+    parts = urlsplit(url)
+    try:
+        usual = _PORTS[parts.scheme]
+        port = parts.port or usual
+    except (KeyError, ValueError):
+        raise typer.BadParameter(
+            f"{url!r} is not stomp://HOST:PORT or stomp+ssl://HOST:PORT", param_hint="URL"
+        ) from None
+    if not parts.hostname or parts.password is not None:
+        raise typer.BadParameter(f"it needs a host, and no password: that belongs in {_PASSWORD}", param_hint="URL")
+    if (parts.scheme == "stomp+ssl") != (ca is not None):
+        raise typer.BadParameter("and stomp+ssl:// need each other", param_hint="--ca")
+    user = None if parts.username is None else unquote(parts.username)
+    return BrokerAddress(host=parts.hostname, port=port, user=user, password=os.environ.get(_PASSWORD), ca_file=ca)

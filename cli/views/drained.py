@@ -1,0 +1,44 @@
+"""What an import from ActiveMQ has done, as text and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from kafka_redelivery.consumers.redrive.draining import Drained
+
+
+def print_drained(console: Console, found: Drained, done: str) -> None:
+    """Print how many messages become dead letters, where, and why others are left in the queue.
+
+    Args:
+        console: where to print.
+        found: the numbers.
+        done: ``imported`` or ``to import``.
+    """
+    for topic, number in sorted(found.topics.items()):
+        console.print(f"{number} messages {done} as dead letters in {topic}", markup=False)
+    if found.present:
+        console.print(f"{found.present} are there already, from an import that was ended")
+    for destination, number in sorted(found.without_source.items()):
+        where = f"destination {destination}" if destination else "no destination"
+        console.print(f"{number} with {where} are left in the queue: no source has it (--origin)", markup=False)
+    if found.without_body:
+        console.print(
+            f"{found.without_body} are left in the queue: STOMP shows no body of a MapMessage, ObjectMessage or "
+            "StreamMessage, nor of an empty text"
+        )
+    if not found.topics:
+        console.print(f"nothing {done}")
+
+
+def drained_document(found: Drained) -> dict[str, Any]:
+    """Return the same as plain data for JSON."""
+    return {
+        "letters": found.topics.total(),
+        "topics": dict(found.topics),
+        "present": found.present,
+        "withoutSource": dict(found.without_source),
+        "withoutBody": found.without_body,
+    }

@@ -1,0 +1,196 @@
+"""Moves the messages of an ActiveMQ dead-letter queue to dead-letter topics.
+
+A chunk is written in one Kafka transaction, and acknowledged to the broker when that is committed. A process or broker
+that ends in between leaves messages in the queue that are in the topic, too. They are recognised by their identity
+(``dlqImportedFrom``), and then only acknowledged. So each message becomes one dead letter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Protocol
+
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.consumers.redrive.creation import open_dlq_writer
+from kafka_redelivery.consumers.redrive.ledger import letter_partitions
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.foreign.activemq import BrokerMessage
+from kafka_redelivery.topology.redrive.chunking import MAX_BYTES
+from kafka_redelivery.topology.redrive.job import CHUNK
+from kafka_redelivery.topology.wire.headers import IMPORTED_FROM
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.clients.writer import TransactionalWriter
+from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError
+from kafka_redelivery.transport.protocols import Partition, ProducerRecord
+
+_PART_S = 0.3
+"""A chunk is written when no message comes for this time: the broker may wait for acknowledgements."""
+
+
+class Inbox(Protocol):
+    """The queue of the broker."""
+
+    def receive(self, within_s: float) -> BrokerMessage | None:
+        """Return the next message; ``None`` if none arrives within the time."""
+        ...
+
+    def acknowledge(self, messages: list[BrokerMessage]) -> None:
+        """Remove messages from the queue; return when the broker has confirmed it."""
+        ...
+
+
+@dataclass(slots=True)
+class Drained:
+    """What was, or would be, done with the messages of the queue."""
+
+    topics: Counter[str] = field(default_factory=Counter)
+    """Dead letters written, by dead-letter topic."""
+
+    present: int = 0
+    """Messages that were in their topic already, from an import that was ended."""
+
+    without_source: Counter[str] = field(default_factory=Counter)
+    """Messages left in the queue, by destination: no source of the configuration has it."""
+
+    without_body: int = 0
+    """Messages left in the queue, because STOMP does not show what they contain."""
+
+    @property
+    def left(self) -> int:
+        """Number of messages left in the queue."""
+        return self.without_source.total() + self.without_body
+
+
+class Drain:
+    """One import from a queue."""
+
+    def __init__(self, settings: Settings, origin: str | None, key: str) -> None:
+        """Ask which topics there are.
+
+        Args:
+            settings: the configuration.
+            origin: the source that all messages belong to; ``None``: the one that has their destination.
+            key: the property whose value becomes the key.
+
+        Raises:
+            RedriveError: the origin is no source, or has no dead-letter topic; or the cluster shows none.
+            TransportError: Kafka does not answer or denies access.
+        """
+        self._settings, self._origin, self._key = settings, origin, key
+        self._counts: Mapping[str, int] = ClusterAdmin(settings.kafka).partition_counts()
+        self._partitions = letter_partitions(settings, self._counts)
+        self._targets = _targets(settings, self._counts)
+        if origin is not None and origin not in self._targets:
+            known = ", ".join(sorted(self._targets)) or "none"
+            raise RedriveError(f"{origin} is no source with a dead-letter topic in this cluster; there are: {known}")
+        self._present: set[str] = set()
+        self._read: dict[Partition, int] = {}
+        self.result = Drained()
+
+    def preview(self, inbox: Inbox, stop: Event, limit: int | None, wait_s: float) -> Drained:
+        """Return what :meth:`run` would do with the messages that the queue shows. Changes nothing."""
+        self._look()
+        while not self._full(limit) and not stop.is_set() and (message := inbox.receive(wait_s)) is not None:
+            if (record := self._record(message)) is not None:
+                self.result.topics[record.topic] += 1
+        return self.result
+
+    def run(
+        self, inbox: Inbox, stop: Event, limit: int | None, wait_s: float, progress: Callable[[int], None]
+    ) -> Drained:
+        """Move messages until none comes for ``wait_s`` seconds, ``limit`` are moved, or ``stop`` is set.
+
+        Raises:
+            RedriveError: Kafka does not take a letter, or another import for the group has begun. Import again.
+            TransportError: Kafka or the broker does not answer, or denies access.
+        """
+        with closing(open_dlq_writer(self._settings, self._settings.group, "import")) as writer:
+            self._look()  # the writer has ended the transaction of its predecessor
+            while not stop.is_set() and not self._full(limit):
+                chunk = self._chunk(inbox, limit, wait_s)
+                if not chunk:
+                    break
+                self._write(writer, [record for _, record in chunk if record is not None])
+                inbox.acknowledge([message for message, _ in chunk])
+                progress(self.result.topics.total())
+        return self.result
+
+    def _full(self, limit: int | None) -> bool:
+        return limit is not None and self.result.topics.total() >= limit
+
+    def _chunk(
+        self, inbox: Inbox, limit: int | None, wait_s: float
+    ) -> list[tuple[BrokerMessage, ProducerRecord | None]]:
+        """Return messages to acknowledge, each with its record, or none if that is in its topic already."""
+        found: list[tuple[BrokerMessage, ProducerRecord | None]] = []
+        size = new = 0
+        room = CHUNK if limit is None else min(CHUNK, limit - self.result.topics.total())
+        while new < room and len(found) < CHUNK and size < MAX_BYTES:
+            message = inbox.receive(_PART_S if found else wait_s)
+            if message is None:
+                break
+            before = self.result.present
+            record = self._record(message)
+            if record is not None or self.result.present > before:
+                found.append((message, record))
+                new += record is not None
+                size += len(message.body)
+        return found
+
+    def _record(self, message: BrokerMessage) -> ProducerRecord | None:
+        """Return the dead letter that a message becomes; ``None``, and a count, if it becomes none."""
+        source = self._origin or self._settings.topic_of(message.destination or "-")
+        if source not in self._targets:
+            self.result.without_source[message.destination] += 1
+        elif not message.readable:
+            self.result.without_body += 1
+        elif message.identity in self._present:
+            self.result.present += 1
+        else:
+            self._present.add(message.identity)
+            topic, key = self._targets[source], message.key(self._key)
+            lineage = message.lineage(source, key, self._counts.get(source, self._counts[topic]))
+            headers = message.dead_letter(lineage, self._settings.group)
+            return ProducerRecord(topic, lineage.partition % self._counts[topic], key, message.body, headers)
+        return None
+
+    def _write(self, writer: TransactionalWriter, records: list[ProducerRecord]) -> None:
+        if not records:
+            return
+        try:
+            writer.write(records, {})
+        except WriterFencedError:
+            raise RedriveError("another import for this group has begun; import again when it has ended") from None
+        except WriteRefusedError as error:
+            raise RedriveError(f"Kafka refuses a letter, which stays in the queue: {error}") from error
+        except WriteAbortedError as error:
+            raise RedriveError(f"the import stops: {error}; import again to go on") from error
+        self.result.topics.update(record.topic for record in records)
+
+    def _look(self) -> None:
+        """Read what the topics have, up to ends that include open transactions, and thus wait for these."""
+        ends = PartitionOffsets(self._settings.kafka).high_watermarks(self._partitions)
+        for message in read_between(self._settings.kafka, self._settings.group, self._read, ends):
+            with suppress(UnreadableHeadersError):
+                value = dict(headers_of(message)).get(IMPORTED_FROM)
+                if value is not None:
+                    self._present.add(value.decode(errors="replace"))
+        self._read = ends
+
+
+def _targets(settings: Settings, counts: Mapping[str, int]) -> dict[str, str]:
+    """Return the dead-letter topic of each source that has one."""
+    naming, found = settings.naming(), {}
+    for source, entry in settings.entries().items():
+        for template in entry.dead_letter_strategy.templates[:1]:  # the other one is for expired records
+            topic = naming.dead_letter_topic(template, source)
+            if topic in counts:
+                found[source] = topic
+    return found

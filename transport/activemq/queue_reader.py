@@ -1,0 +1,161 @@
+"""Reads a queue of ActiveMQ Classic or Artemis over STOMP."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import queue
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka_redelivery.topology.foreign.activemq import BrokerMessage
+from kafka_redelivery.transport.errors import TransportError
+
+try:
+    import stomp
+except ModuleNotFoundError as error:
+    raise TransportError(
+        "reading ActiveMQ takes the Python package stomp.py, which is not installed; install it with: "
+        "pip install 'kafka-redelivery[activemq]'"
+    ) from error
+
+_CONNECT_S: Final = 10.0
+_RECEIPT_S: Final = 30.0
+_HEARTBEATS_MS: Final = (10_000, 30_000)
+"""What this client sends and wants. Without them Artemis closes a connection that is idle for a minute."""
+
+_WINDOW: Final = {"activemq.prefetchSize": "1000", "consumer-window-size": str(2**20)}
+"""How much the broker sends before it waits for acknowledgements: Classic counts messages, Artemis bytes."""
+
+_UNLIMITED: Final = {"activemq.prefetchSize": "1000", "consumer-window-size": "-1", "browser": "true"}
+
+
+logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
+"""What it logs, :class:`QueueError` says."""
+
+
+class QueueError(TransportError):
+    """The broker cannot be reached, refuses the client or has ended the connection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerAddress:
+    """Where the broker is, and as whom to log in."""
+
+    host: str
+    port: int
+    user: str | None = None
+    password: str | None = None
+    ca_file: str | None = None
+    """The certificates of authorities; with them the connection uses TLS."""
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client has no types
+    """Receives the messages of one queue. They stay there until :meth:`acknowledge`.
+
+    With ``browse`` nothing is removed. Classic shows its messages and then says that these are all. Artemis has no
+    browser over STOMP: it delivers them, and takes them back when the connection is closed.
+    """
+
+    def __init__(self, address: BrokerAddress, name: str, selector: str | None, *, browse: bool = False) -> None:
+        """Connect and subscribe.
+
+        Raises:
+            QueueError: it is not possible.
+        """
+        self._address, self._name = address, name
+        self._events: queue.SimpleQueue[BrokerMessage | QueueError | None] = queue.SimpleQueue()
+        self._receipts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._numbers = itertools.count()
+        place = [(address.host, address.port)]
+        self._connection: Any = stomp.Connection12(
+            place, heartbeats=_HEARTBEATS_MS, reconnect_attempts_max=1, timeout=_CONNECT_S, auto_decode=False
+        )
+        if address.ca_file is not None:
+            self._connection.set_ssl(place, ca_certs=address.ca_file)
+        self._connection.set_listener("", self)
+        headers = _UNLIMITED if browse else _WINDOW
+        try:
+            self._connection.connect(address.user, address.password, wait=True)
+            self._connection.subscribe(
+                name, "0", ack="client-individual", headers=headers | ({"selector": selector} if selector else {})
+            )
+        except (OSError, stomp.exception.StompException) as error:
+            problem = self._problem() or f"no STOMP broker answers at {address}: {type(error).__name__} {error}"
+            raise QueueError(f"{problem}; is its STOMP connector on, usually port 61613?") from error
+
+    def receive(self, within_s: float) -> BrokerMessage | None:
+        """Return the next message; ``None`` if none arrives within the time, or a browser has seen all.
+
+        Raises:
+            QueueError: the connection has ended.
+        """
+        try:
+            found = self._events.get(timeout=within_s)
+        except queue.Empty:
+            return None
+        if isinstance(found, QueueError):
+            self._events.put(found)
+            raise found
+        return found
+
+    def acknowledge(self, messages: Sequence[BrokerMessage]) -> None:
+        """Remove messages from the queue; return when the broker has confirmed it.
+
+        Raises:
+            QueueError: it has not. It may or may not have removed them.
+        """
+        if not messages:
+            return
+        receipt = f"acknowledged-{next(self._numbers)}"
+        try:
+            for message in messages[:-1]:
+                self._connection.ack(message.headers["ack"])
+            self._connection.ack(messages[-1].headers["ack"], receipt=receipt)
+            confirmed: str | None = ""
+            while confirmed not in {receipt, None}:  # None: the connection has ended
+                confirmed = self._receipts.get(timeout=_RECEIPT_S)
+            if confirmed is None:
+                raise stomp.exception.NotConnectedException
+        except (OSError, queue.Empty, stomp.exception.StompException) as error:
+            problem = self._problem() or f"{self._address} does not confirm acknowledgements: {error!r}"
+            raise QueueError(problem) from error
+
+    def close(self) -> None:
+        """Disconnect; what is not acknowledged is in the queue again."""
+        with suppress(OSError, stomp.exception.StompException):
+            self._connection.disconnect()
+
+    def _problem(self) -> str:
+        while not self._events.empty():
+            found = self._events.get()
+            if isinstance(found, QueueError):
+                return str(found)
+        return ""
+
+    # Called by the client, on its thread.
+
+    def on_message(self, frame: Any) -> None:  # noqa: ANN401 - the client has no types
+        """Keep a message."""
+        ended = frame.headers.get("browser") == "end"
+        body = frame.body if isinstance(frame.body, bytes) else str(frame.body or "").encode()
+        self._events.put(None if ended else BrokerMessage(dict(frame.headers), body))
+
+    def on_receipt(self, frame: Any) -> None:  # noqa: ANN401 - as above
+        """Note a confirmation."""
+        self._receipts.put(frame.headers["receipt-id"])
+
+    def on_error(self, frame: Any) -> None:  # noqa: ANN401 - as above
+        """Note what the broker complains about."""
+        said = frame.headers.get("message") or frame.body
+        self._events.put(QueueError(f"{self._address} refuses: {said!s:.300}"))
+
+    def on_disconnected(self) -> None:
+        """Note that the connection has ended."""
+        self._events.put(QueueError(f"the connection to {self._address} has ended while {self._name} was read"))
+        self._receipts.put(None)
