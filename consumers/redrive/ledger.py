@@ -14,11 +14,11 @@ from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.foreign.letter import foreign_letter
 from kafka_redelivery.topology.policy.lineage import parse_message_id
-from kafka_redelivery.topology.redrive.actions import ActionLog
+from kafka_redelivery.topology.redrive.actions import ActionLog, Outcome
 from kafka_redelivery.topology.redrive.job import Job, JobLog
 from kafka_redelivery.topology.redrive.letter import Letter, letter_of
 from kafka_redelivery.topology.redrive.standing import Standing, Standings
-from kafka_redelivery.topology.wire.headers import HeaderList
+from kafka_redelivery.topology.wire.headers import HeaderList, read_mark
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.client_config import servers_of
@@ -70,6 +70,7 @@ class Ledger:
         """The end of the topic of the jobs that was read."""
 
         self._read: dict[Partition, int] = {}
+        self._marks_read: dict[Partition, int] = {}
         self.refresh()
 
     def refresh(self) -> None:
@@ -95,6 +96,21 @@ class Ledger:
         self._read = ends
         self.seen = ends[Partition(self.jobs_topic, 0)]
         self.jobs.settle()
+        if self._foreign and self.jobs.jobs:
+            self._note_second_deaths()
+
+    def _note_second_deaths(self) -> None:
+        """Note which records that were sent again have died again: other systems report no outcomes.
+
+        A new dead letter has the mark of the record, if its system copies headers.
+        """
+        ends = letter_ends(self._settings, self.partition_counts)
+        for message in read_between(self._settings.kafka, self._settings.group, self._marks_read, ends):
+            with suppress(UnreadableHeadersError):
+                mark = read_mark(headers_of(message))
+                if mark is not None and mark.job in self.jobs.jobs:
+                    self.actions.slice(mark.job, mark.slice).outcomes[mark.offset] = Outcome.DEAD_AGAIN
+        self._marks_read = ends
 
     def has(self, letter: Letter) -> bool:
         """Whether the jobs of this ledger are for the letter: another group's is another ledger's."""
