@@ -12,6 +12,7 @@ from typing import Any, Self, cast
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.types import Schema
 
+from kafka_redelivery.serdes.avro_json import FormError, Source, form_of
 from kafka_redelivery.serdes.avro_scanners import ShapeError
 from kafka_redelivery.serdes.avro_schema import AvroSchema, JsonSchema
 from kafka_redelivery.serdes.avro_shape import Shape
@@ -97,9 +98,7 @@ class AvroCodec:
         """
         if data is None:
             return None
-        if len(data) < _HEADER.size or data[0] != _MAGIC:
-            raise self._bad_header(data)
-        schema_id: int = _HEADER.unpack_from(data)[1]
+        schema_id = self._schema_id(data)
         reading = self._reading.get(schema_id)
         if reading is None:
             reading = self._reading[schema_id] = self._prepare_reading(schema_id)
@@ -135,18 +134,36 @@ class AvroCodec:
         except Exception as error:  # fastavro raises many errors, and the value's own class any other
             raise EncodeError(self.name, EncodeCode.AVRO_MISMATCH, _reason(error), writing.schema_id) from error
 
+    def written(self, data: bytes) -> WrittenAvro:
+        """Return the schema that a record was written with, to read it as JSON.
+
+        Raises:
+            DecodeError, SchemaSourceUnavailable: as :meth:`decode`.
+        """
+        schema_id = self._schema_id(data)
+        return WrittenAvro(schema_id, self._writer(schema_id))
+
+    def _schema_id(self, data: bytes) -> int:
+        if len(data) < _HEADER.size or data[0] != _MAGIC:
+            raise self._bad_header(data)
+        schema_id: int = _HEADER.unpack_from(data)[1]
+        return schema_id
+
     def _bad_header(self, data: bytes) -> DecodeError:
         if data and data[0] != _MAGIC:
             return DecodeError(self.name, DecodeCode.BAD_MAGIC, f"starts with the byte {data[0]} instead of {_MAGIC}")
         return DecodeError(self.name, DecodeCode.TRUNCATED, f"{len(data)} bytes, but the header has {_HEADER.size}")
 
-    def _prepare_reading(self, schema_id: int) -> _Reading:
+    def _writer(self, schema_id: int) -> AvroSchema:
         try:
-            writer = self._source.by_id(schema_id)
+            return self._source.by_id(schema_id)
         except UnknownSchemaError as error:
             raise DecodeError(self.name, DecodeCode.UNKNOWN_SCHEMA, str(error), schema_id) from error
         except SchemaError as error:
             raise DecodeError(self.name, DecodeCode.BAD_SCHEMA, _reason(error), schema_id) from error
+
+    def _prepare_reading(self, schema_id: int) -> _Reading:
+        writer = self._writer(schema_id)
         if self._reader is None or self._reader.definition == writer.definition:
             return _Reading(writer.shape, _parsed(writer), None, shares_defaults=False)
         shares_defaults = _has_container_default(self._reader.definition)
@@ -163,6 +180,47 @@ class AvroCodec:
         except SchemaError as error:
             raise EncodeError(self.name, EncodeCode.BAD_SCHEMA, _reason(error), self._write_id) from error
         raise EncodeError(self.name, EncodeCode.NO_WRITE_SCHEMA, "no write_id, and no subject with a reader schema")
+
+
+class WrittenAvro:
+    """The records of one schema id as JSON, see :mod:`serdes.avro_json`."""
+
+    def __init__(self, schema_id: int, schema: AvroSchema) -> None:
+        self.schema_id = schema_id
+        self.schema_name = schema.name
+        self._shape = schema.shape
+        self._form = form_of(_parsed(schema))
+
+    def as_json(self, data: bytes) -> Any:  # noqa: ANN401 - any JSON
+        """Return the value of a record.
+
+        Raises:
+            DecodeError: the bytes are not a value of the schema.
+        """
+        try:
+            self._shape.check(data, _HEADER.size)
+            return self._form.read(Source(data, _HEADER.size))
+        except ShapeError as error:
+            raise DecodeError(AvroCodec.name, error.code, error.reason, self.schema_id) from error
+        except UnicodeDecodeError as error:
+            raise DecodeError(AvroCodec.name, DecodeCode.NOT_UTF8, _reason(error), self.schema_id) from error
+
+    def from_json(self, value: Any) -> bytes:  # noqa: ANN401 - any JSON
+        """Return the bytes of a value, with the header.
+
+        Raises:
+            EncodeError: it is not a value of the schema; the error names the place.
+        """
+        target = bytearray(_HEADER.pack(_MAGIC, self.schema_id))
+        try:
+            self._form.write(value, target, "$")
+            self._shape.check(bytes(target), _HEADER.size)
+        except (FormError, ShapeError) as error:
+            reason = error.reason if isinstance(error, ShapeError) else str(error)
+            raise EncodeError(AvroCodec.name, EncodeCode.AVRO_MISMATCH, reason, self.schema_id) from error
+        except RecursionError as error:
+            raise EncodeError(AvroCodec.name, EncodeCode.AVRO_MISMATCH, "nested too deep", self.schema_id) from error
+        return bytes(target)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,20 @@ class SchemaSourceUnavailable(SerdeError):  # noqa: N818 - a state of the source
         return f"schema source {self.source} is unavailable: {self.reason}"
 
 
+class NotIdenticalError(SerdeError):
+    """A value would not become the same bytes again. It cannot be edited, because more than the edit would change."""
+
+    exit_code = exit_codes.FAILED
+
+    def __init__(self, codec: str, reason: str) -> None:
+        super().__init__(codec, reason)
+        self.codec = codec
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.codec}: {self.reason}"
+
+
 class UnknownSchemaError(SerdeError):
     """The source has no such schema. Raised by schema sources; codecs raise their own error from it."""
 

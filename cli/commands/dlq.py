@@ -68,28 +68,6 @@ def list_letters(
 
 
 @app.command()
-def show(
-    letter: Annotated[str, typer.Argument(metavar="ID", help="TOPIC-PARTITION@OFFSET of the dead letter.")],
-    config: ConfigFile = DEFAULT_CONFIG,
-    overrides: Overrides = None,
-    of_group: JobsOf = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show one dead letter: its headers, its value, and what jobs did with it."""
-    from kafka_redelivery.cli.views.dlq import print_shown, shown_document
-    from kafka_redelivery.consumers.redrive.ledger import Ledger, one_dead_letter
-
-    settings = load_quietly(config, overrides)
-    ledger = Ledger(settings, of_group)
-    found = one_dead_letter(settings, ledger, letter)
-    history = ledger.standings().history(found.letter.topic, found.letter.partition, found.letter.offset)
-    if as_json:
-        print_json({"ok": True, **shown_document(found, history)})
-    else:
-        print_shown(stdout(), found, history)
-
-
-@app.command()
 @selecting
 def redrive(
     config: ConfigFile = DEFAULT_CONFIG,

@@ -16,16 +16,13 @@ from kafka_redelivery.consumers.redrive.importing import Importable
 from kafka_redelivery.consumers.redrive.ledger import Found, Ledger
 from kafka_redelivery.consumers.redrive.purge import Removable
 from kafka_redelivery.topology.durations import format_duration
-from kafka_redelivery.topology.foreign.letter import header_text
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.redrive.actions import End, Outcome
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
 from kafka_redelivery.topology.redrive.job import Job, JobOptions
-from kafka_redelivery.topology.redrive.standing import LetterState, Standing
+from kafka_redelivery.topology.redrive.standing import LetterState
 from kafka_redelivery.transport.clients.message_headers import headers_of
 from kafka_redelivery.transport.protocols import Partition
-
-_SHOWN_BYTES = 2000
 
 
 class Kinds:
@@ -114,33 +111,6 @@ def exported_document(each: Found) -> dict[str, Any]:
     letter, standing, message = each
     content = message.key(), message.value(), headers_of(message)
     return ExportedLetter(letter.id, letter.timestamp_ms, *content, standing.state).document(letter.message_id)
-
-
-def shown_document(each: Found, history: Sequence[Standing]) -> dict[str, Any]:
-    """Return a letter with its value, its headers and what jobs did with it."""
-    value = each.message.value()
-    return letter_document(each) | {
-        "headers": {name: header_text(name, content) for name, content in each.letter.headers.items()},
-        "value": None if value is None else _text(value[:_SHOWN_BYTES]),
-        "valueBytes": None if value is None else len(value),
-        "history": [{"job": step.job, "state": step.state, "reason": step.reason or None} for step in history],
-    }
-
-
-def print_shown(console: Console, each: Found, history: Sequence[Standing]) -> None:
-    """Print everything about a letter."""
-    document = shown_document(each, history)
-    for name, value in document.items():
-        if name not in {"headers", "history", "value", "valueBytes"} and value not in (None, ""):
-            text = printable_time(value) if name.endswith("Ms") else value
-            console.print(f"{name.removesuffix('Ms'):<12} {text}")
-    console.print("headers")
-    for name, content in document["headers"].items():
-        console.print(f"  {name}: {content}")
-    size = document["valueBytes"]
-    console.print("value        null" if size is None else f"value ({size} bytes)\n{document['value']}")
-    for step in history:
-        console.print(f"job {step.job}: {step.state}{': ' + step.reason if step.reason else ''}")
 
 
 def preview_document(chosen: Preview, options: JobOptions) -> dict[str, Any]:
@@ -327,10 +297,6 @@ def importable_document(found: Importable) -> dict[str, Any]:
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode(errors="replace")
 
 
 def _table(*columns: str) -> Table:

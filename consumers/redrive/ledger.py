@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -57,6 +58,7 @@ class Ledger:
         self._settings = settings
         self.group = group or settings.group
         self._foreign = isinstance(settings, ForeignTopic)
+        self._mapping = settings.mapping if isinstance(settings, ForeignTopic) else {}
         if self._foreign and self.group != settings.group:
             raise RedriveError("--of-group is for our own dead letters; select those of a group with --header")
         self.jobs_topic, self._actions_topic = redrive_topics(settings, self.group)
@@ -136,7 +138,8 @@ class Ledger:
         """Return the command that a person enters for a job."""
         if self._foreign:
             servers = servers_of(self._settings.kafka)
-            return f"redelivery dlq --bootstrap {servers} --topic {self.group} {name} {job}"
+            fields = "".join(f" --map {shlex.quote(f'{field}={header}')}" for field, header in self._mapping.items())
+            return f"redelivery dlq --bootstrap {servers} --topic {self.group}{fields} {name} {job}"
         option = "" if self.group == self._settings.group else f" --of-group {self.group}"
         return f"redelivery dlq {name} {job}{option}"
 
