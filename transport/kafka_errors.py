@@ -99,7 +99,9 @@ def is_fatal(error: KafkaError) -> bool:
     return error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001 - the client's own name
 
 
-def consumer_error(error: KafkaError, topic: str, group: str, number: int = -1, offset: int = 0) -> ReaderError:
+def consumer_error(
+    error: KafkaError, topic: str, group: str, number: int = -1, offset: int = 0, *, joins: bool = True
+) -> ReaderError:
     """Convert an error of a consumer that is not transient.
 
     Args:
@@ -108,12 +110,14 @@ def consumer_error(error: KafkaError, topic: str, group: str, number: int = -1, 
         group: the consumer's group.
         number: the number of the partition that it concerns; -1 for none.
         offset: the offset that could not be fetched.
+        joins: whether the consumer is a member of the group. Kafka looks for the group's coordinator for others, too.
     """
     code = error.code()
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic:
         return TopicForbiddenError(topic, error.str())
     if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return GroupReadForbiddenError(f"the consumer cannot go on: {error.str()}{grant(f'Read on group {group}')}")
+        right = f"{'Read' if joins else 'Describe'} on group {group}"
+        return GroupReadForbiddenError(f"the consumer cannot go on: {error.str()}{grant(right)}")
     if topic and number >= 0 and not is_fatal(error):
         return PartitionUnfetchableError(topic, number, offset, error.str(), _unfetchable(code))
     kind = ConsumerFailedError if is_fatal(error) else ReaderError

@@ -11,8 +11,10 @@ from kafka_redelivery.consumers.operations.waiting import (
     Positions,
     Ranges,
     Report,
+    configured_tiers,
     due_ms,
     headers_or_none,
+    hidden_topics,
     last_failure,
     partitions_of,
     read,
@@ -78,7 +80,7 @@ class Search:
 
     found: tuple[Found, ...]
     unread: tuple[str, ...]
-    """What was not read because there is more than the limit."""
+    """What was not read: more than the limit, and topics that Kafka does not show."""
 
 
 class _Wanted(NamedTuple):
@@ -140,6 +142,7 @@ class _Finder:
     def _in_sources(self) -> Iterator[Found]:
         """Yield the unfinished source records with the key."""
         positions = self._sources()
+        self._note_hidden(source.topic for source in self._settings.sources)
         self._note_limit("unfinished records of the sources", positions.ranges())
         for message in read_unfinished(self._settings, positions, self._limit, self._report):
             if message.key() == self._wanted.text.encode():
@@ -153,6 +156,7 @@ class _Finder:
         ready = [naming.ready_topic(source.topic) for source in self._settings.sources]
         for state, reader, topics in ((State.TIER, scheduler_group(group), tiers), (State.READY, group, ready)):
             positions = self._positions(reader, topics)
+            self._note_hidden(configured_tiers(self._settings) if state is State.TIER else topics)
             self._note_limit(f"waiting records ({state})", positions.ranges())
             for message in read_unfinished(self._settings, positions, self._limit, self._report):
                 lineage = _lineage(message)
@@ -169,7 +173,9 @@ class _Finder:
 
     def _dead_letters(self) -> Iterator[Found]:
         """Yield the dead letters of this group, the newest first to be read if there are more than the limit."""
-        positions = self._positions(None, sweep_plan(self._settings).topics)
+        topics = sweep_plan(self._settings).topics
+        positions = self._positions(None, topics)
+        self._note_hidden(topics)
         ranges = {each: (positions.starts[each], end) for each, end in positions.ends.items()}
         for message in read(self._settings, self._newest("dead letters", ranges), self._limit, self._report):
             lineage = _lineage(message)
@@ -212,7 +218,10 @@ class _Finder:
     def _journalled(self, partition: Partition, offset: int) -> str | None:
         """Return the last outcome of a source record in the journal."""
         topic = self._naming.journal_topic()
-        if not self._settings.journal or topic not in self._counts:
+        if not self._settings.journal:
+            return None
+        self._note_hidden([topic])
+        if topic not in self._counts:
             return None
         positions = self._positions(None, [topic])
         number = partition.number % self._counts[topic]
@@ -228,6 +237,9 @@ class _Finder:
         self._note_limit(what, ranges)
         ends = shares(ranges, self._limit)
         return {each: (end - (ends[each] - start), end) for each, (start, end) in ranges.items()}
+
+    def _note_hidden(self, topics: Iterable[str]) -> None:
+        self._unread.extend(hidden_topics(topics, self._counts))
 
     def _note_limit(self, what: str, ranges: Ranges) -> None:
         number = sum(end - start for start, end in ranges.values())

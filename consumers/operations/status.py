@@ -11,7 +11,9 @@ from kafka_redelivery.consumers.operations.pausing import Obedience, obedience
 from kafka_redelivery.consumers.operations.waiting import (
     Positions,
     Report,
+    configured_tiers,
     due_ms,
+    hidden_topics,
     last_failure,
     partitions_of,
     read_unfinished,
@@ -105,7 +107,7 @@ def status(settings: Settings, report: Report = lambda *_: None) -> GroupStatus:
     seen = obedience(settings)
     members = tuple(_members(GroupMembers(settings.kafka), settings))
     faults = [
-        *_missing([*roles, *dead, naming.control_topic()], counts),
+        *hidden_topics([*roles, *configured_tiers(settings), *dead, naming.control_topic()], counts),
         *_deleted(settings.group, read),
         *_deleted(scheduler_group(settings.group), tiers),
         *_alone(settings, members, tiers, seen),
@@ -134,15 +136,6 @@ def _members(listing: GroupMembers, settings: Settings) -> Iterable[Member]:
     for group in (settings.group, scheduler_group(settings.group)):
         for name, partitions in sorted(listing.owners(group).items()):
             yield Member(group, name.removeprefix(f"{group}."), len(partitions))
-
-
-def _missing(topics: Iterable[str], counts: Mapping[str, int]) -> Iterable[str]:
-    for topic in topics:
-        if topic not in counts:
-            yield (
-                f"there is no topic {topic}, or it may not be described; run: redelivery topology apply (a source is "
-                "yours to create), or grant what redelivery topology acls --role operator prints"
-            )
 
 
 def _deleted(group: str, positions: Positions) -> Iterable[str]:

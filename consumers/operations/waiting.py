@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError, ProgressError
+from kafka_redelivery.topology.topics.tiers import tier_set
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, FailureCause, Headers, read_due, read_failure_cause
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.protocols import Message, Partition
 
 _REPORTED_EACH = 1000
@@ -58,6 +60,22 @@ class Positions:
             return Progress.restore(committed.offset, committed.metadata)
         except ProgressError:
             return Progress(committed.offset)  # what is finished above it is unknown
+
+
+def configured_tiers(settings: Settings) -> list[str]:
+    """Return the topics in which records wait for the delays that the configuration has now."""
+    naming, tiers = settings.naming(), tier_set(settings.entries().values())
+    return [*map(naming.tier_topic, tiers.delays_ms), *([naming.mixed_topic()] if tiers.mixed else [])]
+
+
+def hidden_topics(topics: Iterable[str], counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield what to say about each topic that Kafka does not show."""
+    for topic in topics:
+        if topic not in counts:
+            yield (
+                f"there is no topic {topic}, or it may not be described; run: redelivery topology apply (a source is "
+                f"yours to create){grant(f'Read on topic {topic}')}"
+            )
 
 
 def partitions_of(topics: Iterable[str], counts: Mapping[str, int]) -> list[Partition]:

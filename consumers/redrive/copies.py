@@ -24,6 +24,8 @@ class Targets:
         self._options = options
         self._ours = options.group == settings.group
         self._naming = replace(settings.naming(), group=options.group)
+        self.parking = self._naming.parking_topic()
+        """Takes letters that were sent again too often."""
 
     @property
     def fix(self) -> str:
@@ -76,7 +78,6 @@ class Copies:
     def __init__(self, settings: Settings, options: JobOptions, partition_counts: Mapping[str, int]) -> None:
         self._options = options
         self._entries = settings.entries() if options.group == settings.group else {}
-        self._parking = replace(settings.naming(), group=options.group).parking_topic()
         self._targets = Targets(settings, options)
         self._counts = partition_counts
 
@@ -126,8 +127,8 @@ class Copies:
     def _parked(self, message: Message, headers: HeaderList, lineage: Lineage) -> ProducerRecord:
         """Return the letter itself, without its expiration."""
         kept = [pair for pair in headers if pair[0] != EXPIRATION]
-        number = lineage.partition % self._count(self._parking)
-        return ProducerRecord(self._parking, number, message.key(), message.value(), kept)
+        number = lineage.partition % self._count(self._targets.parking)
+        return ProducerRecord(self._targets.parking, number, message.key(), message.value(), kept)
 
     def _count(self, topic: str) -> int:
         if topic not in self._counts:

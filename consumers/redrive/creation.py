@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, Progress, dead_letters
+from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.consumers.redrive.rules import AnyTargets, refuse_options, targets_of
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
@@ -25,7 +26,7 @@ from kafka_redelivery.topology.redrive.standing import LetterState
 from kafka_redelivery.topology.wire.expiry import has_expired
 from kafka_redelivery.transport.client_config import producer_config
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
-from kafka_redelivery.transport.errors import WriteAbortedError, WriterFencedError
+from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError, grant
 from kafka_redelivery.transport.protocols import ProducerRecord
 
 _ATTEMPTS = 3
@@ -84,11 +85,13 @@ def preview(
     for each in dead_letters(settings, ledger, progress):
         if ledger.has(each.letter) and selection.matches(each.letter, each.standing):
             _sort_in(result, each, options, targets, now_ms, ledger.partition_counts)
-    missing = sorted(topic for topic in result.targets if topic not in ledger.partition_counts)
+    needed = {*result.targets, *([targets.parking] if result.parking else [])}
+    missing = sorted(topic for topic in needed if topic not in ledger.partition_counts)
     if missing:
+        right = grant(f"Write on topic {', '.join(missing)}")
         raise RedriveError(
             f"there is no topic {', '.join(missing)} to send to, or it may not be described; {targets.fix}, or leave "
-            "its letters out with --origin"
+            f"its letters out with --origin{right}"
         )
     return result
 
@@ -164,6 +167,8 @@ def append_jobs(settings: Settings, ledger: Ledger, job: str, records: list[Stor
                 writer.write(produced, {})
             except (WriteAbortedError, WriterFencedError) as error:  # another process may end the same job
                 problem = str(error)
+            except WriteRefusedError as error:
+                raise RedriveError(f"nothing is changed: {refusal(error.refused[0], produced)}") from error
         ledger.refresh()  # an aborted write may have been committed after all
         if _written(ledger, job) != before:
             return

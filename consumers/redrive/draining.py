@@ -17,6 +17,7 @@ from typing import Protocol
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.creation import open_dlq_writer
 from kafka_redelivery.consumers.redrive.ledger import letter_partitions
+from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.foreign.activemq import BrokerMessage
 from kafka_redelivery.topology.redrive.chunking import MAX_BYTES
@@ -169,7 +170,7 @@ class Drain:
         except WriterFencedError:
             raise RedriveError("another import for this group has begun; import again when it has ended") from None
         except WriteRefusedError as error:
-            raise RedriveError(f"Kafka refuses a letter, which stays in the queue: {error}") from error
+            raise RedriveError(f"a letter stays in the queue: {refusal(error.refused[0], records)}") from error
         except WriteAbortedError as error:
             raise RedriveError(f"the import stops: {error}; import again to go on") from error
         self.result.topics.update(record.topic for record in records)

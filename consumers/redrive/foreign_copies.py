@@ -19,6 +19,8 @@ class ForeignTargets:
 
     def __init__(self, settings: ForeignTopic, options: JobOptions) -> None:
         self._settings, self._options = settings, options
+        self.parking = settings.naming().parking_topic()
+        """Takes letters that were sent again too often."""
 
     @property
     def fix(self) -> str:

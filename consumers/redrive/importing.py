@@ -18,6 +18,7 @@ from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.creation import open_dlq_writer
 from kafka_redelivery.consumers.redrive.ledger import Progress, letter_partitions
+from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import ExportedLetterError
 from kafka_redelivery.topology.policy.lineage import parse_message_id
@@ -123,10 +124,6 @@ class Import:
                     raise RedriveError(
                         "another import for this group has begun; import again when it has ended"
                     ) from None
-                except WriteRefusedError as error:
-                    raise RedriveError(
-                        f"Kafka refuses a letter: {error}; the others of the file can be imported"
-                    ) from error
                 except WriteAbortedError as error:
                     failures = 1 if len(self._missing) < before else failures + 1
                     if failures >= _ATTEMPTS:
@@ -158,7 +155,14 @@ class Import:
     def _write(
         self, writer: TransactionalWriter, chunk: dict[str, ProducerRecord], total: int, progress: Progress
     ) -> None:
-        writer.write(list(chunk.values()), {})
+        records = list(chunk.values())
+        try:
+            writer.write(records, {})
+        except WriteRefusedError as error:
+            first = error.refused[0]
+            name = list(chunk)[first.index].partition("/")[0]
+            fix = "import again when it can" if first.cause.outside else f"remove {name} from the file"
+            raise RedriveError(f"the import stops: {refusal(first, records)}; {fix}") from error
         self._missing.difference_update(chunk)
         progress(total - len(self._missing), total)
 

@@ -25,6 +25,7 @@ from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.client_config import servers_of
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.protocols import Message, Partition
 
 _log = logging.getLogger(__name__)
@@ -164,7 +165,7 @@ def refuse_missing(topics: Iterable[str], found: Container[str], group: str) -> 
         if topic not in found:
             raise RedriveError(
                 f"there is no topic {topic}, or it may not be described; run: redelivery topology apply, with the "
-                f"configuration of group {group}"
+                f"configuration of group {group}{grant(f'Read on topic {topic}')}"
             )
 
 
@@ -255,14 +256,14 @@ def letter_partitions(settings: Settings, partition_counts: Mapping[str, int]) -
     """
     topics = [settings.dead_letter_topic] if isinstance(settings, ForeignTopic) else dead_letter_topics(settings)
     hidden = [topic for topic in topics if topic not in partition_counts]
+    right = grant(f"Read on topic {', '.join(hidden)}")
     if len(hidden) == len(topics):
         raise RedriveError(
             f"there is no dead-letter topic {', '.join(topics)}, or none may be described; see `redelivery topology "
-            "check`, and grant Describe and Read"
+            f"check`{right}"
         )
     if hidden:
         _log.warning(
-            "dead letters in %s are left out: it does not exist, or may not be described; grant Describe and Read",
-            ", ".join(hidden),
+            "dead letters in %s are left out: it does not exist, or may not be described%s", ", ".join(hidden), right
         )
     return [Partition(topic, number) for topic in topics for number in range(partition_counts.get(topic, 0))]

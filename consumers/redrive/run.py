@@ -11,6 +11,7 @@ from kafka_redelivery.consumers.clock import Clock, monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import ContinuedElsewhereError, RedriveError
 from kafka_redelivery.consumers.redrive.creation import append_jobs, author, open_dlq_writer
 from kafka_redelivery.consumers.redrive.ledger import Ledger, Progress, no_progress
+from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.consumers.redrive.rules import copies
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError
@@ -164,11 +165,10 @@ class JobRun:
             except WriteRefusedError as error:
                 for each in error.refused:
                     if each.cause.outside or each.index >= len(origins):
-                        actions = self._ledger.actions_partition(number).topic
-                        topic = records[each.index].topic if each.index < len(records) else actions
+                        written = [*records, ProducerRecord(*self._ledger.actions_partition(number), None, None)]
                         raise RedriveError(
-                            f"job {self._name} stops, because {topic} cannot be written: {each.reason}. When it can, "
-                            f"go on with: {self._command('resume')}"
+                            f"job {self._name} stops, because {refusal(each, written)}. When it can, go on with: "
+                            f"{self._command('resume')}"
                         ) from error
                     refused[origins[each.index]] = each.reason
             else:

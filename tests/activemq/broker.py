@@ -23,16 +23,8 @@ QUEUES: Final = {"classic": "ActiveMQ.DLQ", "artemis": "DLQ"}
 class Broker:
     """One broker, on a port that stays the same."""
 
-    def __init__(self, kind: str, data: Path, *tls: str) -> None:
-        """Choose a port.
-
-        Args:
-            kind: ``classic`` or ``artemis``.
-            data: where it keeps its messages.
-            tls: for an Artemis, a second address with TLS, and the file with its certificate and key.
-        """
+    def __init__(self, kind: str, data: Path) -> None:
         self.queue = QUEUES[kind]
-        self._tls = tls
         self._kind, self._data = kind, data
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -49,7 +41,7 @@ class Broker:
         jars = kafka_jars(lock_file=HERE / f"{self._kind}_jars.txt", what=self._kind)
         options = ["-Xmx192m", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
         options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", ":".join(map(str, jars))]
-        program = ["bsh.Interpreter", f"{self._kind}.bsh", str(self._data), str(self._port), *self._tls]
+        program = ["bsh.Interpreter", f"{self._kind}.bsh", str(self._data), str(self._port)]
         self._process = subprocess.Popen(
             [find_java(), *options, *program],
             cwd=HERE,

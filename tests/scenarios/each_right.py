@@ -12,10 +12,10 @@ from tests.scenarios.authenticated import Acl
 from tests.scenarios.running import Group
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
-_BEGIN = "<!-- table of the test: begin -->\n"
-_END = "<!-- table of the test: end -->\n"
+_PROCESSES, _COMMANDS = "table of the test", "table of the test of commands"
 _ROLES = ("worker", "scheduler", "apply")
 _HEAD = ("role", "without the right", "mode", "at the start", "revoked while it runs")
+_HEAD_OF_COMMANDS = ("role", "without the right", "its commands")
 NOT_NOTICED = "not noticed"
 _PREFIX = re.compile(r"^\S+ \S+ (?:INFO|WARNING|ERROR) \S+: ")
 _ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
@@ -101,15 +101,28 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def rows_of_page() -> list[str]:
-    """Return the rows of the table in the documentation."""
+def command_row(role: str, right: str, code: int, message: str) -> str:
+    """Return a row of the table of commands."""
+    return _row(role, right, f"exit code {code}: {message or NOT_NOTICED}")
+
+
+def rows_of_page(*, commands: bool = False) -> list[str]:
+    """Return the rows of a table in the documentation."""
     text = PAGE.read_text(encoding="utf-8")
-    return text[text.index(_BEGIN) + len(_BEGIN) : text.index(_END)].strip().splitlines()[2:]
+    begin, end = _marks(commands=commands)
+    return text[text.index(begin) + len(begin) : text.index(end)].strip().splitlines()[2:]
 
 
-def page_with(rows: Iterable[str]) -> str:
+def page_with(rows: Iterable[str], *, commands: bool = False) -> str:
     """Return the documentation with these rows."""
     text = PAGE.read_text(encoding="utf-8")
-    table = [_row(*_HEAD), _row(*("---" for _ in _HEAD)), *rows]
-    before, rest = text[: text.index(_BEGIN)], text[text.index(_END) :]
-    return "".join([before, _BEGIN, *(f"{line}\n" for line in table), rest])
+    begin, end = _marks(commands=commands)
+    head = _HEAD_OF_COMMANDS if commands else _HEAD
+    table = [_row(*head), _row(*("---" for _ in head)), *rows]
+    before, rest = text[: text.index(begin)], text[text.index(end) :]
+    return "".join([before, begin, *(f"{line}\n" for line in table), rest])
+
+
+def _marks(*, commands: bool) -> tuple[str, str]:
+    name = _COMMANDS if commands else _PROCESSES
+    return f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -20,10 +19,8 @@ from kafka_redelivery.consumers.redrive.draining import Drain, Drained
 from kafka_redelivery.topology.foreign.activemq import BrokerMessage
 from kafka_redelivery.transport.activemq.queue_reader import BrokerAddress, QueueError, QueueReader
 from tests.activemq.broker import Broker
-from tests.scenarios.authenticated import ADDRESS
 from tests.scenarios.redriving import dlq_json, settings_of
 from tests.scenarios.running import COMMAND, Group
-from tests.scenarios.secured import certificate
 from tests.scenarios.waiting import until
 from tests.scenarios.warm import WarmProcess
 
@@ -164,24 +161,6 @@ def test_killed_in_the_middle(group: Group, broker: Broker, victim: str) -> None
     drain(group, broker, "--yes", "--origin", group.source)
     assert broker.count() == 0
     assert numbers(group) == Counter(range(MANY))
-
-
-def test_over_tls(group: Group, tmp_path: Path) -> None:
-    """With the right authority; another one's certificate is refused, and nothing is read."""
-    group.prepare()
-    for name in ("ours", "theirs"):
-        (tmp_path / name).mkdir()
-    (authority, identity), (other, _) = certificate(tmp_path / "ours"), certificate(tmp_path / "theirs")
-    with socket.socket() as probe:
-        probe.bind((ADDRESS, 0))
-        place = f"{ADDRESS}:{probe.getsockname()[1]}"
-    with Broker("artemis", tmp_path / "broker", place, str(identity)) as broker:
-        broker.stock(3)
-        options = ["--queue", "DLQ", "--wait", "1s", "--origin", group.source, "--config", str(group.file), "--yes"]
-        for ca, code, left in ((other, 1, 3), (authority, 0, 0)):
-            done = CliRunner().invoke(app, ["import-letters", f"stomp+ssl://{place}", "--ca", str(ca), *options])
-            assert (done.exit_code, broker.count()) == (code, left), done.stderr
-    assert numbers(group) == Counter(range(3))
 
 
 def test_refused(group: Group, tmp_path: Path) -> None:

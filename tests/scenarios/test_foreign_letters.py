@@ -1,9 +1,7 @@
 """Dead letters of other systems are listed, selected and sent, each exactly once, to where their headers say."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator
-from tempfile import TemporaryFile
 
 import pytest
 
@@ -11,9 +9,6 @@ from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.foreign.recorded import Letters, replay
 from tests.scenarios.cluster import Cluster, Seen, Sent
-from tests.scenarios.running import COMMAND
-from tests.scenarios.waiting import until
-from tests.scenarios.warm import WarmProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -130,26 +125,6 @@ def test_dead_again(broker: Cluster) -> None:
     assert found.dlq_json("show", "orders-dlt-0@0")["history"][0]["state"] == "dead_again"
     assert found.dlq_json("redrive", "--yes", "--key", "k0")["sent"] == 1
     assert found.dlq_json("purge", "--yes")["removed"] == 1
-
-
-def test_killed_in_the_middle(broker: Cluster) -> None:
-    """The job goes on where it was: each record arrives once, in the partition that the headers name."""
-    found = replay(broker, "spring", "orders-dlt")
-    (headers,) = (each.headers for each in found.letters if each.key == b"k0")
-    broker.produce("orders-dlt", [Sent(b"%d" % number, b"many", headers, number % 3) for number in range(3000)])
-    selected = ["redrive", "--key", "many", "--rate", "1500", "--yes", "--create-topics"]
-    command = [*COMMAND, "dlq", "--bootstrap", broker.servers, "--topic", "orders-dlt", *selected]
-    with TemporaryFile() as output:
-        process = WarmProcess(command, env=dict(os.environ), stdout=output, stderr=output)
-        until(lambda: len(broker.read("orders")) > 0, "some are sent")
-        process.kill()
-        process.wait(60)
-    (job,) = found.dlq_json("jobs")["jobs"]
-    assert job["state"] == "unfinished"
-    assert found.dlq_json("resume", job["job"])["sent"] == 3000
-    sent = broker.read("orders")
-    assert Counter(each.value for each in sent) == Counter(b"%d" % number for number in range(3000))
-    assert {each.partition for each in sent} == {0}
 
 
 def test_what_is_refused(broker: Cluster) -> None:

@@ -30,7 +30,13 @@ class AclRole(StrEnum):
     """``redelivery pipeline archive``."""
 
     REDRIVE = "redrive"
-    """``redelivery dlq``."""
+    """``redelivery dlq``, without ``import`` and ``purge``."""
+
+    IMPORT = "import"
+    """``redelivery dlq import``, which writes dead letters."""
+
+    PURGE = "purge"
+    """``redelivery dlq purge``, which deletes dead letters."""
 
     OPERATOR = "operator"
     """``redelivery status``, ``find``, ``pause`` and ``resume``."""
@@ -237,13 +243,35 @@ def _redrive(settings: Settings) -> Iterator[Right]:
     """Yield what listing dead letters and sending them again needs."""
     for letters in _dead_letters(settings):
         yield Right(letters, Operation.READ)
-    for topic in redrive_topics(settings):
-        yield from _on(topic, Operation.READ, Operation.WRITE)
+    if _dead_letters(settings):
+        naming = settings.naming()
+        for name in (naming.jobs_topic(), naming.actions_topic()):
+            yield from _on(_topic(name), Operation.READ, Operation.WRITE)
+        yield Right(_topic(naming.parking_topic()), Operation.WRITE)
     for ready in _ready(settings):
         yield Right(ready, Operation.WRITE)
     yield Right(_group(settings.group), Operation.DESCRIBE)
     ids = Resource(ResourceType.TRANSACTIONAL_ID, PatternType.PREFIXED, f"{settings.group}.dlq.")
     yield Right(ids, Operation.WRITE)
+
+
+def _import(settings: Settings) -> Iterator[Right]:
+    """Yield what writing dead letters to their topics needs. They are read to find those that are there already."""
+    for letters in _dead_letters(settings):
+        yield from _on(letters, Operation.READ, Operation.WRITE)
+    yield Right(_group(settings.group), Operation.DESCRIBE)
+    ids = Resource(ResourceType.TRANSACTIONAL_ID, PatternType.LITERAL, f"{settings.group}.dlq.import")
+    yield Right(ids, Operation.WRITE)
+
+
+def _purge(settings: Settings) -> Iterator[Right]:
+    """Yield what finding the dead letters that are done and deleting them needs."""
+    for letters in _dead_letters(settings):
+        yield from _on(letters, Operation.READ, Operation.DELETE)
+    naming = settings.naming()
+    for topic in (naming.jobs_topic(), naming.actions_topic()):
+        yield Right(_topic(topic), Operation.READ)
+    yield Right(_group(settings.group), Operation.DESCRIBE)
 
 
 def _operator(settings: Settings) -> Iterator[Right]:
@@ -264,6 +292,8 @@ _NEEDED = {
     AclRole.SPARK: _spark,
     AclRole.ARCHIVE: _archive,
     AclRole.REDRIVE: _redrive,
+    AclRole.IMPORT: _import,
+    AclRole.PURGE: _purge,
     AclRole.OPERATOR: _operator,
 }
 

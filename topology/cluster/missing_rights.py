@@ -17,6 +17,9 @@ from kafka_redelivery.topology.cluster.acls import (
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 
+_COMMANDS = frozenset({AclRole.REDRIVE, AclRole.IMPORT, AclRole.PURGE, AclRole.OPERATOR})
+"""Roles of commands that do not read the configurations of topics."""
+
 
 @dataclass(frozen=True, slots=True)
 class MissingRights:
@@ -55,8 +58,7 @@ def missing_rights(settings: Settings, role: AclRole, allowed: Mapping[str, Coll
         if on_topic and Operation.DESCRIBE not in operations:
             refused |= topic.name not in optional
             continue
-        describes = role not in {AclRole.REDRIVE, AclRole.OPERATOR}
-        required = {Operation.DESCRIBE_CONFIGS} if on_topic and describes else set()
+        required = {Operation.DESCRIBE_CONFIGS} if on_topic and role not in _COMMANDS else set()
         if role is not AclRole.APPLY and topic.name not in optional_reads:
             required |= {right.operation for right in on_topic} & {Operation.READ}
         refused |= not required <= set(operations)

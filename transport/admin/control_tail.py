@@ -102,7 +102,7 @@ class ControlTail:
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
             self._at_end = True
         elif not is_transient_for_consumer(error):
-            raise consumer_error(error, self._topic, self._group)
+            raise consumer_error(error, self._topic, self._group, joins=False)
 
     def close(self) -> None:
         """Release the client."""

@@ -228,5 +228,5 @@ def _records(
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
             return
         elif not is_transient_for_consumer(error):
-            raise consumer_error(error, topic, group)
+            raise consumer_error(error, topic, group, joins=False)
     raise ReaderError(f"topic {topic} cannot be read to its end: no answer in {_TIMEOUT_S:g} s")

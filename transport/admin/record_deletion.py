@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
+from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.kafka_errors import message_of
 from kafka_redelivery.transport.protocols import Partition
 
@@ -33,7 +34,7 @@ class RecordDeleter:
                 answer.result(_TIMEOUT_S)
             except KafkaException as error:
                 denied = error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-                hint = "; grant the right Delete on the topic" if denied else ""
+                hint = grant(f"Delete on topic {entry.topic}") if denied else ""
                 failed[Partition(entry.topic, entry.partition)] = message_of(error) + hint
             except TimeoutError:
                 failed[Partition(entry.topic, entry.partition)] = f"no answer in {_TIMEOUT_S:g} s"

@@ -102,5 +102,5 @@ class _Reading:
                 if end is not None and offset >= end:
                     del self.unread[partition]
             elif not is_transient_for_consumer(error):
-                raise consumer_error(error, partition.topic, group, partition.number, offset)
+                raise consumer_error(error, partition.topic, group, partition.number, offset, joins=False)
         return found

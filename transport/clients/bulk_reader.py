@@ -103,5 +103,5 @@ def _batch(fetched: list[ClientMessage], group: str) -> Batch:
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
                 positions[partition] = max(each.offset() or 0, positions.get(partition, 0))
             elif not is_transient_for_consumer(error):
-                raise consumer_error(error, partition.topic, group, partition.number, each.offset() or 0)
+                raise consumer_error(error, partition.topic, group, partition.number, each.offset() or 0, joins=False)
     return Batch(cast("list[Message]", messages), places, offsets, positions)

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.cluster.acls import AclRole
 
 TEXT = """
 group: billing
@@ -57,9 +58,7 @@ def test_the_three_formats_grant_the_same(file: str) -> None:
         for user in document
         for acl in user["acls"]
     }
-    assert {user["principal"] for user in document} == {
-        f"User:billing-{role}" for role in ("worker", "scheduler", "apply", "spark", "archive", "redrive", "operator")
-    }
+    assert {user["principal"] for user in document} == {f"User:billing-{role}" for role in AclRole}
     assert granted(acls(file).stdout) == expected
     users = list(yaml.safe_load_all(acls(file, "--format", "strimzi").stdout))
     patterns = {"literal": "literal", "prefix": "prefixed"}

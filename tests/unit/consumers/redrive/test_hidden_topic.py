@@ -51,7 +51,7 @@ def test_hidden_topics_are_named(caplog: pytest.LogCaptureFixture) -> None:
         ]
     assert "DLQ.refunds" in caplog.text
     assert "DLQ.orders" not in caplog.text
-    with pytest.raises(RedriveError, match="Describe"):
+    with pytest.raises(RedriveError, match=r"grant the right Read on topic DLQ\.orders, DLQ\.refunds"):
         letter_partitions(SETTINGS, {})
 
 

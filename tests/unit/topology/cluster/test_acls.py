@@ -107,7 +107,7 @@ def test_sending_dead_letters_again() -> None:
         "DLQ.orders": {"Read"},
         "billing.dlq.jobs": {"Read", "Write"},
         "billing.dlq.actions": {"Read", "Write"},
-        "billing.dlq.parked": {"Read", "Write"},
+        "billing.dlq.parked": {"Write"},
     }
     assert {topic: operations(ONE_SOURCE, AclRole.REDRIVE, topic) for topic in expected} == expected
     others = {right for right in found(ONE_SOURCE, AclRole.REDRIVE) if right[0] != "topic"}
@@ -117,6 +117,23 @@ def test_sending_dead_letters_again() -> None:
     }
     for role in (*_BOTH, AclRole.SCHEDULER):
         assert operations(ONE_SOURCE, role, "billing.dlq.actions") == {"Write", "DescribeConfigs"}
+
+
+def test_importing_and_purging_dead_letters() -> None:
+    """Neither may write to a ready topic, and only a purge may delete."""
+    assert found(ONE_SOURCE, AclRole.IMPORT) == {
+        ("topic", "literal", "DLQ.orders", "Read"),
+        ("topic", "literal", "DLQ.orders", "Write"),
+        ("group", "literal", "billing", "Describe"),
+        ("transactionalId", "literal", "billing.dlq.import", "Write"),
+    }
+    assert found(ONE_SOURCE, AclRole.PURGE) == {
+        ("topic", "literal", "DLQ.orders", "Read"),
+        ("topic", "literal", "DLQ.orders", "Delete"),
+        ("topic", "literal", "billing.dlq.jobs", "Read"),
+        ("topic", "literal", "billing.dlq.actions", "Read"),
+        ("group", "literal", "billing", "Describe"),
+    }
 
 
 def test_dead_letters_that_expire() -> None:

@@ -1,0 +1,140 @@
+"""A command whose user lacks a right of its role names that right and how to grant it."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios import commands
+from tests.scenarios.authenticated import AuthenticatedKafka
+from tests.scenarios.each_right import (
+    NOT_NOTICED,
+    PAGE,
+    command_row,
+    example,
+    message_of,
+    page_with,
+    right_of,
+    rows_of_page,
+)
+from tests.scenarios.redriving import dead_letter
+from tests.scenarios.running import Group
+from tests.scenarios.users import Users
+
+_JOB = re.compile(r"\b[0-9a-f]{10}\b")
+_ROLES = ("redrive", "import", "purge", "operator")
+_POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 1, "redeliveryDelay": 200}}
+
+
+class Roles:
+    """A group whose roles run their commands on dead letters that they have not seen yet."""
+
+    def __init__(self, users: Users, folder: Path) -> None:
+        self.users, self._folder, self._numbers = users, folder, count(step=2)
+
+    def run(self, role: str) -> tuple[int, str]:
+        """Run the commands of a role up to the first that fails; return the exit code and what it says."""
+        self._prepare(role)
+        for line in self._lines(role):
+            user = f"--set=kafka.sasl.username={self.users.name(role)}"
+            done = commands.in_process(*line, user, file=self.users.group.file)
+            said = done.out + done.err
+            if done.code or "grant the right" in said:
+                return done.code, said
+        return 0, ""
+
+    def _prepare(self, role: str) -> None:
+        number = next(self._numbers)
+        dead_letter(self.users.group, [number, number + 1])
+        self._key = f"k{number % 7}"
+        if role == "purge":
+            self._succeed("redrive", "dlq", "discard", "--yes")
+            self._succeed("redrive", "dlq", "discard", "--state", "sent", "--yes")
+
+    def _lines(self, role: str) -> list[list[str]]:
+        source = self.users.group.source
+        match role:
+            case "operator":
+                pauses = [["pause", "--source", source], ["resume", "--source", source]]
+                return [["status"], ["find", self._key], ["find", f"{source}-0@0"], *pauses]
+            case "redrive":
+                kinds, parking = (
+                    ["list", f"--index={self._folder / 'index'}"],
+                    ["redrive", "--again", "--max-redrives=1"],
+                )
+                return [["dlq", *each] for each in (kinds, ["redrive", "--yes"], ["jobs"], [*parking, "--yes"])]
+            case "import":
+                return [["dlq", "import", str(self._kept()), "--yes"]]
+            case _:
+                return [["dlq", "purge", "--yes"]]
+
+    def finish_jobs(self) -> None:
+        """Go on with the jobs that a missing right has stopped."""
+        jobs = json.loads(self._succeed("redrive", "dlq", "jobs", "--json"))["jobs"]
+        for job in jobs:
+            if job["state"] not in {"done", "cancelled"}:
+                self._succeed("redrive", "dlq", "resume", job["job"])
+
+    def _kept(self) -> Path:
+        """Return a file with letters that died in another cluster, so that none of them is there."""
+        number = next(self._numbers)
+        exported = self._succeed("redrive", "dlq", "export").splitlines()[:2]
+        letters = [json.loads(line) | {"timestampMs": number} for line in exported]
+        file = self._folder / "letters.jsonl"
+        file.write_text("".join(f"{json.dumps(letter)}\n" for letter in letters), encoding="utf-8")
+        return file
+
+    def _succeed(self, role: str, *line: str) -> str:
+        user = f"--set=kafka.sasl.username={self.users.name(role)}"
+        done = commands.in_process(*line, user, file=self.users.group.file)
+        assert done.code == 0, done
+        return done.out
+
+
+@pytest.fixture
+def roles(secured: AuthenticatedKafka, unique: str, tmp_path: Path) -> Iterator[Roles]:
+    """A group with its topics, of which no process runs."""
+    folder = tmp_path / "group"
+    folder.mkdir()
+    users = Users(secured, Group(secured.cluster, unique, folder))
+    users.configure(policyEntry=_POLICY, journal=True)
+    users.apply()
+    try:
+        yield Roles(users, tmp_path)
+    finally:
+        users.group.close()
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_each_right_of_each_command(roles: Roles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The documentation has a table of what is seen. With WRITE_RIGHTS_TABLE set, it is written."""
+    monkeypatch.setenv("COLUMNS", "1000")  # no message is wrapped
+    users, rows = roles.users, []
+    users.grant(*_ROLES)
+    for role in _ROLES:
+        if role == "operator":  # a group without processes is a fault that `status` reports
+            users.grant("worker", "scheduler")
+            users.start("worker")
+            users.start("scheduler")
+            users.group.send([["ok"]] * 8)
+            users.group.settle()
+        assert roles.run(role) == (0, "")
+        for acl in users.acls(role):
+            users.secured.revoke(acl)
+            code, said = roles.run(role)
+            users.secured.grant([acl])
+            roles.finish_jobs()
+            right, group = right_of(acl), users.group
+            shown = _JOB.sub("3f9a2c01bd", message_of(group, right, said))
+            print(role, right, code, said)  # noqa: T201 - shown if the test fails
+            rows.append(command_row(role, example(group, str(right)), code, shown))
+        assert roles.run(role) == (0, "")
+    if os.environ.get("WRITE_RIGHTS_TABLE"):
+        PAGE.write_text(page_with(rows, commands=True), encoding="utf-8")
+    assert [row for row in rows if NOT_NOTICED in row] == []
+    assert rows_of_page(commands=True) == rows
