@@ -145,6 +145,7 @@ class Team:
             "sources": [{"topic": self.source}],
             "handler": how,
             "journal": options.journal,
+            "deadLetters": {"index": {"path": str(self.folder / "index")}},
             **sections,
         }
         # JSON is YAML.

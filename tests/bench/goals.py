@@ -15,6 +15,7 @@ SPRING_TIMES, CLASSIC_TIMES = 10, 3
 RETRY_BYTES, DEAD_LETTER_BYTES = 400, 1500
 RSS_MB, RSS_FLAT = 150, 1.2
 LIST_S, RATE_WITHIN = 10, 0.05
+BUILD_PER_CORE, ASK_S = 100_000, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,20 @@ def _redrive(result: Result) -> Iterator[Goal]:
     yield Goal(f"redrive: --rate {rate:,} is held", "within 5 %", measured, within <= RATE_WITHIN)
 
 
+def _index(result: Result) -> Iterator[Goal]:
+    n, details = result.params["n"], result.details
+    rate = float(details["per_core"])
+    yield Goal(
+        "index: first build, letters per second of a core",
+        f">= {BUILD_PER_CORE:,}",
+        f"{rate:,.0f}",
+        rate >= BUILD_PER_CORE,
+    )
+    for what in ("list", "list_each", "summary"):
+        seconds = float(details["asked_s"][what])
+        yield Goal(f"index: {what} of {n:,} letters", f"<= {ASK_S:g} s", f"{seconds:.2f} s", seconds <= ASK_S)
+
+
 def _spark(result: Result) -> Iterator[Goal]:
     failing = float(str(result.params["fail_ratio"]))
     what = f"Spark, {result.params['handler']}, {failing:.0%} fail"
@@ -183,5 +198,6 @@ _JUDGES: dict[str, Callable[[Result], Iterator[Goal]]] = {
     "headers": _headers,
     "kill": _kill,
     "redrive": _redrive,
+    "index": _index,
     "spark": _spark,
 }

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-from tests.bench import concurrency, headers, kill, redrive, release, spark, tiers, w0, w1, w2, w3
+from tests.bench import concurrency, headers, index, kill, redrive, release, spark, tiers, w0, w1, w2, w3
 from tests.bench.bed import Bed
 from tests.bench.options import Options
 from tests.bench.result import Result
@@ -22,6 +22,7 @@ class Workload(StrEnum):
     HEADERS = "headers"
     KILL = "kill"
     REDRIVE = "redrive"
+    INDEX = "index"
     SPARK = "spark"
 
 
@@ -36,5 +37,6 @@ RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
     Workload.HEADERS: headers.run,
     Workload.KILL: kill.run,
     Workload.REDRIVE: redrive.run,
+    Workload.INDEX: index.run,
     Workload.SPARK: spark.run,
 }
