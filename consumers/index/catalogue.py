@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-VERSION = 1
+VERSION = 2
 """Of the format of all files. An index of another version is built anew."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from kafka_redelivery.consumers.index.view import IN_COLUMNS
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE
 
@@ -59,7 +60,7 @@ def condition_of(selection: Selection, rows: Callable[[str], Iterable[Sequence[A
     if selection.keys:
         found &= _one_of("key", selection.keys)
     for name, value in selection.headers:
-        found &= Condition("map_contains(headers, ?) AND coalesce(headers[?], '') = ?", (name, name, value))
+        found &= _header(name, value)
     if selection.since_ms is not None:
         found &= Condition("died_ms >= ?", (selection.since_ms,))
     if selection.until_ms is not None:
@@ -80,6 +81,12 @@ def of_group(group: str) -> Condition:
 def unexpired(now_ms: int) -> Condition:
     """Return the condition for letters that have not expired (epoch ms)."""
     return Condition("NOT (expiration_ms > 0 AND expiration_ms <= ?)", (now_ms,))
+
+
+def _header(name: str, value: str) -> Condition:
+    if name in IN_COLUMNS:
+        return Condition(f"{IN_COLUMNS[name]} = ?", (value,))
+    return Condition("map_contains(headers, ?) AND coalesce(headers[?], '') = ?", (name, name, value))
 
 
 def _one_of(column: str, texts: Sequence[str]) -> Condition:

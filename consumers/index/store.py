@@ -79,9 +79,8 @@ class Store:
     def letters(self, batches: Sequence[Table]) -> StoredFile:
         """Write letters."""
         self._duckdb.register("batch", _joined(batches))
-        headers = "map(header_names, header_values) AS headers"
         try:
-            return self._write("letters", f"FROM batch SELECT * EXCLUDE (header_names, header_values), {headers}")
+            return self._write("letters", "FROM batch")
         finally:
             self._duckdb.unregister("batch")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from kafka_redelivery.consumers.index.rows import SCHEMA
@@ -9,15 +10,16 @@ from kafka_redelivery.topology.printable import LATEST_MS
 from kafka_redelivery.topology.redrive.standing import LetterState
 from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_ADDRESS, ORIG_MESSAGE_ID, ORIG_QUEUE
 
-_IN_COLUMNS: Final = {
+IN_COLUMNS: Final = {
     ORIG_ADDRESS: "origin",
     ORIG_QUEUE: '"group"',
     ORIG_MESSAGE_ID: "source_id",
     DELIVERY_COUNT: "deliveries",
 }
-"""Headers that are stored as columns alone."""
+"""Headers that are stored as columns alone. The map has those that a letter lacks, too, with NULL."""
 
-_OURS: Final = ", ".join(f"{{'k': '{name}', 'v': {column}}}" for name, column in _IN_COLUMNS.items())
+_OUR_NAMES: Final = ", ".join(f"'{name}'" for name in IN_COLUMNS)
+_OUR_VALUES: Final = ", ".join(IN_COLUMNS.values())
 
 
 def letters_view(letters: str, standings: str) -> str:
@@ -30,9 +32,7 @@ def letters_view(letters: str, standings: str) -> str:
                "group", origin, source_id, attempts, reason, exception, message, fingerprint,
                CASE WHEN expiration_ms > 0 THEN epoch_ms(least(expiration_ms, {LATEST_MS})) END AS expires,
                key,
-               map_concat(
-                   map_from_entries(list_filter([{_OURS}], lambda each: each.v IS NOT NULL)), stored.headers
-               ) AS headers,
+               map([{_OUR_NAMES}] || header_names, [{_OUR_VALUES}] || header_values) AS headers,
                value, size,
                coalesce(standings.state, '{LetterState.WAITING}') AS state, standings.job,
                coalesce(standings.sends, 0) AS sends,
@@ -46,8 +46,7 @@ def letters_view(letters: str, standings: str) -> str:
 
 def empty_letters() -> str:
     """Return a query for no letters."""
-    kept = {name: kind for name, kind in SCHEMA.items() if not name.startswith("header_")}
-    return _empty(kept | {"headers": "MAP(VARCHAR, VARCHAR)"})
+    return _empty(SCHEMA)
 
 
 def empty_standings() -> str:
@@ -55,5 +54,5 @@ def empty_standings() -> str:
     return _empty({"slot": "INTEGER", "offset": "BIGINT", "state": "VARCHAR", "job": "VARCHAR", "sends": "INTEGER"})
 
 
-def _empty(columns: dict[str, str]) -> str:
+def _empty(columns: Mapping[str, str]) -> str:
     return "SELECT " + ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in columns.items()) + " WHERE false"

@@ -120,6 +120,7 @@ def test_values_are_text_and_headers_have_all_names(index: Index) -> None:
         "_AMQ_ORIG_ADDRESS": "",
         "_AMQ_ORIG_QUEUE": "billing",
         "_AMQ_ORIG_MESSAGE_ID": "orders-0@107",
+        "JMSXDeliveryCount": None,
         "tenant": "t1",
     }
     assert row[2].replace(tzinfo=UTC).timestamp() * 1000 == NOW + 7000
@@ -133,8 +134,8 @@ def test_without_values_no_payload_is_on_the_disk(tmp_path: Path) -> None:
     folder = published(tmp_path / "billing", [secret], basis)
     assert not any(b"secret" in each.read_bytes() for each in folder.path.iterdir())
     index = opened(folder, basis)
-    row = (None, None, None, {"tenant": None}, 12)
-    assert index.rows("SELECT key, raw_key, value, headers, size FROM letters") == [row]
+    row = (None, None, None, None, 12)
+    assert index.rows("SELECT key, raw_key, value, headers['tenant'], size FROM letters") == [row]
     assert index.condition(Selection(keys=("secret key",))) is None
     with pytest.raises(IndexUnusableError, match=r"deadLetters\.index\.values"):
         index.needed_condition(Selection(headers=(("tenant", "x"),)))
