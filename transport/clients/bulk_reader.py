@@ -24,7 +24,7 @@ _CONFIG: Config = {
     # Enough for the client to fetch while a batch is written, and little memory even for small records.
     "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 32_768,
-    "fetch.message.max.bytes": 4_194_304,
+    "fetch.message.max.bytes": 1_048_576,
     # Records that were deleted before they were read are skipped.
     "auto.offset.reset": "earliest",
 }
