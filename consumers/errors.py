@@ -47,6 +47,16 @@ class RedriveError(ConsumersError):
     """Dead letters cannot be sent again; the message says why, and what to do."""
 
 
+class SlowQueryError(ConsumersError, TimeoutError):
+    """A query over dead letters takes too long."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the query takes longer than {seconds:g} s; make --where simpler, or select fewer letters with --origin "
+            "or --since in addition"
+        )
+
+
 class IndexUnusableError(ConsumersError):
     """The index of dead letters cannot be kept where it should be; the message says why, and what to do."""
 

@@ -54,7 +54,9 @@ def list_letters(
     from kafka_redelivery.cli.views.dlq import print_kinds, print_letters
 
     settings = load_quietly(config, overrides)
-    found: Listing = listing(settings, of_group or settings.group, wanted, limit if each else 0, index)
+    found: Listing = listing(
+        settings, of_group or settings.group, wanted, limit if each else 0, index, config.absolute().parent
+    )
     if as_json:
         document = {"ok": True, "letters": found.letters, "expired": found.expired, "ofOthers": found.others}
         print_json(document | ({"each": found.each} if each else {"kinds": found.kinds}))
@@ -111,7 +113,7 @@ def redrive(
     )
     if not dry_run:
         create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
-    _create_and_run(settings, wanted, options, dry_run=dry_run, yes=yes, as_json=as_json)
+    _create_and_run(settings, wanted, options, config.absolute().parent, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()
@@ -138,7 +140,7 @@ def discard(
     )
     if not dry_run:
         create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
-    _create_and_run(settings, wanted, options, dry_run=dry_run, yes=yes, as_json=as_json)
+    _create_and_run(settings, wanted, options, config.absolute().parent, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()
@@ -154,14 +156,15 @@ def export(
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import exported_document
     from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters
+    from kafka_redelivery.consumers.redrive.meant import meant
 
     settings = load_quietly(config, overrides)
     group = of_group or settings.group
     with progress(stderr(), "reading dead letters") as report_progress:
         ledger = Ledger(settings, group)
-        for found in dead_letters(settings, ledger, report_progress):
-            if ledger.has(found.letter) and wanted.matches(found.letter, found.standing):
-                print_json(exported_document(found), indent=None)
+        letters = (each for each in dead_letters(settings, ledger, report_progress) if ledger.has(each.letter))
+        for found in meant(letters, wanted, settings, config.absolute().parent):
+            print_json(exported_document(found), indent=None)
 
 
 @app.command()
@@ -210,7 +213,7 @@ def refuse_without_question(*, dry_run: bool, yes: bool, as_json: bool) -> None:
 
 
 def _create_and_run(
-    settings: Settings, wanted: Selection, options: JobOptions, *, dry_run: bool, yes: bool, as_json: bool
+    settings: Settings, wanted: Selection, options: JobOptions, base: Path, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     """Show what a job would do, ask, create it and run it."""
     from kafka_redelivery.cli.progress import progress
@@ -220,7 +223,7 @@ def _create_and_run(
 
     ledger = Ledger(settings, options.group)
     with progress(stderr(), "reading dead letters") as report_progress:
-        chosen = preview(settings, ledger, wanted, options, report_progress)
+        chosen = preview(settings, ledger, wanted, options, report_progress, base=base)
     if not as_json:
         print_preview(stdout(), chosen, options)
     if dry_run or not chosen.total:

@@ -26,7 +26,7 @@ class Listing(NamedTuple):
     others: int
 
 
-def listing(settings: Settings, group: str, wanted: Selection, limit: int, folder: Path | None) -> Listing:
+def listing(settings: Settings, group: str, wanted: Selection, limit: int, folder: Path | None, base: Path) -> Listing:
     """Count letters by kind.
 
     Args:
@@ -35,18 +35,19 @@ def listing(settings: Settings, group: str, wanted: Selection, limit: int, folde
         wanted: which of them.
         limit: how many to return in addition.
         folder: where to keep the index.
+        base: the folder of the configuration.
     """
     from kafka_redelivery.consumers.errors import IndexUnusableError
 
     if not can_index(settings):
-        return _read(settings, group, wanted, limit)
+        return _read(settings, group, wanted, limit, base)
     try:
         with refreshed_index(settings, group, folder) as index:
             found = _asked(index, group, wanted, limit)
     except IndexUnusableError as error:
         stderr().print(f"without an index all dead letters are read: {error}")
         found = None
-    return found or _read(settings, group, wanted, limit)
+    return found or _read(settings, group, wanted, limit, base)
 
 
 def can_index(settings: Settings) -> bool:
@@ -126,27 +127,34 @@ def _asked(index: Index, group: str, wanted: Selection, limit: int) -> Listing |
     return Listing(summary.letters, kinds, [row_document(row) for row in rows], summary.expired, summary.others)
 
 
-def _read(settings: Settings, group: str, wanted: Selection, limit: int) -> Listing:
+def _read(settings: Settings, group: str, wanted: Selection, limit: int, base: Path) -> Listing:
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import Kinds, letter_document
     from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, dead_letters
+    from kafka_redelivery.consumers.redrive.meant import meant
     from kafka_redelivery.topology.wire.expiry import has_expired
 
     kinds, expired, others = Kinds(), 0, 0
     shown: list[Found] = []
+
+    def ours() -> Iterator[Found]:
+        nonlocal others
+        for found in dead_letters(settings, ledger, report_progress):
+            if ledger.has(found.letter):
+                yield found
+            else:
+                others += 1
+
     with progress(stderr(), "reading dead letters") as report_progress:
         ledger = Ledger(settings, group)
         now_ms = wall_clock_ms()
-        for found in dead_letters(settings, ledger, report_progress):
-            if not ledger.has(found.letter):
-                others += 1
-            elif wanted.matches(found.letter, found.standing):
-                if has_expired(found.letter.expiration_ms, now_ms):
-                    expired += 1
-                    continue
-                kinds.add(found)
-                if len(shown) < limit:
-                    shown.append(found)
+        for found in meant(ours(), wanted, settings, base):
+            if has_expired(found.letter.expiration_ms, now_ms):
+                expired += 1
+                continue
+            kinds.add(found)
+            if len(shown) < limit:
+                shown.append(found)
     each = [letter_document(found) for found in shown]
     return Listing(kinds.counts.total(), kinds.document(), each, expired, others)

@@ -7,13 +7,16 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kafka_redelivery.cli.options import point_in_time
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.standing import LetterState
+
+if TYPE_CHECKING:
+    from kafka_redelivery.topology.query.where import Where
 
 _PATTERN = "; * and ? are wildcards; repeatable."
 
@@ -49,6 +52,14 @@ Ids = Annotated[
 ]
 IdsFrom = Annotated[
     Path | None, typer.Option("--ids-from", metavar="FILE", help="A file with an id in each line; - reads the input.")
+]
+Condition = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="A condition in SQL, such as \"attempts >= 3 and value ->> '$.carrier' = 'UA'\" (docs/where.md).",
+    ),
 ]
 OfGroup = Annotated[
     str | None, typer.Option("--of-group", metavar="GROUP", help="Letters of another consumer group instead of ours.")
@@ -92,11 +103,13 @@ def selection(
     states: States = None,
     ids: Ids = None,
     ids_from: IdsFrom = None,
+    where: Condition = None,
 ) -> Selection:
     """Return what the options select.
 
     Raises:
-        typer.BadParameter: an option cannot be understood.
+        ExpressionError: ``where`` cannot be understood.
+        typer.BadParameter: another option cannot.
     """
     pairs = [tuple(each.partition("=")[::2]) for each in headers or ()]
     for text, (name, _) in zip(headers or (), pairs, strict=True):
@@ -122,7 +135,19 @@ def selection(
         until_ms=None if until is None else point_in_time(until, "--until", now_ms, ago=True),
         states=tuple(states or ()),
         ids=names,
+        where=None if where is None else condition(where, now_ms),
     )
+
+
+def condition(text: str, now_ms: int) -> Where:
+    """Return what an option `--where` says.
+
+    Raises:
+        ExpressionError: it cannot be understood.
+    """
+    from kafka_redelivery.topology.query.where import Where
+
+    return Where.of(text, now_ms)
 
 
 def _lines(file: Path | None) -> frozenset[str]:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -29,13 +27,14 @@ from kafka_redelivery.consumers.index.store import connection, files_in, give_sl
 from kafka_redelivery.consumers.index.summary import Summary, summarise
 from kafka_redelivery.consumers.index.view import empty_letters, empty_standings, letters_view
 from kafka_redelivery.consumers.redrive.ledger import Progress, no_progress
+from kafka_redelivery.consumers.redrive.time_limit import time_limit
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.standing import LetterState
 from kafka_redelivery.topology.redrive.summary_columns import DEFAULT_BY, By
 from kafka_redelivery.transport.admin.identities import identities
 
-NO_LIMIT_S: Final = 3600.0
+_LIMIT_S: Final = 60.0
 
 
 class LetterRow(NamedTuple):
@@ -152,7 +151,7 @@ class Index:
         parameters: Sequence[object] = (),
         order: str = 'died_ms, topic, partition, "offset"',
         limit: int | None = None,
-        within_s: float = NO_LIMIT_S,
+        within_s: float = _LIMIT_S,
     ) -> list[LetterRow]:
         """Return letters.
 
@@ -165,7 +164,7 @@ class Index:
 
         Raises:
             IndexUnusableError: the index is damaged, and cannot be built anew.
-            TimeoutError: it takes longer.
+            SlowQueryError: it takes longer.
         """
         sql = f"SELECT {_ROW} FROM letters WHERE {condition} ORDER BY {order}"  # noqa: S608 - conditions are compiled
         sql += "" if limit is None else f" LIMIT {limit:d}"
@@ -185,9 +184,10 @@ class Index:
 
     def condition(self, selection: Selection) -> Condition | None:
         """Return the condition for a selection; ``None`` if the index cannot tell, so that letters have to be read."""
-        if not can_select(selection, values=self._basis.values):
+        if not can_select(selection, values=self._basis.values, decoded=not self._basis.undecodable):
             return None
-        return condition_of(selection, self.rows)
+        found = condition_of(selection, self.rows)
+        return found if selection.where is None else found & Condition(*selection.where.duckdb)
 
     def needed_condition(self, selection: Selection) -> Condition:
         """Return the condition for a selection.
@@ -202,7 +202,7 @@ class Index:
         return found
 
     def rows(
-        self, sql: str, parameters: Sequence[object] | Mapping[str, object] = (), within_s: float = NO_LIMIT_S
+        self, sql: str, parameters: Sequence[object] | Mapping[str, object] = (), within_s: float = _LIMIT_S
     ) -> list[tuple[Any, ...]]:
         """Return the rows of a query of the table ``letters``; raises as :meth:`select`."""
         try:
@@ -217,7 +217,7 @@ class Index:
         self, sql: str, parameters: Sequence[object] | Mapping[str, object], within_s: float
     ) -> list[tuple[Any, ...]]:
         opened = self._opened()
-        with _time_limit(opened, within_s):
+        with time_limit(opened, within_s):
             return run(opened, sql, parameters)
 
     def _is_whole(self) -> bool:
@@ -261,19 +261,6 @@ def _database(folder: Path, catalogue: Catalogue) -> duckdb.DuckDBPyConnection:
     run(opened, "SET enable_external_access = false")
     run(opened, "SET lock_configuration = true")
     return opened
-
-
-@contextmanager
-def _time_limit(opened: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
-    timer = threading.Timer(seconds, opened.interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    except duckdb.InterruptException:
-        raise TimeoutError(f"the query takes longer than {seconds:g} s") from None
-    finally:
-        timer.cancel()
 
 
 def _letter(row: tuple[Any, ...]) -> LetterRow:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_redelivery.consumers.index.view import IN_COLUMNS
+from kafka_redelivery.topology.query.expression import Header, nodes
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE
+
+if TYPE_CHECKING:
+    from kafka_redelivery.topology.query.where import Where
 
 _REPLACEMENT = "\ufffd"
 """What a selection sees in place of bytes that are no text."""
@@ -28,13 +32,16 @@ class Condition(NamedTuple):
 EVERY = Condition("true")
 
 
-def can_select(selection: Selection, *, values: bool) -> bool:
+def can_select(selection: Selection, *, values: bool, decoded: bool = True) -> bool:
     """Whether an index can answer a selection; otherwise the letters have to be read.
 
     Args:
         selection: which letters are meant.
-        values: whether the index has keys and header values.
+        values: whether the index has keys, header values and values.
+        decoded: whether it has the values of all sources, none being Avro.
     """
+    if selection.where is not None and not _can_evaluate(selection.where, values=values, decoded=decoded):
+        return False
     texts = (*selection.keys, *(value for _, value in selection.headers))
     unreadable = any(_REPLACEMENT in text for text in texts)
     hidden = any(name == FAILURE_CAUSE for name, _ in selection.headers)
@@ -42,7 +49,7 @@ def can_select(selection: Selection, *, values: bool) -> bool:
 
 
 def condition_of(selection: Selection, rows: Callable[[str], Iterable[Sequence[Any]]]) -> Condition:
-    """Return the condition for a selection that :func:`can_select`.
+    """Return the condition for a selection that :func:`can_select`, without its ``where``.
 
     Args:
         selection: which letters are meant.
@@ -71,6 +78,12 @@ def condition_of(selection: Selection, rows: Callable[[str], Iterable[Sequence[A
         names = sorted(selection.ids)
         found &= Condition(f"({_one_of('id', names).sql}) OR ({_one_of('source_id', names).sql})", (names, names))
     return found
+
+
+def _can_evaluate(where: Where, *, values: bool, decoded: bool) -> bool:
+    causes = any(node == Header(FAILURE_CAUSE) for node in nodes(where.expression))
+    kept = values or not where.columns & {"key", "headers", "value"}
+    return kept and not causes and (decoded or "value" not in where.columns)
 
 
 def of_group(group: str) -> Condition:

@@ -10,10 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Container
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, Progress, dead_letters
+from kafka_redelivery.consumers.redrive.meant import meant
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.consumers.redrive.rules import AnyTargets, refuse_options, targets_of
 from kafka_redelivery.topology.config.settings import Settings
@@ -71,8 +73,11 @@ def preview(
     options: JobOptions,
     progress: Progress,
     clock: Clock = wall_clock_ms,
+    base: Path = Path(),
 ) -> Preview:
     """Read all dead letters and return what a job with this selection would send. Writes nothing.
+
+    ``base`` is the folder of the configuration, for schemas that ``where`` needs.
 
     Raises:
         RedriveError: a target is refused or does not exist.
@@ -82,9 +87,9 @@ def preview(
     targets = targets_of(settings, options)
     result = Preview()
     now_ms = clock()
-    for each in dead_letters(settings, ledger, progress):
-        if ledger.has(each.letter) and selection.matches(each.letter, each.standing):
-            _sort_in(result, each, options, targets, now_ms, ledger.partition_counts)
+    ours = (each for each in dead_letters(settings, ledger, progress) if ledger.has(each.letter))
+    for each in meant(ours, selection, settings, base):
+        _sort_in(result, each, options, targets, now_ms, ledger.partition_counts)
     needed = {*result.targets, *([targets.parking] if result.parking else [])}
     missing = sorted(topic for topic in needed if topic not in ledger.partition_counts)
     if missing:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-from pydantic_core import PydanticSerializationError, to_json
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
@@ -19,6 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from kafka_redelivery.consumers.routes import codecs
 from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
 from kafka_redelivery.serdes.codec import Codec, RawCodec
+from kafka_redelivery.serdes.decoded_json import as_json
 from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.topology.config.settings import CodecSection, Settings
 from kafka_redelivery.topology.policy.failure_details import FailureDetails
@@ -123,19 +121,3 @@ def _text(codec: Codec, data: bytes | None, what: str, errors: list[str], detail
         problem = type(error).__name__ if details.class_only else str(error)
         errors.append(f"{what}: {problem}"[:_ERROR_LIMIT].encode(errors="replace").decode())
         return None
-
-
-def as_json(value: object) -> str:
-    """Return a decoded value as JSON.
-
-    Times become ISO 8601, bytes URL-safe base64, decimals and UUIDs strings, NaN and infinities their names.
-    """
-    try:
-        return to_json(value, bytes_mode="base64", inf_nan_mode="strings", fallback=str).decode()
-    except (PydanticSerializationError, UnicodeEncodeError):
-        # The value has a lone surrogate, which JSON can only hold as an escape.
-        return json.dumps(value, default=_other)
-
-
-def _other(value: Any) -> str:  # noqa: ANN401 - any type that a codec returns
-    return urlsafe_b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_redelivery.topology.policy.fingerprint import fingerprint, normalise
 from kafka_redelivery.topology.redrive.standing import LetterState, Standing
@@ -21,6 +21,9 @@ from kafka_redelivery.topology.wire.headers import (
     read_failure_cause,
 )
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
+
+if TYPE_CHECKING:
+    from kafka_redelivery.topology.query.where import Where  # with a parser, which takes a tenth of a second to import
 
 
 class Letter(NamedTuple):
@@ -109,8 +112,10 @@ class Selection:
     ids: frozenset[str] = frozenset()
     """Of the letters themselves, or of their source records."""
 
+    where: Where | None = None
+
     def matches(self, letter: Letter, standing: Standing) -> bool:
-        """Whether the letter is meant."""
+        """Whether the letter meets everything but ``where``, which `consumers/redrive/meant.py` adds."""
         return (
             (not self.states or standing.state in self.states)
             and (self.since_ms is None or letter.timestamp_ms >= self.since_ms)
@@ -125,7 +130,10 @@ class Selection:
         )
 
     def document(self) -> dict[str, Any]:
-        """Return what was given as plain data for JSON, without keys and header values, which may be personal data."""
+        """Return what was given as plain data for JSON, without keys, header values and constants of ``where``.
+
+        These may be personal data.
+        """
         given = {
             "origin": list(self.origins),
             "reason": list(self.reasons),
@@ -137,6 +145,7 @@ class Selection:
             "untilMs": self.until_ms,
             "state": list(self.states),
             "ids": len(self.ids),
+            "where": [] if self.where is None else sorted(self.where.columns) or ["no column"],
         }
         return {name: value for name, value in given.items() if value not in (None, [], 0)}
 

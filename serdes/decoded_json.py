@@ -1,0 +1,25 @@
+"""Decoded values as JSON, as the archive and `--where` have them."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64encode
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json
+
+
+def as_json(value: object) -> str:
+    """Return a decoded value as JSON.
+
+    Times become ISO 8601, bytes URL-safe base64, decimals and UUIDs strings, NaN and infinities their names.
+    """
+    try:
+        return to_json(value, bytes_mode="base64", inf_nan_mode="strings", fallback=str).decode()
+    except (PydanticSerializationError, UnicodeEncodeError):
+        # The value has a lone surrogate, which JSON can only hold as an escape.
+        return json.dumps(value, default=_other)
+
+
+def _other(value: Any) -> str:  # noqa: ANN401 - any type that a codec returns
+    return urlsafe_b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,48 @@
+"""`--where` selects letters by what is in them, for every command that selects."""
+
+import base64
+import json
+
+import pytest
+
+from tests.scenarios.redriving import dead_letter, dlq, dlq_json, sent
+from tests.scenarios.running import Group, exactly
+
+pytestmark = pytest.mark.kafka
+
+_LATER = "cast(value ->> '$.n' as integer) >= 5"
+
+
+def test_each_command_that_selects_letters_takes_a_condition(group: Group) -> None:
+    """List, export, discard and redrive mean the same letters, from the index or without."""
+    group.prepare()
+    dead_letter(group, range(8))
+    listed = dlq_json(group, "list", "--each", "--where", f"{_LATER} and exception like 'Conn%'")
+    assert sorted(each["key"] for each in listed["each"]) == ["k0", "k5", "k6"]
+    without = ("--set", "deadLetters.index.values=false")
+    assert dlq_json(group, "list", "--where", _LATER, *without)["letters"] == 3
+    assert dlq_json(group, "list", "--where", "died > now() - interval '1 hour' and attempts = 3")["letters"] == 8
+    assert dlq_json(group, "summary", "--where", "headers['traceparent'] = '00-5'")["letters"] == 1
+    assert dlq_json(group, "redrive", "--dry-run", "--where", _LATER, "--key", "k6")["letters"] == 1
+
+    lines = dlq(group, "export", "--where", "key = 'k5' or source_id like '%@6'").out.splitlines()
+    assert [json.loads(base64.b64decode(json.loads(line)["value"]))["n"] for line in lines] == [6, 5]
+    discarded = dlq_json(group, "discard", "--yes", "--where", "key = 'k5'")
+    assert (discarded["setAside"], discarded["selection"]) == (1, {"where": ["key"]})
+    assert dlq_json(group, "redrive", "--yes", "--where", f"{_LATER} and state = 'waiting'")["sent"] == 2
+    assert sent(group) == exactly([6, 7])
+    assert dlq_json(group, "list", "--where", "sends = 1 and job is not null")["letters"] == 2
+
+
+def test_a_fault_is_told_with_its_place(group: Group) -> None:
+    """It is wrong usage, and nothing is read."""
+    group.prepare()
+    done = dlq(group, "list", "--where", "attempt >= 3")
+    assert done.code == 2
+    assert done.err.splitlines()[-3:] == [
+        "error: --where, character 1: there is no column attempt; did you mean attempts?",
+        "  attempt >= 3",
+        "  ^^^^^^^",
+    ]
+    failed = dlq_json(group, "redrive", "--yes", "--where", "attempts >= '3'", code=2)
+    assert "write a" in failed["message"]
