@@ -17,10 +17,10 @@ LETTERS: Final = 80
 RATE: Final = ("--rate", "80")
 
 
-def prepare(group: Group) -> None:
+def prepare(group: Group, letters: int = LETTERS) -> None:
     """Create the topics of a group, and its dead letters."""
     group.prepare(kafka={"producer.transaction.timeout.ms": TRANSACTION_MS})
-    dead_letter(group, range(LETTERS))
+    dead_letter(group, range(letters))
 
 
 def start(group: Group, trap: str, *arguments: str) -> tuple[Process, Path]:
