@@ -15,7 +15,7 @@ from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Ove
 from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.redrive.job import JobOptions
+from kafka_redelivery.topology.redrive.job import MAX_RATE, MIN_RATE, JobOptions
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.standing import UNKNOWN_OUTCOME
 
@@ -32,7 +32,8 @@ JobsOf = Annotated[
     str | None, typer.Option("--of-group", metavar="GROUP", help="Jobs of another consumer group's letters.")
 ]
 Rate = Annotated[
-    float | None, typer.Option("--rate", min=0.001, metavar="N", help="Letters in a second. Default: no limit.")
+    float | None,
+    typer.Option("--rate", min=MIN_RATE, max=MAX_RATE, metavar="N", help="Letters in a second. Default: no limit."),
 ]
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics
+from kafka_redelivery.consumers.redrive.rules import letter_topics
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.foreign.letter import foreign_letter
@@ -254,7 +254,7 @@ def letter_partitions(settings: Settings, partition_counts: Mapping[str, int]) -
     Raises:
         RedriveError: the cluster shows none of them.
     """
-    topics = [settings.dead_letter_topic] if isinstance(settings, ForeignTopic) else dead_letter_topics(settings)
+    topics = letter_topics(settings)
     hidden = [topic for topic in topics if topic not in partition_counts]
     right = grant(f"Read on topic {', '.join(hidden)}")
     if len(hidden) == len(topics):

@@ -187,7 +187,7 @@ class _Sender:
     """Makes the records of a part of one slice."""
 
     def __init__(self, settings: Settings, ledger: Ledger, job: Job, number: int, clock: Clock) -> None:
-        self._copies = copies(settings, job.spec.options, ledger.partition_counts)
+        self._copies = copies(settings, ledger.group, job.spec, ledger.partition_counts)
         self._standings: Standings = ledger.standings()
         self._again = job.spec.options.again  # otherwise none of its letters was sent before
         self._discards = job.spec.options.discard

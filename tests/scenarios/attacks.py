@@ -1,6 +1,6 @@
 """What someone who may write to a topic could try, and what each attempt achieves.
 
-docs/security.md has these texts as a table. ``test_attacks.py`` makes the attempts.
+docs/security.md has these texts as a table. ``test_attacks.py`` and ``test_attacks_on_jobs.py`` make the attempts.
 """
 
 from enum import StrEnum
@@ -25,7 +25,14 @@ class Attack(StrEnum):
     LETTER = "a dead letter"
     FOREIGN = "a value that is not ours"
     SAVED = "a saved position of a partition without a committed offset"
+    PAUSE = "a pause"
     OUTCOMES = "outcomes of any record"
+    MARK = "a redelivery with the header `redrive` of a dead letter that was sent again"
+    JOB = "a job with any dead letters"
+    DEPUTY = "a job that reads another topic, or writes to a source, a dead-letter topic or an internal one"
+    PROGRESS = "progress of a job, outcomes of its letters"
+    DAMAGED = "a value that is almost ours: a number that Kafka does not have, a newer version"
+    PARKED = "any record"
 
 
 class Effect(NamedTuple):
@@ -56,7 +63,24 @@ EFFECTS: Final = {
         "**no process starts**, and the error names the record; a running one waits when it has to read the topic",
     ),
     Attack.SAVED: Effect("control", "**the partition starts there**; records before it are not handled"),
+    Attack.PAUSE: Effect(
+        "control", "**the group waits** until `redelivery resume`; `redelivery status` shows the pause"
+    ),
     Attack.OUTCOMES: Effect("journal", "audit and report count them; no worker or scheduler reads the journal"),
+    Attack.MARK: Effect("ready", "its outcome counts as that of the dead letter"),
+    Attack.JOB: Effect(
+        "`{group}.dlq.jobs`",
+        "**they are left out** by other jobs until `dlq cancel`; nothing is sent unless somebody resumes the job",
+    ),
+    Attack.DEPUTY: Effect("`{group}.dlq.jobs`", "nothing: `dlq resume` refuses it, `dlq cancel` ends it"),
+    Attack.PROGRESS: Effect(
+        "`{group}.dlq.actions`", "**the letters seem to be done**: they are not sent, and `dlq purge` removes them"
+    ),
+    Attack.DAMAGED: Effect(
+        "`{group}.dlq.jobs`, `{group}.dlq.actions`",
+        "**no command reads the topics any more**, and the error names the record; workers and schedulers go on",
+    ),
+    Attack.PARKED: Effect("`{group}.dlq.parked`", "nothing: no process reads it"),
 }
 
 

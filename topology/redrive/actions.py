@@ -27,7 +27,10 @@ from typing import Any, NamedTuple
 
 from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Reason
 from kafka_redelivery.topology.redrive.records import StoredRecord, fields_of, reading, stored_record
+from kafka_redelivery.topology.wire.control import whole
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
+
+_MAX_SLICE = 2**31 - 1
 
 
 class Outcome(StrEnum):
@@ -146,9 +149,9 @@ def read_action(key: bytes | None, value: bytes | None) -> Action | None:
         job, _, number = name.partition("/")
         match record["type"]:
             case "progress":
-                return Action(job, int(number), _chunk(record))
+                return Action(job, _slice(number), _chunk(record))
             case "outcome":
-                return Action(job, int(number), Ended(int(record["offset"]), Outcome(record["outcome"])))
+                return Action(job, _slice(number), Ended(whole(record["offset"]), Outcome(record["outcome"])))
             case _:
                 return Action(job, -1, None)
 
@@ -196,13 +199,17 @@ class ActionLog:
         found.end = chunk.end or found.end
 
 
+def _slice(digits: str) -> int:
+    return whole(int(digits), most=_MAX_SLICE)
+
+
 def _chunk(record: Mapping[str, Any]) -> Chunk:
     return Chunk(
-        through=int(record["through"]),
-        sent=int(record["sent"]),
-        gone=tuple(map(int, record["gone"])),
-        parked=tuple(map(int, record["parked"])),
-        discarded=tuple(map(int, record.get("discarded", ()))),
-        refused={int(offset): str(reason) for offset, reason in record["refused"]},
+        through=whole(record["through"], least=-1),
+        sent=whole(record["sent"]),
+        gone=tuple(map(whole, record["gone"])),
+        parked=tuple(map(whole, record["parked"])),
+        discarded=tuple(map(whole, record.get("discarded", ()))),
+        refused={whole(offset): str(reason) for offset, reason in record["refused"]},
         end=None if record["end"] is None else End(record["end"]),
     )

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Self
 
 from kafka_redelivery.topology.errors import ExportedLetterError
 from kafka_redelivery.topology.policy.lineage import parse_message_id
+from kafka_redelivery.topology.wire.control import whole
 from kafka_redelivery.topology.wire.headers import HeaderList
 
 VERSION = 1
@@ -53,10 +54,10 @@ class ExportedLetter(NamedTuple):
             parse_message_id(fields["id"])
             return cls(
                 fields["id"],
-                int(fields["timestampMs"]),
+                whole(fields["timestampMs"], least=-1),
                 _bytes(fields["key"]),
                 _bytes(fields["value"]),
-                [(str(name), _bytes(value)) for name, value in fields["headers"]],
+                [(_name(name), _bytes(value)) for name, value in fields["headers"]],
                 str(fields.get("state", "")),
             )
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -81,6 +82,11 @@ def _fields(letter: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
     if fields["version"] != VERSION:
         raise ValueError(f"it has version {fields['version']}, this program reads {VERSION}")
     return fields
+
+
+def _name(text: str) -> str:
+    text.encode()  # JSON can name lone surrogates, which no header can have
+    return text
 
 
 def _base64(value: bytes | None) -> str | None:

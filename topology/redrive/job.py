@@ -26,9 +26,13 @@ from typing import Any, NamedTuple
 
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet, read_part
 from kafka_redelivery.topology.redrive.records import StoredRecord, fields_of, reading, stored_record
+from kafka_redelivery.topology.wire.control import whole
 
 CHUNK = 500
 """Letters in one transaction at most."""
+
+MIN_RATE, MAX_RATE = 0.001, 1e9
+"""The limits of a rate, in letters in a second."""
 
 
 class SliceId(NamedTuple):
@@ -149,12 +153,11 @@ class JobLog:
                     spec = _spec(job, record)
                     self.jobs[job] = Job(spec, offset, [OffsetSet() for _ in spec.slices])
                 case "letters" if job in self.jobs:
-                    number, offsets = int(record["slice"]), read_part(record["offsets"])
-                    if not 0 <= number < len(self.jobs[job].letters):
-                        raise ValueError(f"the job has no slice {number}")
+                    most = len(self.jobs[job].letters) - 1
+                    number, offsets = whole(record["slice"], most=most), read_part(record["offsets"])
                     self._offsets.setdefault((job, number), array("q")).extend(offsets)
                 case "cancel" if job in self.jobs and self.jobs[job].cancelled_ms is None:
-                    self.jobs[job].cancelled_ms = int(record["atMs"])
+                    self.jobs[job].cancelled_ms = whole(record["atMs"])
                 case _:
                     pass
         return True
@@ -177,12 +180,34 @@ class JobLog:
 
 def _spec(job: str, record: Mapping[str, Any]) -> JobSpec:
     known = {each.name for each in fields(JobOptions)}
+    options = {name: value for name, value in record["options"].items() if name in known}
+    _check(options)
     return JobSpec(
         job=job,
-        at_ms=int(record["atMs"]),
+        at_ms=whole(record["atMs"]),
         by=str(record["by"]),
-        seen=int(record["seen"]),
-        options=JobOptions(**{name: value for name, value in record["options"].items() if name in known}),
+        seen=whole(record["seen"]),
+        options=JobOptions(**options),
         selection=dict(record["selection"]),
-        slices=tuple(SliceId(str(each["topic"]), int(each["partition"])) for each in record["slices"]),
+        slices=tuple(SliceId(str(each["topic"]), whole(each["partition"])) for each in record["slices"]),
     )
+
+
+def _check(options: Mapping[str, object]) -> None:
+    """Refuse options that `redelivery dlq` cannot have written.
+
+    Raises:
+        TypeError, ValueError: an option has another type, or is out of range.
+    """
+    for name, value in options.items():
+        match name, value:
+            case ("group", str()) | ("to" | "ready", str() | None) | ("rate", None):
+                pass
+            case ("discard" | "keep_attempts" | "again", bool()):
+                pass
+            case ("max_redrives", _):
+                whole(value, least=1)
+            case ("rate", int() | float()) if MIN_RATE <= value <= MAX_RATE:
+                pass
+            case _:
+                raise TypeError(f"option {name} is {value!r:.50}")

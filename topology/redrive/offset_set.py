@@ -10,11 +10,17 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import lt
 
+from kafka_redelivery.topology.java.numbers import LONG_MAX
+
 PART = 65_536
 """Offsets in one record at most. Even scattered ones then take less than a record of a megabyte."""
 
 _MAX_BYTES = 10 * PART
 """Size of the largest decompressed part: an offset takes at most ten bytes."""
+
+
+_MAX_SHIFT = 56
+"""An offset has at most 63 bits, which are nine groups of seven."""
 
 
 class OffsetSet:
@@ -61,7 +67,7 @@ def read_part(text: str) -> list[int]:
     """Return the offsets of one part.
 
     Raises:
-        ValueError: the text is no part.
+        ValueError: the text is no part, or has an offset that Kafka has not.
     """
     try:
         inflate = zlib.decompressobj()
@@ -76,8 +82,12 @@ def read_part(text: str) -> list[int]:
         shift += 7
         if byte < 0x80:  # noqa: PLR2004 - the highest bit says that the number goes on
             offset += number
+            if offset > LONG_MAX:
+                raise ValueError("an offset is larger than Kafka has")
             offsets.append(offset)
             number = shift = 0
+        elif shift > _MAX_SHIFT:  # otherwise a kilobyte of packed data would take seconds
+            raise ValueError("a distance between offsets is longer than nine bytes")
     return offsets
 
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from kafka_redelivery.topology.errors import RedriveRecordError
 
 _VERSION = 1
+_SHOWN = 100
+"""Characters of a key in an error."""
 
 
 class StoredRecord(NamedTuple):
@@ -41,9 +43,10 @@ def reading(key: bytes | None, fields: dict[str, Any]) -> Iterator[str]:
     Raises:
         RedriveRecordError: the record has another version, or a field cannot be read.
     """
+    name = repr(key)[:_SHOWN]
     try:
         if fields["version"] != _VERSION:
-            raise RedriveRecordError(repr(key), f"version {fields['version']!r}; this program reads {_VERSION}")
+            raise RedriveRecordError(name, f"version {fields['version']!r}; this program reads {_VERSION}")
         yield (key or b"").decode()
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise RedriveRecordError(repr(key), f"{type(error).__name__}: {error}") from None
+        raise RedriveRecordError(name, f"{type(error).__name__}: {error}") from None

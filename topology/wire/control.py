@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.java.numbers import LONG_MAX
+from kafka_redelivery.topology.printable import LATEST_MS
 from kafka_redelivery.topology.wire.progress import Checkpoint
 
 VERSION = 1
@@ -138,7 +139,7 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]], cluster:
                         saved[topic, number] = Checkpoint(offset, str(fields["metadata"]))
                 case ["tier", topic]:
                     since = fields_of(value)["retiredMs"]
-                    retired[topic] = None if since is None else whole(since)
+                    retired[topic] = None if since is None else whole(since, most=LATEST_MS)
                 case ["feature-level"]:
                     level = whole(fields_of(value)["level"], least=1)
                 case _:

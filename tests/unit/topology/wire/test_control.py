@@ -95,6 +95,7 @@ def test_a_record_of_another_program_is_an_error(value: bytes) -> None:
         (b"source/orders", b'{"partitions":-1}'),
         (b"source/orders", b'{"partitions":1e999}'),
         (b"tier/t", b'{"retiredMs":1e999}'),
+        (b"tier/t", b'{"retiredMs":9223372036854775807}'),  # `topology check` shows it as a date
         (b"feature-level", b'{"level":1e999}'),
         (b"feature-level", b'{"level":0}'),
         (b"\xff", b"{}"),
