@@ -54,6 +54,7 @@ EFFECTS: Final = {
     Attack.COUNT: Effect("ready", "a dead letter without a delivery"),
     Attack.POSITION: Effect("ready", "a dead letter with reason `bad_headers`"),
     Attack.DUPLICATE: Effect("ready", "**the dead letter of that record is dropped** as a duplicate (`enableAudit`)"),
+    Attack.MARK: Effect("ready", "its outcome counts as that of the dead letter"),
     Attack.FAR: Effect("tier", "the record waits until then; those behind it do not"),
     Attack.EARLY: Effect("tier", "the record is released at once"),
     Attack.ORIGIN: Effect("tier", "a dead letter with reason `undeliverable`"),
@@ -67,7 +68,6 @@ EFFECTS: Final = {
         "control", "**the group waits** until `redelivery resume`; `redelivery status` shows the pause"
     ),
     Attack.OUTCOMES: Effect("journal", "audit and report count them; no worker or scheduler reads the journal"),
-    Attack.MARK: Effect("ready", "its outcome counts as that of the dead letter"),
     Attack.JOB: Effect(
         "`{group}.dlq.jobs`",
         "**they are left out** by other jobs until `dlq cancel`; nothing is sent unless somebody resumes the job",
