@@ -51,7 +51,7 @@ def cut(offset: int) -> Message:
 def test_a_damaged_letter_is_refused_and_the_others_are_sent() -> None:
     """Its reason says why, and the job goes on."""
     log = log_of([("first", 0, {SliceId("DLQ.orders", 0): {0, 1, 2}})])
-    ledger = SimpleNamespace(partition_counts=TOPICS, standings=lambda: Standings(log, ActionLog()))
+    ledger = SimpleNamespace(group="billing", partition_counts=TOPICS, standings=lambda: Standings(log, ActionLog()))
     sender = _Sender(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW)
     part = Part(2, [(0, damaged(0)), (1, cut(1)), (2, letter(2, user=[]))])
     records, origins, chunk = sender.make(part, {})
