@@ -27,12 +27,7 @@ class Attack(StrEnum):
     SAVED = "a saved position of a partition without a committed offset"
     PAUSE = "a pause"
     OUTCOMES = "outcomes of any record"
-    MARK = "a redelivery with the header `redrive` of a dead letter that was sent again"
-    JOB = "a job with any dead letters"
     DEPUTY = "a job that reads another topic, or writes to a source, a dead-letter topic or an internal one"
-    PROGRESS = "progress of a job, outcomes of its letters"
-    DAMAGED = "a value that is almost ours: a number that Kafka does not have, a newer version"
-    PARKED = "any record"
 
 
 class Effect(NamedTuple):
@@ -54,7 +49,6 @@ EFFECTS: Final = {
     Attack.COUNT: Effect("ready", "a dead letter without a delivery"),
     Attack.POSITION: Effect("ready", "a dead letter with reason `bad_headers`"),
     Attack.DUPLICATE: Effect("ready", "**the dead letter of that record is dropped** as a duplicate (`enableAudit`)"),
-    Attack.MARK: Effect("ready", "its outcome counts as that of the dead letter"),
     Attack.FAR: Effect("tier", "the record waits until then; those behind it do not"),
     Attack.EARLY: Effect("tier", "the record is released at once"),
     Attack.ORIGIN: Effect("tier", "a dead letter with reason `undeliverable`"),
@@ -68,19 +62,7 @@ EFFECTS: Final = {
         "control", "**the group waits** until `redelivery resume`; `redelivery status` shows the pause"
     ),
     Attack.OUTCOMES: Effect("journal", "audit and report count them; no worker or scheduler reads the journal"),
-    Attack.JOB: Effect(
-        "`{group}.dlq.jobs`",
-        "**they are left out** by other jobs until `dlq cancel`; nothing is sent unless somebody resumes the job",
-    ),
     Attack.DEPUTY: Effect("`{group}.dlq.jobs`", "nothing: `dlq resume` refuses it, `dlq cancel` ends it"),
-    Attack.PROGRESS: Effect(
-        "`{group}.dlq.actions`", "**the letters seem to be done**: they are not sent, and `dlq purge` removes them"
-    ),
-    Attack.DAMAGED: Effect(
-        "`{group}.dlq.jobs`, `{group}.dlq.actions`",
-        "**no command reads the topics any more**, and the error names the record; workers and schedulers go on",
-    ),
-    Attack.PARKED: Effect("`{group}.dlq.parked`", "nothing: no process reads it"),
 }
 
 
