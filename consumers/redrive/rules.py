@@ -36,11 +36,11 @@ def copies(
     Args:
         settings: how to reach Kafka, and the names of topics.
         group: the group whose jobs were read.
-        spec: the job. Whoever may write to their topic can have written it, so it is checked like a new one.
+        spec: the job. Each user with Write on the topic can have written it, so it is checked like a new one.
         partition_counts: the topics of the cluster.
 
     Raises:
-        RedriveError: with this configuration nobody can have created the job.
+        RedriveError: no command creates the job with this configuration.
     """
     options = spec.options
     others = {each.topic for each in spec.slices}.difference(letter_topics(settings))

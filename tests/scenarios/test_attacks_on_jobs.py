@@ -1,4 +1,4 @@
-"""What somebody achieves who may write to the topics of `redelivery dlq`, or a pause, is what docs/security.md says."""
+"""A forged job or pause achieves what docs/security.md says."""
 
 from collections.abc import Iterable
 
@@ -35,8 +35,8 @@ def _forge(group: Group, name: str, topic: str, options: JobOptions) -> None:
     _write(group, "jobs", job_records(spec, letters))
 
 
-def test_a_job_that_nobody_has_created(group: Group) -> None:
-    """Whoever resumes it has more rights than its author; so it can do nothing that the command itself refuses."""
+def test_a_job_that_no_command_has_created(group: Group) -> None:
+    """The person who resumes it has more rights than its author; so it can do nothing that the command itself refuses."""
     group.prepare()
     dead_letter(group, range(6))
     secrets = f"{group.name}.salaries"
@@ -64,7 +64,7 @@ def test_a_job_that_nobody_has_created(group: Group) -> None:
     assert group.cluster.ends(group.source, own, f"{group.name}.control", group.ready) == before
 
 
-def test_a_pause_that_nobody_has_ordered(group: Group) -> None:
+def test_a_pause_that_no_command_has_written(group: Group) -> None:
     """It holds like any other; the status shows it, and a person withdraws it."""
     group.prepare()
     record = pause_record(PauseTarget(PauseScope.GROUP), None, now_ms())

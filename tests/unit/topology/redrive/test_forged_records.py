@@ -1,4 +1,4 @@
-"""Whoever may write to the topics of jobs and actions can write anything: it is read, or refused with a clear error."""
+"""A user with Write on the topics of jobs and actions can write anything: it is read, or refused with a clear error."""
 
 import base64
 import json
