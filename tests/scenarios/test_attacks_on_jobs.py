@@ -36,7 +36,7 @@ def _forge(group: Group, name: str, topic: str, options: JobOptions) -> None:
 
 
 def test_a_job_that_no_command_has_created(group: Group) -> None:
-    """The person who resumes it has more rights than its author; so it can do nothing that the command itself refuses."""
+    """The person who resumes it has more rights than its author, so it achieves nothing that the command refuses."""
     group.prepare()
     dead_letter(group, range(6))
     secrets = f"{group.name}.salaries"
