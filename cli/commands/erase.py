@@ -26,7 +26,7 @@ def erase(
     origin: Annotated[str | None, typer.Option("--origin", metavar="TOPIC", help="Rows of this source topic.")] = None,
     where: Annotated[
         str | None,
-        typer.Option("--where", metavar="CONDITION", help="Rows for which this is true, in Spark's SQL."),
+        typer.Option("--where", metavar="CONDITION", help="Rows for which this is true (docs/where.md)."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be erased; erase nothing.")] = False,
     as_json: AsJson = False,
@@ -40,14 +40,17 @@ def erase(
     exit_on_signals()
     settings = load(config, overrides)
     needed = spark_settings(settings, spark, log_level)
+    from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.pipeline.archive.archive import archive_session
-    from kafka_redelivery.pipeline.archive.erasure import count_rows, erase, predicate
+    from kafka_redelivery.pipeline.archive.erasure import Predicate, count_rows, erase
     from kafka_redelivery.pipeline.spark.session import spark_session
+    from kafka_redelivery.topology.query.where import Where
 
-    condition = predicate(key=key, origin=origin, where=where)
+    met = None if where is None else Where.of(where, wall_clock_ms())
+    chosen = Predicate(key, origin, met)
     path = absolute_table(archive)
     with spark_session("redelivery erase", needed) as session, stderr().status("reading the table"):
-        found = (count_rows if dry_run else erase)(archive_session(session), path, condition)
+        found = (count_rows if dry_run else erase)(archive_session(session), path, chosen)
     _print(path, found, dry_run=dry_run, as_json=as_json)
 
 

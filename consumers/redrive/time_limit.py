@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.consumers.errors import SlowQueryError
 
 if TYPE_CHECKING:
     import duckdb
+
+_AGAIN_S: Final = 0.02
+"""Time between two interruptions. DuckDB forgets one that comes before the query runs."""
 
 
 @contextmanager
@@ -22,12 +25,19 @@ def time_limit(opened: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[No
     """
     from duckdb import InterruptException  # noqa: PLC0415 - an optional dependency
 
-    timer = threading.Timer(seconds, opened.interrupt)
-    timer.daemon = True
-    timer.start()
+    ended = threading.Event()
+
+    def interrupt() -> None:
+        ended.wait(seconds)
+        while not ended.wait(_AGAIN_S):
+            opened.interrupt()
+
+    watcher = threading.Thread(target=interrupt, daemon=True)
+    watcher.start()
     try:
         yield
     except InterruptException:
         raise SlowQueryError(seconds) from None
     finally:
-        timer.cancel()
+        ended.set()
+        watcher.join()

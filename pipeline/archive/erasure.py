@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_redelivery.pipeline.archive.rewriting import (
@@ -26,10 +25,12 @@ from kafka_redelivery.pipeline.archive.rewriting import (
     rewrites,
 )
 from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA
-from kafka_redelivery.pipeline.errors import PredicateError, TableFormatError, TableLogError, first_line
+from kafka_redelivery.pipeline.archive.where import condition
+from kafka_redelivery.pipeline.errors import PredicateError, TableFormatError, TableLogError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.sink_log import SinkLog
 from kafka_redelivery.pipeline.lake.table import TableFormat, read_table
+from kafka_redelivery.topology.query.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -50,44 +51,59 @@ class Erasure:
     """The number of rows by origin."""
 
 
-def predicate(*, key: str | None = None, origin: str | None = None, where: str | None = None) -> str:
-    """Return the condition in Spark's SQL that is true for the rows to erase: all that is given applies.
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """Which rows to erase: all that is given has to apply."""
 
-    Args:
-        key: the key of the record, as UTF-8.
-        origin: the source topic.
-        where: a condition in Spark's SQL on the columns of the archive.
+    key: str | None = None
+    """The key of the record, as UTF-8."""
 
-    Raises:
-        PredicateError: nothing is given.
-    """
-    given = [
-        "" if key is None else f"key = {_binary(key)}",
-        "" if origin is None else f"origin = decode({_binary(origin)}, 'UTF-8')",
-        "" if where is None else f"({where}\n)",  # on a line of its own: the condition may end with a comment
-    ]
-    chosen = [each for each in given if each]
-    if not chosen:
-        raise PredicateError("nothing says which rows to erase: give --key, --origin or --where")
-    return " AND ".join(chosen)
+    origin: str | None = None
+    """The source topic."""
+
+    where: Where | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse to erase all rows.
+
+        Raises:
+            PredicateError: nothing is given.
+        """
+        if self.key is None and self.origin is None and self.where is None:
+            raise PredicateError("nothing says which rows to erase: give --key, --origin or --where")
+
+    def column(self) -> Column:
+        """Return a condition that is true for the rows to erase.
+
+        Raises:
+            PredicateError: ``where`` names a column that the archive does not have.
+        """
+        found = F.lit(True)  # noqa: FBT003 - the value
+        if self.key is not None:
+            found &= F.col("key") == F.lit(self.key.encode())
+        if self.origin is not None:
+            found &= F.col("origin") == self.origin
+        if self.where is not None:
+            found &= condition(self.where.expression, self.where.now_ms)
+        return found
 
 
-def count_rows(spark: SparkSession, path: str, condition: str) -> Erasure:
+def count_rows(spark: SparkSession, path: str, chosen: Predicate) -> Erasure:
     """Count the rows of the table for which a condition is true.
 
     Args:
         spark: a session of :func:`archive_session`.
         path: the folder of the table.
-        condition: of :func:`predicate`.
+        chosen: which rows.
 
     Raises:
-        PredicateError: Spark does not accept the condition.
+        PredicateError: the condition names a column that the archive does not have.
         TableFormatError: the table does not exist or is a Delta table.
     """
-    return _summary(_rows_by_file(spark, path, condition))
+    return _summary(_rows_by_file(spark, path, chosen))
 
 
-def erase(spark: SparkSession, path: str, condition: str) -> Erasure:
+def erase(spark: SparkSession, path: str, chosen: Predicate) -> Erasure:
     """Erase the rows of the table for which a condition is true. No other process may write to the table.
 
     If it is interrupted, some rows may be left. It can be repeated.
@@ -95,21 +111,21 @@ def erase(spark: SparkSession, path: str, condition: str) -> Erasure:
     Args:
         spark: a session of :func:`archive_session`.
         path: the folder of the table.
-        condition: of :func:`predicate`.
+        chosen: which rows.
 
     Raises:
         CompactionError: the file system cannot replace files atomically, the table was moved, or the number of rows
             is not the expected one.
-        PredicateError: Spark does not accept the condition.
+        PredicateError: the condition names a column that the archive does not have.
         TableFormatError: the table does not exist or is a Delta table.
         TableLogError: the log is not one that the archive writes.
     """
-    found = _rows_by_file(spark, path, condition)
-    _rewrite_files(spark, path, {file for _, file in found}, condition)
+    found = _rows_by_file(spark, path, chosen)
+    _rewrite_files(spark, path, {file for _, file in found}, chosen)
     return _summary(found)
 
 
-def _rows_by_file(spark: SparkSession, path: str, condition: str) -> Counter[tuple[str, str]]:
+def _rows_by_file(spark: SparkSession, path: str, chosen: Predicate) -> Counter[tuple[str, str]]:
     """Return the number of rows to erase by origin and file."""
     if LakeFiles(spark, path).names("_delta_log"):
         raise TableFormatError(
@@ -118,10 +134,7 @@ def _rows_by_file(spark: SparkSession, path: str, condition: str) -> Counter[tup
     frame = read_table(spark, path, TableFormat.PARQUET, ARCHIVE_SCHEMA).select(
         "*", F.col("_metadata.file_path").alias(_FILE)
     )
-    try:
-        rows = frame.where(condition).groupBy("origin", _FILE).count()
-    except AnalysisException as error:
-        raise PredicateError(f"Spark does not accept the condition {condition}: {first_line(error)}") from None
+    rows = frame.where(chosen.column()).groupBy("origin", _FILE).count()
     return Counter({(row["origin"], _location(row[_FILE])): row["count"] for row in rows.collect()})
 
 
@@ -132,7 +145,7 @@ def _summary(found: Mapping[tuple[str, str], int]) -> Erasure:
     return Erasure(origins.total(), len({file for _, file in found}), dict(sorted(origins.items())))
 
 
-def _rewrite_files(spark: SparkSession, path: str, chosen: set[str], condition: str) -> None:
+def _rewrite_files(spark: SparkSession, path: str, files_of: set[str], chosen: Predicate) -> None:
     files = LakeFiles(spark, path)
     refuse_object_stores(files)
     log = SinkLog(files)
@@ -140,28 +153,24 @@ def _rewrite_files(spark: SparkSession, path: str, chosen: set[str], condition: 
     batch = log.latest()
     if batch is None:
         return
-    entries = [each for each in log.entries(batch) if _location(str(each["path"])) in chosen]
-    if len(entries) < len(chosen):  # rows would stay
+    entries = [each for each in log.entries(batch) if _location(str(each["path"])) in files_of]
+    if len(entries) < len(files_of):  # rows would stay
         raise TableLogError(files.root, "has rows to erase in files that its log does not name")
     for number, folders in enumerate(rewrites(by_folder(entries), TARGET_BYTES)):
-        rewrite(spark, files, log, Rewrite(batch, number, folders, rows=lambda old: _others(old, condition)))
+        rewrite(spark, files, log, Rewrite(batch, number, folders, rows=lambda old: _others(old, chosen)))
     delete_unused(files, log, _ANY_AGE_MS, 0)
 
 
-def _others(old: DataFrame, condition: str) -> DataFrame:
+def _others(old: DataFrame, chosen: Predicate) -> DataFrame:
     """Return the rows to keep: also those for which the condition is unknown, because a column is null."""
     # Columns that an earlier version did not write are null; the type of day is not in the files.
     typed = {each.name: F.lit(None).cast(each.dataType) for each in _missing(old)}
     rows = old.withColumns({**typed, "day": F.col("day").cast("date")})
-    return rows.where(~F.coalesce(F.expr(condition), F.lit(False))).select(*old.columns)  # noqa: FBT003 - the value
+    return rows.where(~F.coalesce(chosen.column(), F.lit(False))).select(*old.columns)  # noqa: FBT003 - the value
 
 
 def _missing(frame: DataFrame) -> list[StructField]:
     return [each for each in ARCHIVE_SCHEMA if each.name not in frame.columns]
-
-
-def _binary(text: str) -> str:
-    return f"X'{text.encode().hex()}'"
 
 
 def _location(uri: str) -> str:

@@ -11,11 +11,12 @@ from pyspark.sql import Row, SparkSession
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
 from kafka_redelivery.pipeline.archive.compaction import compact
-from kafka_redelivery.pipeline.archive.erasure import count_rows, erase, predicate
+from kafka_redelivery.pipeline.archive.erasure import Predicate, count_rows, erase
 from kafka_redelivery.pipeline.errors import PredicateError, TableFormatError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.sink_log import SinkLog, entry_of
 from kafka_redelivery.pipeline.lake.table import TableFormat, read_table
+from kafka_redelivery.topology.query.where import Where
 from tests.pipeline.crashing import DiedError, traps
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, letter, settings_of
 from tests.scenarios.cluster import Cluster
@@ -58,6 +59,10 @@ def _make_older(spark: SparkSession, archive: Archive, day: str) -> None:
     log.replace(last, [entry_of(files.file(str(entry["path"]))) for entry in log.entries(last)])
 
 
+def _where(text: str) -> Where:
+    return Where.of(text, wall_clock_ms())
+
+
 def test_rows_are_erased_from_all_files(spark: SparkSession, archive: Archive, cluster: Cluster) -> None:
     """Also from files that compaction has replaced or a killed run has left. The archive goes on after them."""
     session, table = archive_session(spark), Path(archive.output)
@@ -66,7 +71,7 @@ def test_rows_are_erased_from_all_files(spark: SparkSession, archive: Archive, c
     data = next(path for path in table.glob(f"*/origin={source}/*.parquet") if b"key-1" in _keys(path))
     shutil.copy(data, data.with_name("part-left.zstd.parquet"))
     before = _rows(session, archive)
-    condition = predicate(key="key-1", origin=source)
+    condition = Predicate("key-1", source)
 
     counted = count_rows(session, archive.output, condition)
     assert _rows(session, archive) == before
@@ -81,12 +86,14 @@ def test_rows_are_erased_from_all_files(spark: SparkSession, archive: Archive, c
     left = [path for path in table.rglob("*.parquet") if f"origin={source}" in str(path)]
     assert all(b"key-1" not in _keys(path) for path in left)
 
-    missing_there = predicate(key="key-2", where="fingerprint IS NULL -- a column that it lacks")
+    missing_there = Predicate("key-2", where=_where("fingerprint IS NULL or 'a column' = 'that it lacks'"))
     assert erase(session, archive.output, missing_there).rows == 2
     assert all(b"key-2" not in _keys(path) for path in table.rglob("*.parquet"))
-    assert erase(session, archive.output, predicate(where="reason = 'unheard of'")).rows == 0
-    with pytest.raises(PredicateError, match="`custmer` cannot be resolved"):
-        erase(session, archive.output, predicate(where="custmer = 7"))
+    assert erase(session, archive.output, Predicate(where=_where("reason = 'unheard of'"))).rows == 0
+    with pytest.raises(PredicateError, match="the archive has no state"):
+        erase(session, archive.output, Predicate(where=_where("state = 'waiting'")))
+    with pytest.raises(PredicateError, match="nothing says which rows"):
+        Predicate()
 
     (table / "_delta_log").mkdir()
     (table / "_delta_log" / "0.json").touch()
@@ -106,7 +113,7 @@ def test_an_erasure_that_is_killed_can_be_repeated(
     """After a crash before or after any file operation no other row is gone, and the next erasure completes it."""
     session, table = archive_session(spark), Path(archive.output)
     saved = table.rename(table.with_name("saved"))
-    condition = predicate(where="key IN (CAST('key-1' AS BINARY), CAST('key-2' AS BINARY))")
+    condition = Predicate(where=_where("key IN ('key-1', 'key-2')"))
     died = 0
     for trap in traps(monkeypatch):
         shutil.copytree(saved, table)
