@@ -26,6 +26,8 @@ class Targets:
         self._naming = replace(settings.naming(), group=options.group)
         self.parking = self._naming.parking_topic()
         """Takes letters that were sent again too often."""
+        self._of: dict[str, str] = {}
+        """Answers that were given: the letters of a job come from few sources."""
 
     @property
     def fix(self) -> str:
@@ -34,8 +36,11 @@ class Targets:
 
     def of(self, origin: str) -> str:
         """Return the target of the letters of a source topic."""
-        options = self._options
-        return options.to or options.ready or self._naming.ready_topic(origin)
+        found = self._of.get(origin)
+        if found is None:
+            options = self._options
+            found = self._of[origin] = options.to or options.ready or self._naming.ready_topic(origin)
+        return found
 
     def of_letter(self, letter: Letter) -> str | None:
         """Return the target of a letter by the rule of :meth:`Copies.copy`; ``None`` if its lineage is damaged."""
@@ -110,10 +115,15 @@ class Copies:
         options = self._options
         entry = self._entries.get(lineage.address)
         text = str(mark) if options.to is None else ""
-        lineage = lineage._replace(
-            deliveries=lineage.deliveries if options.keep_attempts else 0,
-            expiration_ms=0 if entry is None else entry.expiration_ms(0, now_ms),
-            redrive=text if len(text) <= MAX_MARK else "",
+        lineage = Lineage(
+            lineage.address,
+            lineage.partition,
+            lineage.offset,
+            lineage.timestamp_ms,
+            lineage.deliveries if options.keep_attempts else 0,
+            0 if entry is None else entry.expiration_ms(0, now_ms),
+            lineage.persistent,
+            text if len(text) <= MAX_MARK else "",
         )
         topic = self._targets.of(lineage.address)
         return ProducerRecord(

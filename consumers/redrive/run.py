@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from threading import Event
+from typing import NamedTuple
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import ContinuedElsewhereError, RedriveError
@@ -23,7 +24,7 @@ from kafka_redelivery.topology.wire.headers import read_mark
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
-from kafka_redelivery.transport.clients.writer import TransactionalWriter
+from kafka_redelivery.transport.clients.write_thread import WriteThread
 from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 
@@ -74,6 +75,7 @@ class JobRun:
         self._progress = progress
         self._clock = clock
         self._pace = Pace(self._job.spec.options.rate, stop)
+        self._under_way: tuple[_Made, ProducerRecord]
 
     @property
     def _job(self) -> Job:
@@ -102,7 +104,8 @@ class JobRun:
 
     def _run_slice(self, number: int) -> None:
         failures = 0
-        with closing(open_dlq_writer(self._settings, self._ledger.group, f"{self._name}.{number}")) as writer:
+        name = f"{self._name}.{number}"
+        with closing(WriteThread(open_dlq_writer(self._settings, self._ledger.group, name))) as writer:
             while not self._stop.is_set():
                 # The writer has ended the transaction of its predecessor, so all that it has committed is read here.
                 self._ledger.refresh()
@@ -125,19 +128,28 @@ class JobRun:
                 else:
                     return
 
-    def _send_rest(self, writer: TransactionalWriter, number: int) -> None:
+    def _send_rest(self, writer: WriteThread, number: int) -> None:
+        """Send the letters that are left; each part is read and made while the one before it is written."""
         job, progress = self._job, self._slice(number)
         if progress.end is not None:
             return
-        if job.cancelled_ms is not None:
-            self._write(writer, number, [], Chunk(through=progress.through, end=End.CANCELLED))
-            return
-        pending = job.owned[number].after(progress.through)
         sender = _Sender(self._settings, self._ledger, job, number, self._clock)
-        for part in parts(pending, self._letters(number, pending), part_size(job.spec.options.rate)):
-            if not self._pace.wait(len(part.letters)):
+        try:
+            if job.cancelled_ms is not None:
+                end = Chunk(through=progress.through, end=End.CANCELLED)
+                self._begin(writer, number, _Made(Part(), [], [], end))
                 return
-            self._write_part(writer, number, sender, part)
+            pending = job.owned[number].after(progress.through)
+            for part in parts(pending, self._letters(number, pending), part_size(job.spec.options.rate)):
+                if job.spec.options.rate is not None:
+                    self._finish(writer, number, sender)  # progress is shown before the wait
+                if not self._pace.wait(len(part.letters)):
+                    return
+                made = sender.make(part, {})
+                self._finish(writer, number, sender)
+                self._begin(writer, number, made)
+        finally:
+            self._finish(writer, number, sender)
 
     def _letters(self, number: int, offsets: Sequence[int]) -> Iterator[tuple[int, int, Message]]:
         if not offsets:
@@ -156,31 +168,53 @@ class JobRun:
         for message in read_between(self._settings.kafka, self._settings.group, starts, ends):
             yield message.offset(), len(message) + len(message.key() or b""), message
 
-    def _write_part(self, writer: TransactionalWriter, number: int, sender: _Sender, part: Part[Message]) -> None:
-        refused: dict[int, str] = {}
-        while True:
-            records, origins, chunk = sender.make(part, refused)
-            try:
-                self._write(writer, number, records, chunk)
-            except WriteRefusedError as error:
-                for each in error.refused:
-                    if each.cause.outside or each.index >= len(origins):
-                        written = [*records, ProducerRecord(*self._ledger.actions_partition(number), None, None)]
-                        raise RedriveError(
-                            f"job {self._name} stops, because {refusal(each, written)}. When it can, go on with: "
-                            f"{self._command('resume')}"
-                        ) from error
-                    refused[origins[each.index]] = each.reason
-            else:
-                return
+    def _begin(self, writer: WriteThread, number: int, made: _Made) -> None:
+        """Begin the transaction of a part: its records, and how far the slice then is."""
+        key, value = progress_record(self._name, number, made.chunk, self._clock())
+        progress = ProducerRecord(*self._ledger.actions_partition(number), key, value)
+        self._under_way = made, progress
+        writer.begin([*made.records, progress], {})
 
-    def _write(self, writer: TransactionalWriter, number: int, records: list[ProducerRecord], chunk: Chunk) -> None:
-        key, value = progress_record(self._name, number, chunk, self._clock())
-        topic, partition = self._ledger.actions_partition(number)
-        writer.write([*records, ProducerRecord(topic, partition, key, value)], {})
-        self._ledger.actions.add(key, value)
-        done = sum(self._slice(each).sent + self._slice(each).unsent for each in range(len(self._job.owned)))
-        self._progress(done, sum(map(len, self._job.owned)))
+    def _finish(self, writer: WriteThread, number: int, sender: _Sender) -> None:
+        """Wait for the transaction that is under way, if one is; repeat it without the letters that Kafka refuses."""
+        while writer.busy:
+            made, progress = self._under_way
+            try:
+                writer.result(None)
+            except WriteRefusedError as error:
+                refused = {**made.chunk.refused, **self._refused(error, made, progress)}
+                self._begin(writer, number, sender.make(made.part, refused))
+            else:
+                self._ledger.actions.add(progress.key, progress.value)
+                done = sum(self._slice(each).sent + self._slice(each).unsent for each in range(len(self._job.owned)))
+                self._progress(done, sum(map(len, self._job.owned)))
+
+    def _refused(self, error: WriteRefusedError, made: _Made, progress: ProducerRecord) -> dict[int, str]:
+        """Return the offsets of the letters that Kafka refuses, and its reasons.
+
+        Raises:
+            RedriveError: the cause is none of a letter.
+        """
+        refused = {}
+        for each in error.refused:
+            if each.cause.outside or each.index >= len(made.origins):
+                raise RedriveError(
+                    f"job {self._name} stops, because {refusal(each, [*made.records, progress])}. When it can, go on "
+                    f"with: {self._command('resume')}"
+                ) from error
+            refused[made.origins[each.index]] = each.reason
+        return refused
+
+
+class _Made(NamedTuple):
+    """A part that is ready to be written."""
+
+    part: Part[Message]
+    records: list[ProducerRecord]
+    origins: list[int]
+    """The offset of the letter of each record."""
+
+    chunk: Chunk
 
 
 class _Sender:
@@ -196,12 +230,13 @@ class _Sender:
         self._number = number
         self._clock = clock
 
-    def make(self, part: Part[Message], refused: dict[int, str]) -> tuple[list[ProducerRecord], list[int], Chunk]:
-        """Return the records, the offset of the letter of each, and the progress, without what is refused."""
+    def make(self, part: Part[Message], refused: dict[int, str]) -> _Made:
+        """Return the part without the letters that are refused."""
         end = End.DONE if part.last else None
         if self._discards:
             discarded = tuple(offset for offset, _ in part.letters)
-            return [], [], Chunk(through=part.through, discarded=discarded, gone=tuple(part.gone), end=end)
+            chunk = Chunk(through=part.through, discarded=discarded, gone=tuple(part.gone), end=end)
+            return _Made(part, [], [], chunk)
         records: list[ProducerRecord] = []
         origins: list[int] = []
         parked: list[int] = []
@@ -227,7 +262,7 @@ class _Sender:
             refused=refused,
             end=end,
         )
-        return records, origins, chunk
+        return _Made(part, records, origins, chunk)
 
     def _record(self, offset: int, message: Message, now_ms: int) -> tuple[ProducerRecord, bool]:
         """Return the record that a letter becomes, and whether it goes to the parking topic."""

@@ -57,6 +57,8 @@ OURS = frozenset(
 )
 """The headers that this project sets and that users cannot."""
 
+_OURS_OR_EXPIRATION = OURS | {EXPIRATION}
+
 CAUSE_LIMIT = 800
 """The maximum size of ``dlqDeliveryFailureCause`` in bytes; the exception's message is cut to fit."""
 
@@ -145,8 +147,7 @@ def redriven_headers(letter: Headers, lineage: Lineage, group: str) -> HeaderLis
     They are the user's own and the origin. Without a due time the record is not late. ``JMSExpiration`` is that of the
     lineage, so it is not the dead letter's.
     """
-    headers = [pair for pair in users_own(letter) if pair[0] != EXPIRATION]
-    headers += _origin(lineage, group)
+    headers = [*users_own(letter, _OURS_OR_EXPIRATION), *_origin(lineage, group)]
     if lineage.expiration_ms:
         headers.append((EXPIRATION, b"%d" % lineage.expiration_ms))
     return headers
@@ -160,9 +161,9 @@ def ready_headers(retry: Headers) -> HeaderList:
     return [pair for pair in retry if pair[0] != SCHEDULED_DELAY]
 
 
-def users_own(headers: Headers) -> list[tuple[str, bytes | None]]:
+def users_own(headers: Headers, ours: frozenset[str] = OURS) -> list[tuple[str, bytes | None]]:
     """Return the user's own headers, in their order."""
-    return [pair for pair in headers if pair[0] not in OURS or (pair[0] == REDRIVE and not _redrive(pair[1]))]
+    return [pair for pair in headers if pair[0] not in ours or (pair[0] == REDRIVE and not _redrive(pair[1]))]
 
 
 def failure_cause(reason: str, failure: Failure) -> bytes:
@@ -257,7 +258,8 @@ def read_partial_lineage(headers: Headers, otherwise: Lineage) -> Lineage:
 
 def read_mark(headers: Headers) -> RedriveMark | None:
     """Read the mark of a record that was sent again; ``None`` if it has none, or another program's header."""
-    return parse_mark((dict(headers).get(REDRIVE) or b"")[: MAX_MARK + 1].decode(errors="replace"))
+    value = dict(headers).get(REDRIVE)
+    return parse_mark(value[: MAX_MARK + 1].decode(errors="replace")) if value else None
 
 
 def read_address(headers: Headers) -> str | None:

@@ -54,7 +54,7 @@ def test_a_damaged_letter_is_refused_and_the_others_are_sent() -> None:
     ledger = SimpleNamespace(group="billing", partition_counts=TOPICS, standings=lambda: Standings(log, ActionLog()))
     sender = _Sender(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW)
     part = Part(2, [(0, damaged(0)), (1, cut(1)), (2, letter(2, user=[]))])
-    records, origins, chunk = sender.make(part, {})
+    _, records, origins, chunk = sender.make(part, {})
     assert ([record.topic for record in records], origins, chunk.sent, chunk.through) == ([READY], [2], 1, 2)
     assert set(chunk.refused) == {0, 1}
     assert f"there is no topic {SETTINGS.naming().ready_topic(READY)}" in chunk.refused[0]
