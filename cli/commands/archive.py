@@ -103,7 +103,9 @@ def _print_pending(found: Positions, counts: Mapping[tuple[str, int], int], *, a
         partitions = [
             {"topic": topic, "partition": number, "letters": counts[topic, number]} for topic, number in sorted(counts)
         ]
-        print_json({"dryRun": True, "letters": sum(counts.values()), "places": partitions, **_lacking(found)})
+        print_json(
+            {"ok": True, "dryRun": True, "letters": sum(counts.values()), "places": partitions, **_lacking(found)}
+        )
         return
     table = Table("topic", "partition", "dead letters")
     for (topic, partition), count in sorted(counts.items()):
@@ -119,7 +121,7 @@ def _print_run(
 ) -> None:
     """Print what a run has archived; with ``more`` runs to come, its JSON document is one line."""
     if as_json:
-        document = {"letters": run.letters, "batches": len(run.batches), "output": output, **_lacking(run)}
+        document = {"ok": True, "letters": run.letters, "batches": len(run.batches), "output": output, **_lacking(run)}
         document["compacted"] = None if compacted is None else asdict(compacted)
         print_json(document, indent=None if more else 2)
         return

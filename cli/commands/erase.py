@@ -57,7 +57,7 @@ def erase(
 def _print(path: str, found: Erasure, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         counts = {"rows": found.rows, "files": found.files, "origins": dict(found.origins)}
-        print_json({"dryRun": dry_run, "archive": path, **counts})
+        print_json({"ok": True, "dryRun": dry_run, "archive": path, **counts})
         return
     if found.origins:
         listed = Table("origin", "rows")

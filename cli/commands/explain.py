@@ -34,7 +34,7 @@ def explain(
         explained(settings, destination, sources_known=sources_known) for destination in destinations
     ]
     if as_json:
-        print_json(documents)
+        print_json({"ok": True, "destinations": documents})
         return
     for number, document in enumerate(documents):
         if number:

@@ -73,7 +73,7 @@ def report(
         made = make_report(archive_session(session), request, wall_clock_ms(), on_progress)
         LakeFiles(session, folder_uri(output)).write(PAGE, page(made))
     if as_json:
-        print_json(made.document())
+        print_json({"ok": True, **made.document()})
     else:
         sources = "1 source" if made.origins == 1 else f"{made.origins:,} sources"
         typer.echo(f"{made.letters:,} dead letters of {sources}; the report is {output.rstrip('/')}/{PAGE}")

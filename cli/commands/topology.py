@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -53,7 +53,7 @@ def plan(
         planned = plan_topology(settings, _offline_sources(settings, partitions or [], replicas, min_insync))
         faults = check_plan(planned)
         if as_json:
-            print_json(planned.document() | {"faults": _documents(faults)})
+            print_json(_verdict(faults) | planned.document())
         else:
             print_offline(stdout(), planned)
             print_faults(stderr(), faults)
@@ -68,7 +68,7 @@ def plan(
     todo = changes(planned, cluster)
     faults = (*check_plan(planned), *check_outputs(planned, cluster))
     if as_json:
-        print_json(planned.document() | {"changes": todo.document(), "faults": _documents(faults)})
+        print_json(_verdict(faults) | planned.document() | {"changes": todo.document()})
     else:
         print_plan(stdout(), planned, cluster, todo)
         print_faults(stderr(), faults)
@@ -133,7 +133,7 @@ def apply(
     faults = check_topology(*survey(admin, settings, AclRole.APPLY))
     if as_json:
         documents = [change_document(change) for change in made]
-        print_json({"dryRun": False, "changes": documents, "faults": _documents(faults)})
+        print_json(_verdict(faults) | {"dryRun": False, "changes": documents})
     else:
         _print_offsets([change for change in made if isinstance(change, CommitFirst)], done=True)
         if not made:
@@ -156,9 +156,9 @@ def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_j
     if needs_scheduler(settings) or cluster.holding:
         cluster = replace(cluster, scheduler_runs=scheduler_runs(settings))
     faults = check_topology(planned, cluster)
-    refused = any(fault.severity is Severity.REFUSE for fault in faults)
+    refused = _refused(faults)
     if as_json:
-        print_json({"ok": not refused, "faults": _documents(faults)})
+        print_json(_verdict(faults))
     else:
         print_faults(stdout(), faults)
         if not refused:
@@ -196,17 +196,21 @@ def _offline_sources(
 
 def _exit_if_refused(faults: Sequence[TopologyFault]) -> None:
     """Exit with 5 if no change of the internal topics can fix one of the faults."""
-    if any(fault.severity is Severity.REFUSE for fault in faults):
+    if _refused(faults):
         raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
 
 
-def _documents(faults: Sequence[TopologyFault]) -> list[dict[str, str]]:
-    return [fault.document() for fault in faults]
+def _refused(faults: Sequence[TopologyFault]) -> bool:
+    return any(fault.severity is Severity.REFUSE for fault in faults)
+
+
+def _verdict(faults: Sequence[TopologyFault]) -> dict[str, Any]:
+    return {"ok": not _refused(faults), "faults": [fault.document() for fault in faults]}
 
 
 def _print_dry_run(todo: Changes, faults: Sequence[TopologyFault], *, as_json: bool) -> None:
     if as_json:
-        print_json({"dryRun": True, "changes": todo.document(), "faults": _documents(faults)})
+        print_json(_verdict(faults) | {"dryRun": True, "changes": todo.document()})
         return
     for change in todo:
         if not isinstance(change, CommitFirst):

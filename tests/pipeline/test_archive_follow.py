@@ -43,6 +43,7 @@ def test_new_letters_are_archived_until_sigterm(cluster: Cluster, unique: str, t
 
     assert running.returncode == 0
     runs = [json.loads(line) for line in told.splitlines()]
+    assert all(run["ok"] for run in runs)
     assert [run["letters"] for run in runs if run["letters"]] == [1, 1]
     assert sum(run["compacted"]["after"] for run in runs if run["compacted"]) > 0
     assert _offsets(table) == [0, 1]

@@ -61,7 +61,7 @@ def test_apply_grows_with_the_source_and_deletes_nothing(group: Group) -> None:
     group.configure(policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 300, "redeliveryDelay": 300}})
 
     done = json.loads(redelivery("topology", "apply", "--json", file=group.file).out)
-    assert done["faults"] == []
+    assert (done["ok"], done["faults"]) == (True, [])
     assert [(each["change"], each["topic"]) for each in done["changes"] if each["change"] != "commit"] == [
         ("create", group.tier("300ms")),
         ("grow", group.ready),

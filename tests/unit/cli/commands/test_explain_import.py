@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -28,6 +29,14 @@ def run(*arguments: str, given: str | None = None) -> Result:
     return CliRunner().invoke(app, arguments, input=given)
 
 
+def explained(*destinations: str) -> list[dict[str, Any]]:
+    """Return what the command says about destinations."""
+    document = json.loads(run("explain", "--json", *destinations).stdout)
+    assert document["ok"] is True
+    found: list[dict[str, Any]] = document["destinations"]
+    return found
+
+
 class TestImport:
     def test_yaml_on_standard_output_and_notes_on_standard_error(self) -> None:
         """The redirected output is a usable configuration."""
@@ -36,7 +45,7 @@ class TestImport:
         assert result.exit_code == exit_codes.OK
         assert result.stderr.startswith("note: broker.xml:3: max-size-bytes=5 is not carried over: ")
         Path("redelivery.yaml").write_text(result.stdout, encoding="utf-8")
-        told = json.loads(run("explain", "orders", "--json").stdout)
+        told = explained("orders")
         assert (told[0]["policy"]["redelivery-delay"], told[0]["dialect"]) == (250, "artemis")
 
     def test_property_replaces_a_placeholder(self) -> None:
@@ -102,7 +111,7 @@ class TestExplain:
     def test_explanation_as_json(self) -> None:
         """One object per destination in the given order, with the broker's attribute names."""
         Path("redelivery.yaml").write_text(CLASSIC, encoding="utf-8")
-        told = json.loads(run("explain", "queue:a", "topic:b", "--json").stdout)
+        told = explained("queue:a", "topic:b")
         assert [each["destination"] for each in told] == ["queue:a", "topic:b"]
         first, second = told
         assert first["matched"] == ["queue:>"]
@@ -118,7 +127,7 @@ class TestExplain:
         """For all sources, or for one."""
         own = "{topic: a, policy: {redeliveryPolicy: {maximumRedeliveries: -1}}}"
         Path("redelivery.yaml").write_text(f"group: g\nsources: [{own}, {{topic: b}}]\n", encoding="utf-8")
-        told = json.loads(run("explain", "a", "b", "--json").stdout)
+        told = explained("a", "b")
         assert [(each["layer"], each["max_deliveries"]) for each in told] == [
             ("sources.policy", -1),
             ("policyEntry", 7),
@@ -131,14 +140,14 @@ class TestExplain:
         text += "policyEntry: {redeliveryPolicy: {maximumRedeliveries: 1}}\n"
         Path("redelivery.yaml").write_text(text, encoding="utf-8")
         assert "its partition" in run("explain", "orders").stdout
-        told = json.loads(run("explain", "orders", "--json").stdout)
+        told = explained("orders")
         assert (told[0]["tiers"], [each["tier"] for each in told[0]["attempts"]]) == ([], [None])
 
     def test_explain_prints_warnings(self) -> None:
         """Probable mistakes in the configuration."""
         Path("redelivery.yaml").write_text("activemq: {policyEntries: [{queue: a.*}, {queue: a.>}]}", encoding="utf-8")
         assert "from run to run" in run("explain", "a.b").stdout
-        assert "from run to run" in json.loads(run("explain", "a.b", "--json").stdout)[0]["warnings"][0]["problem"]
+        assert "from run to run" in explained("a.b")[0]["warnings"][0]["problem"]
 
     def test_explain_prints_faults(self) -> None:
         """As ``config check`` does."""
@@ -185,7 +194,7 @@ class TestOddities:
     def test_explain_warns_of_names_too_long_for_kafka(self) -> None:
         """The name of the destination, and that of its dead-letter topic."""
         Path("redelivery.yaml").write_text("policyEntry: {}", encoding="utf-8")
-        told = json.loads(run("explain", "--json", "x" * 300, "x" * 248).stdout)
+        told = explained("x" * 300, "x" * 248)
         assert [len(each["warnings"]) for each in told] == [2, 1]
         assert "300 characters" in told[0]["warnings"][0]["problem"]
 

@@ -30,6 +30,7 @@ def test_plan_as_json(file: str) -> None:
     result = plan(file, "--offline", "--json", "--partitions", "orders=8", "--partitions", "bills=2")
     assert (result.exit_code, result.stderr) == (exit_codes.OK, "")
     document = json.loads(result.stdout)
+    assert document["ok"] is True
     assert {topic["name"]: topic["partitions"] for topic in document["topics"]} == {
         "billing.retry.1s": 8,
         "billing.ready.orders": 8,
