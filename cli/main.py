@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from kafka_redelivery.cli.commands import config, dlq, dlq_import, dlq_show, dlq_summary, dlq_watch, pipeline, topology
+from kafka_redelivery.cli.commands import (
+    config,
+    dlq,
+    dlq_edit,
+    dlq_import,
+    dlq_show,
+    dlq_summary,
+    dlq_watch,
+    pipeline,
+    topology,
+)
 from kafka_redelivery.cli.commands.broker import broker
 from kafka_redelivery.cli.commands.explain import explain
 from kafka_redelivery.cli.commands.find import find
@@ -35,6 +45,7 @@ app.add_typer(topology.app, name="topology")
 app.add_typer(config.app, name="config")
 app.add_typer(pipeline.app, name="pipeline")
 dlq.app.command()(dlq_show.show)
+dlq.app.command()(dlq_edit.edit)
 dlq.app.command(name="import")(dlq_import.import_letters)
 dlq.app.command()(dlq_summary.summary)
 dlq.app.command()(dlq_watch.watch)

@@ -238,7 +238,7 @@ def _create_and_run(
     job = create(settings, ledger, wanted, options, chosen)
     if not as_json:
         stdout().print(f"job {job.id} is created")
-    _run(settings, ledger, job.id, as_json=as_json)
+    run_job(settings, ledger, job.id, as_json=as_json)
 
 
 @app.command()
@@ -273,7 +273,7 @@ def resume(
 
     settings = load_quietly(config, overrides)
     ledger = Ledger(settings, of_group)
-    _run(settings, ledger, ledger.job(job).id, as_json=as_json)
+    run_job(settings, ledger, ledger.job(job).id, as_json=as_json)
 
 
 @app.command()
@@ -300,7 +300,8 @@ def cancel(
         print_job(stdout(), document)
 
 
-def _run(settings: Settings, ledger: Ledger, job: str, *, as_json: bool) -> None:
+def run_job(settings: Settings, ledger: Ledger, job: str, *, as_json: bool) -> None:
+    """Run a job to its end, or until a signal; print what it has done. Exit code 1 if it has not sent everything."""
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import all_sent, job_document, print_job
     from kafka_redelivery.consumers.redrive.run import JobRun

@@ -48,7 +48,7 @@ def show(
         raise typer.BadParameter("prints bytes only: leave out --diff, --full and --json", param_hint="--raw")
     settings = load_quietly(config, overrides)
     ledger = Ledger(settings, of_group)
-    shown = _shown(settings, ledger, config, letter)
+    shown = _shown(settings, ledger, config, letter, whole=raw is None and diff is None)
     if raw is not None:
         sys.stdout.buffer.write(_part(shown, raw))
         sys.stdout.buffer.flush()
@@ -61,10 +61,12 @@ def show(
         print_shown(stdout(), shown, full=full)
 
 
-def _shown(settings: Settings, ledger: Ledger, config: Path, name: str) -> Shown:
+def _shown(settings: Settings, ledger: Ledger, config: Path, name: str, *, whole: bool = False) -> Shown:
+    """Return a letter; ``whole``: with its story, which takes more requests."""
     from kafka_redelivery.cli.views.dlq_show import Shown, sending_again
     from kafka_redelivery.consumers.redrive.decoding import LetterCodecs
     from kafka_redelivery.consumers.redrive.ledger import one_dead_letter
+    from kafka_redelivery.consumers.redrive.story import story
 
     found = one_dead_letter(settings, ledger, name)
     letter = found.letter
@@ -73,7 +75,7 @@ def _shown(settings: Settings, ledger: Ledger, config: Path, name: str) -> Shown
     command = ledger.command(*sending_again(found.standing, letter.id))
     if not isinstance(settings, ForeignTopic) and config != DEFAULT_CONFIG:
         command += f" --config {shlex.quote(str(config))}"
-    return Shown(found, key, value, history, command)
+    return Shown(found, key, value, history, story(settings, ledger, found) if whole else (), command)
 
 
 def _part(shown: Shown, name: str) -> bytes:

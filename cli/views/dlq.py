@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -169,7 +170,7 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
         state = "cancelled" if End.CANCELLED in ends else "done"
     return {
         "job": job.id,
-        "kind": "discard" if job.spec.options.discard else "redrive",
+        "kind": "edit" if job.spec.edited else "discard" if job.spec.options.discard else "redrive",
         "state": state,
         "createdMs": job.spec.at_ms,
         "by": job.spec.by,
@@ -193,12 +194,20 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
             "maxRedrives": job.spec.options.max_redrives,
         },
         "selection": dict(job.spec.selection),
+        "edited": edited_document(job),
     }
 
 
+def edited_document(job: Job) -> dict[str, Any] | None:
+    """Return sizes and checksums of the edited value that a job sends, and of the letter's own; not the values."""
+    edited = job.spec.edited
+    return None if edited is None else {_camel(name): value for name, value in asdict(edited).items()}
+
+
 def all_sent(document: Mapping[str, Any]) -> bool:
-    """Whether a job has ended, and no letter of it was refused or gone."""
-    return document["state"] == "done" and not document["refused"] and not document["gone"]
+    """Whether a job has ended, and no letter of it was refused or gone; the letter of an edit was sent by it."""
+    edited = document.get("kind") != "edit" or document["letters"] > 0
+    return edited and document["state"] == "done" and not document["refused"] and not document["gone"]
 
 
 def print_jobs(console: Console, documents: Sequence[dict[str, Any]]) -> None:

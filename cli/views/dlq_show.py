@@ -13,6 +13,7 @@ from kafka_redelivery.cli.views.dlq import letter_document
 from kafka_redelivery.cli.views.values import hex_dump, plain, tree_of
 from kafka_redelivery.consumers.redrive.decoding import Decoded
 from kafka_redelivery.consumers.redrive.ledger import Found
+from kafka_redelivery.consumers.redrive.story import Event
 from kafka_redelivery.topology.foreign.letter import header_text
 from kafka_redelivery.topology.printable import printable, printable_line, printable_time
 from kafka_redelivery.topology.redrive.standing import LetterState, Standing
@@ -33,6 +34,7 @@ class Shown(NamedTuple):
     history: Sequence[Standing]
     """Where it stood after each job."""
 
+    story: Sequence[Event]
     command: str
     """The command that sends it again."""
 
@@ -56,6 +58,16 @@ def shown_document(shown: Shown) -> dict[str, Any]:
         "valueBytes": None if value is None else len(value),
         "command": shown.command,
         "history": [{"job": step.job, "state": step.state, "reason": step.reason or None} for step in shown.history],
+        "story": [
+            {
+                "atMs": each.at_ms,
+                "what": each.what,
+                "text": each.text,
+                "record": each.record or None,
+                "job": each.job or None,
+            }
+            for each in shown.story
+        ],
     }
 
 
@@ -102,11 +114,14 @@ def print_shown(console: Console, shown: Shown, *, full: bool) -> None:
         _print_side(console, "key", shown.key, shown.found.letter.key, full=full)
     _print_side(console, "value", shown.value, shown.found.message.value(), full=full)
     console.print(f"send again   {shown.command}", soft_wrap=True)
-    for step in shown.history:
-        console.print(f"job {step.job}: {step.state}{': ' + step.reason if step.reason else ''}")
+    console.print("story")
+    previous_ms: int | None = None
+    for event in shown.story:
+        console.print(Text(f"  {_when(event.at_ms, previous_ms):<37} {printable_line(event.text)}"), soft_wrap=True)
+        previous_ms = previous_ms if event.at_ms is None else event.at_ms
 
 
-_IN_PARTS: Final = {"headers", "history", "command"} | {
+_IN_PARTS: Final = {"headers", "history", "story", "command"} | {
     f"{side}{what}" for side in ("key", "value") for what in ("", "Format", "Problem", "Bytes")
 }
 
@@ -128,6 +143,21 @@ def _print_side(console: Console, name: str, decoded: Decoded, data: bytes | Non
         console.print(f"{title}: {text}" if text.isprintable() else Text(f"{title}\n{printable(text)}"))
     else:
         console.print(tree_of(title, decoded.value, full=full))
+
+
+def _when(at_ms: int | None, previous_ms: int | None) -> str:
+    """Return a time, and how long it is after the previous one."""
+    if at_ms is None:
+        return ""
+    since = "" if previous_ms is None else f"  {_span(at_ms - previous_ms)}"
+    return printable_time(at_ms) + since
+
+
+def _span(ms: int) -> str:
+    for unit, name in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
+        if abs(ms) >= unit:
+            return f"{ms / unit:+.1f} {name}"
+    return f"{ms:+d} ms"
 
 
 def sending_again(standing: Standing, name: str) -> tuple[str, str]:

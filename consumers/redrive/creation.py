@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import secrets
 import socket
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
@@ -20,7 +22,7 @@ from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.consumers.redrive.rules import AnyTargets, refuse_options, targets_of
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
-from kafka_redelivery.topology.redrive.job import Job, JobOptions, JobSpec, SliceId, job_records
+from kafka_redelivery.topology.redrive.job import Edited, Job, JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord
@@ -32,6 +34,27 @@ from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedErr
 from kafka_redelivery.transport.protocols import ProducerRecord
 
 _ATTEMPTS = 3
+
+
+class Edit(NamedTuple):
+    """Another value for a letter."""
+
+    original: bytes
+    value: bytes
+
+    def summary(self) -> Edited:
+        """Return what the job says about it."""
+        return Edited(
+            bytes=len(self.value),
+            sha256=checksum(self.value),
+            original_bytes=len(self.original),
+            original_sha256=checksum(self.original),
+        )
+
+
+def checksum(value: bytes) -> str:
+    """Return the SHA-256 of a value in hex digits."""
+    return hashlib.sha256(value).hexdigest()
 
 
 @dataclass(slots=True)
@@ -84,11 +107,22 @@ def preview(
         TransportError: Kafka does not answer or denies access.
     """
     refuse_options(settings, options)
+    ours = (each for each in dead_letters(settings, ledger, progress) if ledger.has(each.letter))
+    letters = meant(ours, selection, settings, base)
+    return preview_of(settings, ledger, letters, options, clock())
+
+
+def preview_of(
+    settings: Settings, ledger: Ledger, letters: Iterable[Found], options: JobOptions, now_ms: int
+) -> Preview:
+    """Return what a job for these letters would send. Writes nothing.
+
+    Raises:
+        RedriveError: a target does not exist.
+    """
     targets = targets_of(settings, options)
     result = Preview()
-    now_ms = clock()
-    ours = (each for each in dead_letters(settings, ledger, progress) if ledger.has(each.letter))
-    for each in meant(ours, selection, settings, base):
+    for each in letters:
         _sort_in(result, each, options, targets, now_ms, ledger.partition_counts)
     needed = {*result.targets, *([targets.parking] if result.parking else [])}
     missing = sorted(topic for topic in needed if topic not in ledger.partition_counts)
@@ -135,8 +169,11 @@ def create(
     options: JobOptions,
     chosen: Preview,
     clock: Clock = wall_clock_ms,
+    edit: Edit | None = None,
 ) -> Job:
     """Write a job with its letters in one transaction, and return it with the letters that belong to it.
+
+    ``edit``: the value that it sends instead of that of its one letter.
 
     Raises:
         RedriveError: Kafka does not take it.
@@ -151,9 +188,10 @@ def create(
         options=options,
         selection=selection.document(),
         slices=tuple(sorted(chosen.letters)),
+        edited=None if edit is None else edit.summary(),
     )
     letters = {each: OffsetSet(offsets) for each, offsets in chosen.letters.items()}
-    append_jobs(settings, ledger, job, list(job_records(spec, letters)))
+    append_jobs(settings, ledger, job, list(job_records(spec, letters, None if edit is None else edit.value)))
     return ledger.jobs.jobs[job]
 
 

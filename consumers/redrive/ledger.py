@@ -13,10 +13,11 @@ from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.rules import letter_topics
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.foreign.letter import foreign_letter
 from kafka_redelivery.topology.policy.lineage import parse_message_id
 from kafka_redelivery.topology.redrive.actions import ActionLog, Outcome
-from kafka_redelivery.topology.redrive.job import Job, JobLog
+from kafka_redelivery.topology.redrive.job import Job, JobLog, edited_value
 from kafka_redelivery.topology.redrive.letter import Letter, letter_of
 from kafka_redelivery.topology.redrive.standing import Standing, Standings
 from kafka_redelivery.topology.wire.headers import HeaderList, read_mark
@@ -167,6 +168,21 @@ def refuse_missing(topics: Iterable[str], found: Container[str], group: str) -> 
                 f"there is no topic {topic}, or it may not be described; run: redelivery topology apply, with the "
                 f"configuration of group {group}{grant(f'Read on topic {topic}')}"
             )
+
+
+def read_edited(settings: Settings, ledger: Ledger, job: Job) -> bytes:
+    """Return the value that a job sends instead of that of its letter.
+
+    Raises:
+        RedriveRecordError: it cannot be read as it was written.
+        TransportError: Kafka does not answer or denies access.
+    """
+    if job.spec.edited is None or not job.edit_offsets:
+        raise RedriveRecordError(job.id, "it has no edited value")
+    partition, wanted = Partition(ledger.jobs_topic, 0), set(job.edit_offsets)
+    starts, ends = {partition: min(wanted)}, {partition: max(wanted) + 1}
+    found = read_between(settings.kafka, settings.group, starts, ends)
+    return edited_value(job.spec.edited, [each.value() for each in found if each.offset() in wanted])
 
 
 class Found(NamedTuple):

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import ContinuedElsewhereError, RedriveError
-from kafka_redelivery.consumers.redrive.creation import append_jobs, author, open_dlq_writer
-from kafka_redelivery.consumers.redrive.ledger import Ledger, Progress, no_progress
+from kafka_redelivery.consumers.redrive.creation import append_jobs, author, checksum, open_dlq_writer
+from kafka_redelivery.consumers.redrive.ledger import Ledger, Progress, no_progress, read_edited
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.consumers.redrive.rules import copies
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.errors import HeaderError
+from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import Chunk, End, SliceProgress, progress_record
 from kafka_redelivery.topology.redrive.chunking import Part, part_size, parts
 from kafka_redelivery.topology.redrive.job import Job, cancel_record
@@ -96,6 +96,22 @@ class JobRun:
                 self._run_slice(number)
         return all(self._slice(number).end is not None for number in range(len(self._job.owned)))
 
+    def _edited(self) -> bytes | None:
+        """Return the value that the job sends instead of that of its letter.
+
+        Raises:
+            RedriveError: it cannot be read. Without it nothing is sent.
+        """
+        if self._job.spec.edited is None:
+            return None
+        try:
+            return read_edited(self._settings, self._ledger, self._job)
+        except RedriveRecordError as error:
+            raise RedriveError(
+                f"job {self._name} stops and sends nothing, because its edited value cannot be read from "
+                f"{self._ledger.jobs_topic}: {error}; end it with: {self._command('cancel')}"
+            ) from None
+
     def _command(self, name: str) -> str:
         return self._ledger.command(name, self._name)
 
@@ -133,7 +149,8 @@ class JobRun:
         job, progress = self._job, self._slice(number)
         if progress.end is not None:
             return
-        sender = _Sender(self._settings, self._ledger, job, number, self._clock)
+        edited = None if job.cancelled_ms is not None else self._edited()
+        sender = _Sender(self._settings, self._ledger, job, number, self._clock, edited)
         try:
             if job.cancelled_ms is not None:
                 end = Chunk(through=progress.through, end=End.CANCELLED)
@@ -220,7 +237,9 @@ class _Made(NamedTuple):
 class _Sender:
     """Makes the records of a part of one slice."""
 
-    def __init__(self, settings: Settings, ledger: Ledger, job: Job, number: int, clock: Clock) -> None:
+    def __init__(
+        self, settings: Settings, ledger: Ledger, job: Job, number: int, clock: Clock, edited: bytes | None = None
+    ) -> None:
         self._copies = copies(settings, ledger.group, job.spec, ledger.partition_counts)
         self._standings: Standings = ledger.standings()
         self._again = job.spec.options.again  # otherwise none of its letters was sent before
@@ -228,6 +247,7 @@ class _Sender:
         self._job = job.id
         self._slice = job.spec.slices[number]
         self._number = number
+        self._edited, self._edit = edited, job.spec.edited
         self._clock = clock
 
     def make(self, part: Part[Message], refused: dict[int, str]) -> _Made:
@@ -270,7 +290,12 @@ class _Sender:
         before = read_mark(headers)
         sends = self._standings.of(*self._slice, offset).sends if self._again else 0
         mark = RedriveMark(self._job, self._number, offset, sends + (before.number if before else 0) + 1)
-        return self._copies.record(message, headers, mark, now_ms)
+        record, parks = self._copies.record(message, headers, mark, now_ms)
+        if self._edit is None:
+            return record, parks
+        if checksum(message.value() or b"") != self._edit.original_sha256:
+            raise RedriveError("it is not the letter that was edited: its topic was deleted and created again")
+        return record._replace(value=self._edited), parks
 
 
 def cancel(settings: Settings, ledger: Ledger, name: str, clock: Clock = wall_clock_ms) -> None:

@@ -201,6 +201,9 @@ class DeadLettersSection(Section):
     """What `redelivery dlq` does with dead letters."""
 
     index: IndexSection = IndexSection()
+    edit: bool = Field(
+        default=True, description="false: redelivery dlq edit is refused. It keeps edited values in the topic of jobs."
+    )
 
 
 class Settings(Section):

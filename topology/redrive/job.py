@@ -6,12 +6,17 @@ The topic has one partition and keeps everything. The key is the job; a value is
 type        fields
 ==========  ================================================================================
 ``job``     ``atMs``, ``by``, ``seen`` (the end of this topic that its author had read),
-            ``options``, ``selection``, ``slices`` (each a ``topic`` and a ``partition``)
+            ``options``, ``selection``, ``slices`` (each a ``topic`` and a ``partition``),
+            ``edited``: of a job that sends one letter with another value
 ``letters``  ``slice``, ``offsets``: a part of the offsets of a slice, see :class:`OffsetSet`
+``edit``    ``part``, ``value`` (base64): a part of the value that the job sends
 ``cancel``  ``atMs``, ``by``
 ==========  ================================================================================
 
-A job and its letters are written in one transaction. **A letter belongs to the first job that lists it.** The author of
+A job, its letters and its edited value are written in one transaction. The records of a job with an edited value have
+version 2, so that a program which does not know it refuses them.
+
+ **A letter belongs to the first job that lists it.** The author of
 a job leaves out the letters of all jobs up to ``seen`` that he must not send. A job that was written between ``seen``
 and this job could not be known to him: what belongs to that one does not belong to this one. So every reader finds the
 same owner, from this topic alone.
@@ -19,13 +24,23 @@ same owner, from this topic alone.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
+from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet, read_part
-from kafka_redelivery.topology.redrive.records import StoredRecord, fields_of, reading, stored_record
+from kafka_redelivery.topology.redrive.records import (
+    EDITS_VERSION,
+    WITH_EDITS,
+    StoredRecord,
+    fields_of,
+    reading,
+    stored_record,
+)
 from kafka_redelivery.topology.wire.control import whole
 
 CHUNK = 500
@@ -33,6 +48,9 @@ CHUNK = 500
 
 MIN_RATE, MAX_RATE = 0.001, 1e9
 """The limits of a rate, in letters in a second."""
+
+EDIT_PART_BYTES = 2**19
+"""Bytes of an edited value in one record; in base64 they fit into a record of 1 MB, the default limit of Kafka."""
 
 
 class SliceId(NamedTuple):
@@ -70,6 +88,17 @@ class JobOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Edited:
+    """What a job sends instead of the value of its one letter. The value itself is in records of their own."""
+
+    bytes: int
+    sha256: str
+    original_bytes: int
+    original_sha256: str
+    """Of the letter's own value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """What the author of a job has decided."""
 
@@ -82,6 +111,7 @@ class JobSpec:
     """The selection as it was given, for people."""
 
     slices: tuple[SliceId, ...]
+    edited: Edited | None = None
 
 
 @dataclass(slots=True)
@@ -99,6 +129,8 @@ class Job:
     """Those of them that belong to it, by slice."""
 
     cancelled_ms: int | None = None
+    edit_offsets: list[int] = field(default_factory=list)
+    """Where the topic has the parts of the edited value, in their order. The value is not kept in memory."""
 
     @property
     def id(self) -> str:
@@ -106,26 +138,52 @@ class Job:
         return self.spec.job
 
 
-def job_records(spec: JobSpec, letters: Mapping[SliceId, OffsetSet]) -> Iterator[StoredRecord]:
-    """Yield the records of a new job, which are written in one transaction."""
+def job_records(
+    spec: JobSpec, letters: Mapping[SliceId, OffsetSet], edited: bytes | None = None
+) -> Iterator[StoredRecord]:
+    """Yield the records of a new job, which are written in one transaction; ``edited``: the value that it sends."""
+    version = 1 if spec.edited is None else EDITS_VERSION
+    more: dict[str, object] = {} if spec.edited is None else {"edited": asdict(spec.edited)}
     yield stored_record(
         spec.job,
         "job",
+        version=version,
         atMs=spec.at_ms,
         by=spec.by,
         seen=spec.seen,
         options=asdict(spec.options),
         selection=dict(spec.selection),
         slices=[{"topic": each.topic, "partition": each.partition} for each in spec.slices],
+        **more,
     )
     for number, each in enumerate(spec.slices):
         for part in letters[each].parts():
-            yield stored_record(spec.job, "letters", slice=number, offsets=part)
+            yield stored_record(spec.job, "letters", version=version, slice=number, offsets=part)
+    if edited is not None:
+        for at in range(0, len(edited) or 1, EDIT_PART_BYTES):
+            value = base64.b64encode(edited[at : at + EDIT_PART_BYTES]).decode()
+            yield stored_record(spec.job, "edit", version=version, part=at // EDIT_PART_BYTES, value=value)
 
 
 def cancel_record(job: str, at_ms: int, by: str) -> StoredRecord:
     """Return the record that cancels a job."""
     return stored_record(job, "cancel", atMs=at_ms, by=by)
+
+
+def edited_value(edited: Edited, parts: Iterable[bytes | None]) -> bytes:
+    """Return the value of the parts of an edited value, as the topic has them.
+
+    Raises:
+        RedriveRecordError: a part cannot be read, or together they are not the value that was edited.
+    """
+    found = bytearray()
+    for part in parts:
+        record = fields_of(part) or {}
+        with reading(None, record, (EDITS_VERSION,)):
+            found += base64.b64decode(record["value"], validate=True)
+    if hashlib.sha256(found).hexdigest() != edited.sha256:
+        raise RedriveRecordError("edit", f"{len(found)} bytes are not the {edited.bytes} bytes that were edited")
+    return bytes(found)
 
 
 class JobLog:
@@ -147,7 +205,7 @@ class JobLog:
         record = fields_of(value)
         if record is None:
             return False
-        with reading(key, record) as job:
+        with reading(key, record, WITH_EDITS) as job:
             match record["type"]:
                 case "job":
                     spec = _spec(job, record)
@@ -156,6 +214,8 @@ class JobLog:
                     most = len(self.jobs[job].letters) - 1
                     number, offsets = whole(record["slice"], most=most), read_part(record["offsets"])
                     self._offsets.setdefault((job, number), array("q")).extend(offsets)
+                case "edit" if job in self.jobs:
+                    self.jobs[job].edit_offsets.append(offset)
                 case "cancel" if job in self.jobs and self.jobs[job].cancelled_ms is None:
                     self.jobs[job].cancelled_ms = whole(record["atMs"])
                 case _:
@@ -190,6 +250,19 @@ def _spec(job: str, record: Mapping[str, Any]) -> JobSpec:
         options=JobOptions(**options),
         selection=dict(record["selection"]),
         slices=tuple(SliceId(str(each["topic"]), whole(each["partition"])) for each in record["slices"]),
+        edited=_edited(record),
+    )
+
+
+def _edited(record: Mapping[str, Any]) -> Edited | None:
+    found = record.get("edited")
+    if found is None:
+        return None
+    return Edited(
+        bytes=whole(found["bytes"]),
+        sha256=str(found["sha256"]),
+        original_bytes=whole(found["original_bytes"]),
+        original_sha256=str(found["original_sha256"]),
     )
 
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.topology.errors import RedriveRecordError
 
-_VERSION = 1
-_SHOWN = 100
+_VERSION: Final = 1
+EDITS_VERSION: Final = 2
+"""Of the records of a job with an edited value: a program that only knows version 1 would send the letter's own."""
+
+WITH_EDITS: Final = (_VERSION, EDITS_VERSION)
+"""What the topic of the jobs may have."""
+
+_SHOWN: Final = 100
 """Characters of a key in an error."""
 
 
@@ -21,9 +27,9 @@ class StoredRecord(NamedTuple):
     value: bytes
 
 
-def stored_record(key: str, kind: str, **fields: object) -> StoredRecord:
-    """Return a record of this version."""
-    value = {"version": _VERSION, "type": kind, **fields}
+def stored_record(key: str, kind: str, *, version: int = _VERSION, **fields: object) -> StoredRecord:
+    """Return a record."""
+    value = {"version": version, "type": kind, **fields}
     return StoredRecord(key.encode(), json.dumps(value, separators=(",", ":")).encode())
 
 
@@ -37,16 +43,22 @@ def fields_of(value: bytes | None) -> dict[str, Any] | None:
 
 
 @contextmanager
-def reading(key: bytes | None, fields: dict[str, Any]) -> Iterator[str]:
+def reading(key: bytes | None, fields: dict[str, Any], versions: tuple[int, ...] = (_VERSION,)) -> Iterator[str]:
     """Yield the key of a record as text, while a block reads its fields.
+
+    Args:
+        key: the key of the record.
+        fields: its fields.
+        versions: the versions that the block can read.
 
     Raises:
         RedriveRecordError: the record has another version, or a field cannot be read.
     """
     name = repr(key)[:_SHOWN]
     try:
-        if fields["version"] != _VERSION:
-            raise RedriveRecordError(name, f"version {fields['version']!r}; this program reads {_VERSION}")
+        if fields["version"] not in versions:
+            readable = " and ".join(map(str, versions))
+            raise RedriveRecordError(name, f"version {fields['version']!r}; this program reads {readable}")
         yield (key or b"").decode()
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise RedriveRecordError(name, f"{type(error).__name__}: {error}") from None
