@@ -149,13 +149,13 @@ class JobRun:
         job, progress = self._job, self._slice(number)
         if progress.end is not None:
             return
-        edited = None if job.cancelled_ms is not None else self._edited()
-        sender = _Sender(self._settings, self._ledger, job, number, self._clock, edited)
+        if job.cancelled_ms is not None:  # also a job of which nothing may be sent
+            end = Chunk(through=progress.through, end=End.CANCELLED)
+            self._begin(writer, number, _Made(Part(), [], [], end))
+            self._finish(writer, number)
+            return
+        sender = _Sender(self._settings, self._ledger, job, number, self._clock, self._edited())
         try:
-            if job.cancelled_ms is not None:
-                end = Chunk(through=progress.through, end=End.CANCELLED)
-                self._begin(writer, number, _Made(Part(), [], [], end))
-                return
             pending = job.owned[number].after(progress.through)
             for part in parts(pending, self._letters(number, pending), part_size(job.spec.options.rate)):
                 if job.spec.options.rate is not None:
@@ -192,7 +192,7 @@ class JobRun:
         self._under_way = made, progress
         writer.begin([*made.records, progress], {})
 
-    def _finish(self, writer: WriteThread, number: int, sender: _Sender) -> None:
+    def _finish(self, writer: WriteThread, number: int, sender: _Sender | None = None) -> None:
         """Wait for the transaction that is under way, if one is; repeat it without the letters that Kafka refuses."""
         while writer.busy:
             made, progress = self._under_way
@@ -200,6 +200,8 @@ class JobRun:
                 writer.result(None)
             except WriteRefusedError as error:
                 refused = {**made.chunk.refused, **self._refused(error, made, progress)}
+                if sender is None:
+                    raise
                 self._begin(writer, number, sender.make(made.part, refused))
             else:
                 self._ledger.actions.add(progress.key, progress.value)
