@@ -24,6 +24,7 @@ from tests.scenarios.each_right import (
 from tests.scenarios.redriving import dead_letter
 from tests.scenarios.running import Group
 from tests.scenarios.users import Users
+from tests.scenarios.waiting import until
 
 _JOB = re.compile(r"\b[0-9a-f]{10}\b")
 _ROLES = ("redrive", "import", "purge", "operator")
@@ -40,8 +41,7 @@ class Roles:
         """Run the commands of a role up to the first that fails; return the exit code and what it says."""
         self._prepare(role)
         for line in self._lines(role):
-            user = f"--set=kafka.sasl.username={self.users.name(role)}"
-            done = commands.in_process(*line, user, file=self.users.group.file)
+            done = self._done(role, *line)
             said = done.out + done.err
             if done.code or "grant the right" in said:
                 return done.code, said
@@ -72,8 +72,11 @@ class Roles:
             case _:
                 return [["dlq", "purge", "--yes"]]
 
-    def finish_jobs(self) -> None:
-        """Go on with the jobs that a missing right has stopped."""
+    def settle(self, role: str) -> None:
+        """Go on with the jobs that a missing right has stopped; wait until all processes obey the last pause."""
+        if role == "operator":
+            until(lambda: self._done(role, "status").code == 0, "`status` reports no fault")
+            return
         jobs = json.loads(self._succeed("redrive", "dlq", "jobs", "--json"))["jobs"]
         for job in jobs:
             if job["state"] not in {"done", "cancelled"}:
@@ -89,10 +92,13 @@ class Roles:
         return file
 
     def _succeed(self, role: str, *line: str) -> str:
-        user = f"--set=kafka.sasl.username={self.users.name(role)}"
-        done = commands.in_process(*line, user, file=self.users.group.file)
+        done = self._done(role, *line)
         assert done.code == 0, done
         return done.out
+
+    def _done(self, role: str, *line: str) -> commands.Done:
+        user = f"--set=kafka.sasl.username={self.users.name(role)}"
+        return commands.in_process(*line, user, file=self.users.group.file)
 
 
 @pytest.fixture
@@ -123,12 +129,14 @@ def test_each_right_of_each_command(roles: Roles, monkeypatch: pytest.MonkeyPatc
             users.start("scheduler")
             users.group.send([["ok"]] * 8)
             users.group.settle()
+        roles.settle(role)
         assert roles.run(role) == (0, "")
+        roles.settle(role)
         for acl in users.acls(role):
             users.secured.revoke(acl)
             code, said = roles.run(role)
             users.secured.grant([acl])
-            roles.finish_jobs()
+            roles.settle(role)
             right, group = right_of(acl), users.group
             shown = _JOB.sub("3f9a2c01bd", message_of(group, right, said))
             print(role, right, code, said)  # noqa: T201 - shown if the test fails
