@@ -12,7 +12,6 @@ from kafka_redelivery.cli.commands.dlq import JobsOf, load_quietly, refuse_witho
 from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout
-from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.redrive.job import JobOptions
 
@@ -101,6 +100,7 @@ def has_terminal() -> bool:
 def _from_editor(editing: LetterEditing) -> bytes:
     """Return the value that the user has edited; a text that is no value may be edited again."""
     from kafka_redelivery.cli.editor import edited
+    from kafka_redelivery.consumers.errors import RedriveError
 
     text = editing.form.text
     while True:
@@ -123,6 +123,8 @@ def _content(file: Path) -> bytes:
 
 def _text(data: bytes) -> str:
     """Return the text of a file; one line break at its end does not belong to the value."""
+    from kafka_redelivery.consumers.errors import RedriveError
+
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
