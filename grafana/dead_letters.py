@@ -173,14 +173,23 @@ def _sent_again() -> list[Panel]:
     recovered, dead = (
         f'redelivery_redriven_total{{{chosen}, outcome="{outcome}"}}' for outcome in ("recovered", "dead_again")
     )
+    arrived = f"redelivery_redriven_arrived_total{{{chosen}}}"
     rate = "sum by (topic) (rate({}[$__rate_interval]))"
     return [
+        graph(
+            "Sent again",
+            "Counted when their first delivery since is over. Those that have not ended yet are retried.",
+            "ops",
+            Query(rate.format(arrived), "{{topic}}"),
+            width=8,
+        ),
         graph(
             "What became of them",
             "recovered: the cause is gone. dead_again: it is not; cancel the job, and fix it first.",
             "ops",
             Query(f"sum by (topic, outcome) (rate({redriven}[$__rate_interval]))", "{{topic}} {{outcome}}"),
             stacked=True,
+            width=8,
             runbook="RedeliveryRedriveInVain",
         ),
         graph(
@@ -189,6 +198,7 @@ def _sent_again() -> list[Panel]:
             "percentunit",
             Query(f"{rate.format(dead)} / {rate.format(redriven)}", "{{topic}}"),
             levels=Levels(0.1, 0.5),
+            width=8,
             runbook="RedeliveryRedriveInVain",
         ),
         figure(

@@ -69,6 +69,12 @@ REDRIVEN = Metric(
     "Records sent again from a dead-letter topic that have ended, by outcome",
     ("topic", "outcome"),
 )
+REDRIVEN_ARRIVED = Metric(
+    "redelivery_redriven_arrived",
+    Kind.COUNTER,
+    "Records sent again from a dead-letter topic whose first delivery since is over",
+    ("topic",),
+)
 DELIVERY_LATENESS = Metric(
     "redelivery_delivery_lateness_seconds",
     Kind.HISTOGRAM,
@@ -239,6 +245,7 @@ CATALOGUE: tuple[Metric, ...] = (
     DEAD_LETTERS,
     DISCARDED,
     REDRIVEN,
+    REDRIVEN_ARRIVED,
     DELIVERY_LATENESS,
     RELEASE_LATENESS,
     EARLY,

@@ -85,18 +85,22 @@ def print_letters(console: Console, letters: Iterable[Mapping[str, Any]]) -> Non
 
 
 def letter_document(each: Found) -> dict[str, Any]:
-    """Return a letter as plain data for JSON, without its value."""
+    """Return a letter as plain data for JSON, without its value; with ``failureDetails: class-only`` as the index does.
+
+    That is without key and text of the exception.
+    """
     letter, standing, _ = each
+    key = None if letter.class_only else letter.key
     return {
         "id": letter.id,
         "sourceId": letter.message_id,
         "group": letter.group,
         "origin": letter.origin,
         "diedMs": letter.timestamp_ms,
-        "key": None if letter.key is None else letter.key.decode(errors="replace"),
+        "key": None if key is None else key.decode(errors="replace"),
         "reason": letter.reason,
         "exception": letter.exception,
-        "message": letter.message,
+        "message": "" if letter.class_only else letter.message,
         "fingerprint": letter.fingerprint,
         "deliveries": letter.deliveries,
         "expiresMs": letter.expiration_ms or None,

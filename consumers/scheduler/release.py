@@ -123,6 +123,7 @@ class ReleaseBuilder:
         partitions: Mapping[str, int],
         audit: DeadLetterAudit | None = None,
         log: FailureLog | None = None,
+        redrive_outcomes: RedriveOutcomes | None = None,
     ) -> None:
         """Prepare the topic names.
 
@@ -132,6 +133,7 @@ class ReleaseBuilder:
             partitions: the partition count of each topic of the cluster.
             audit: the dead letters written before.
             log: gets a line for each record that cannot be released.
+            redrive_outcomes: makes the outcomes of records that were sent again; ``None`` = for these topics.
         """
         self._audit = DeadLetterAudit() if audit is None else audit
         self._details = settings.failure_details
@@ -139,7 +141,7 @@ class ReleaseBuilder:
         naming = settings.naming()
         self._group = settings.group
         self._retry_topics = RetryTopics(naming, tiers, partitions)
-        self._redrive_outcomes = RedriveOutcomes(naming.actions_topic(), partitions)
+        self._redrive_outcomes = redrive_outcomes or RedriveOutcomes(naming.actions_topic(), partitions)
         self._ready_topics = {source: topic for topic, source in naming.ready_topics_among(partitions).items()}
         """Source -> its ready topic, if that exists; also for sources that are not configured."""
 

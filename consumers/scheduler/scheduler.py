@@ -31,6 +31,7 @@ from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import Released, SchedulerObserver
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
 from kafka_redelivery.consumers.writes.write_limits import WriteLimits
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
@@ -95,6 +96,7 @@ class Scheduler:
         self._builder: ReleaseBuilder
         self._audit = DeadLetterAudit(settings.entries())
         self._failure_log = FailureLog(settings.failure_details)
+        self._redrive_outcomes = RedriveOutcomes(self._naming.actions_topic(), {}, reader.partition_counts)
         self._in_flight: Release | None = None
         self._lead_time = lead_time or CommitLeadTime()
         self._abort_deadline = AbortDeadline(endures=True)
@@ -185,7 +187,9 @@ class Scheduler:
         tiers = TierSet(tuple(sorted(delays_ms.values())), mixed=self._naming.mixed_topic() in partition_counts)
         if tiers.mixed:
             delays_ms[self._naming.mixed_topic()] = SHORTEST_LADDER_TIER_MS
-        self._builder = ReleaseBuilder(self._settings, tiers, partition_counts, self._audit, self._failure_log)
+        self._builder = ReleaseBuilder(
+            self._settings, tiers, partition_counts, self._audit, self._failure_log, self._redrive_outcomes
+        )
         self._assigned.rewind(self._halted.resume_existing(partition_counts))
         self._assigned.resume_moved(self._in_flight)
         self._first_tier = next(((topic, partition_counts[topic]) for topic in sorted(delays_ms)), ("", 1))

@@ -97,6 +97,7 @@ class Measurements(Collector):
         dead = {label: 0 for label in reasons if label[1] is not Reason.DUPLICATE}
         self._counts[catalogue.DEAD_LETTERS.name].update(dead)
         self._counts[catalogue.REDRIVEN.name].update({(topic, each): 0 for topic in topics for each in Outcome})
+        self._counts[catalogue.REDRIVEN_ARRIVED.name].update({(topic,): 0 for topic in topics})
         outcomes = [(outcome, ack.name.lower()) for outcome, ack in _OUTCOMES]
         self._counts[catalogue.DELIVERIES.name].update({(topic, *each): 0 for topic in topics for each in outcomes})
         attempts = [_attempt(number) for number in range(1, _MAX_ATTEMPT_LABEL + 1)]
@@ -112,6 +113,8 @@ class Measurements(Collector):
         self._count_outcomes(details.outcomes, details.dead_letters)
         self._counts[catalogue.DISCARDED.name].update(details.discarded)
         self._counts[catalogue.REDRIVEN.name].update(details.redriven)
+        arrived = {(topic,): number for topic, number in details.redriven_arrived.items()}
+        self._counts[catalogue.REDRIVEN_ARRIVED.name].update(arrived)
         redeliveries = self._counts[catalogue.REDELIVERIES.name]
         for (topic, attempt), number in details.redeliveries.items():
             redeliveries[topic, _attempt(attempt)] += number

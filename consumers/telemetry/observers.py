@@ -103,6 +103,9 @@ class Committed:
     redriven: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Records sent again from a dead-letter topic that have ended, by source topic and outcome."""
 
+    redriven_arrived: Mapping[str, int] = field(default_factory=dict)
+    """Records sent again from a dead-letter topic whose first delivery since is over, by source topic."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:

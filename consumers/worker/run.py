@@ -147,6 +147,7 @@ def _build_worker(
         audits=DeadLetterAudit(settings.entries()),
         success_ack=AckType.INDIVIDUAL if individual else AckType.STANDARD,
         details=settings.failure_details,
+        look_up_topics=reader.partition_counts,
     )
     committer = Committer(
         batch_dependencies,

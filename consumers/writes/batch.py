@@ -14,7 +14,6 @@ from kafka_redelivery.consumers.telemetry.observers import Committed
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies, Decisions
 from kafka_redelivery.consumers.writes.journal import Journal
 from kafka_redelivery.consumers.writes.outcomes import Decided, Outcomes, Unwritten
-from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
 from kafka_redelivery.consumers.writes.tally import Tally, outcome_of, success_of
 from kafka_redelivery.consumers.writes.write_limits import WriteLimits
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, Halt, Retry
@@ -83,8 +82,6 @@ class Batch:
         self.tally = Tally(dependencies.success_ack)
         """The numbers of all outcomes."""
 
-        actions, partitions = dependencies.retry_topics.naming.actions_topic(), dependencies.retry_topics.partitions
-        self._redrive_outcomes = RedriveOutcomes(actions, partitions)
         self._journal: Journal | None = None
         if dependencies.journal is not None:
             self._journal = Journal(dependencies.group, dependencies.journal, dependencies.retry_topics)
@@ -291,7 +288,7 @@ class Batch:
             self._sources.append((assigned, offsets_of_outputs, "output"))
             self.bytes += sum(len(output.value or b"") for output in outputs)
             if outcomes.item.redelivered and any(lineage.redrive for lineage in outcomes.item.lineages):
-                for offset, record in self._redrive_outcomes.of(outcomes, self._dependencies.clock()):
+                for offset, record in self._dependencies.redrive_outcomes.of(outcomes, self._dependencies.clock()):
                     self.produced.append(record)
                     self._sources.append((assigned, (offset,), "redrive outcome"))
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, initial_lineage
@@ -12,6 +12,7 @@ from kafka_redelivery.consumers.routes import RetryTopics
 from kafka_redelivery.consumers.telemetry.failure_log import DiscardReport, FailureLog
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.consumers.writes.outcomes import Decided, Outcomes
+from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
 from kafka_redelivery.topology.policy.decision import (
     NOT_DELIVERED,
     AckType,
@@ -59,10 +60,17 @@ class BatchDependencies:
     audits: DeadLetterAudit = field(default_factory=DeadLetterAudit)
     report: DiscardReport = field(default_factory=DiscardReport)
     details: FailureDetails = FailureDetails.FULL
+    look_up_topics: Callable[[], Mapping[str, int]] = dict
+    """Asks the cluster for the partition counts of all topics, because one that is needed may be new."""
+
     log: FailureLog = field(init=False)
+    redrive_outcomes: RedriveOutcomes = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "log", FailureLog(self.details))
+        topics = self.retry_topics
+        outcomes = RedriveOutcomes(topics.naming.actions_topic(), topics.partitions, self.look_up_topics)
+        object.__setattr__(self, "redrive_outcomes", outcomes)
 
 
 class Decisions:

@@ -14,9 +14,10 @@ from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.topology.policy.decision import Decision, Failure, Halt
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.redrive.actions import Outcome, outcome_of
-from kafka_redelivery.topology.wire.headers import Headers
+from kafka_redelivery.topology.wire.headers import Headers, read_due
 from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
+from kafka_redelivery.transport.clients.message_headers import headers_of
 from kafka_redelivery.transport.protocols import Message, ProducerRecord
 
 
@@ -121,6 +122,18 @@ class Outcomes:
             ended = None if mark is None else outcome_of(None if decided is None else decided.decision)
             if mark is not None and ended is not None:
                 yield index, mark, ended
+
+    def arrived_again(self) -> int:
+        """Return how many records that were sent again from a dead-letter topic have left the place where they arrived.
+
+        They have ended, or their first retry since is a new record, which has a due time.
+        """
+        stay = {index for index, each in self.decided.items() if each.stays} | self.unacknowledged.keys()
+        return sum(
+            index not in stay and parse_mark(lineage.redrive) is not None and read_due(headers_of(message)) is None
+            for index, (lineage, message) in enumerate(zip(self.item.lineages, self.item.messages, strict=False))
+            if lineage.redrive and index < self.item.position
+        )
 
     def dead_letters(self) -> list[Lineage]:
         """Return the lineages of the dead letters in the audit that no write has produced."""

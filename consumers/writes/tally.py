@@ -26,6 +26,7 @@ class Tally:
         self._discarded: Counter[tuple[str, str]] = Counter()
         self._recoveries: Counter[tuple[str, int]] = Counter()
         self._redriven: Counter[tuple[str, str]] = Counter()
+        self._redriven_arrived: Counter[str] = Counter()
         self._lateness: list[int] = []
         self._seconds: list[float] = []
 
@@ -45,6 +46,7 @@ class Tally:
                 self._recoveries[source, lineage.deliveries + 1] += 1
             if any(lineage.redrive for lineage in item.lineages):
                 self._redriven.update((source, str(ended)) for _, _, ended in outcomes.redriven())
+                self._redriven_arrived[source] += outcomes.arrived_again()
 
     def report(self, seconds: float) -> Committed:
         """Return the report for the observer.
@@ -62,6 +64,7 @@ class Tally:
             self._recoveries,
             self._discarded,
             self._redriven,
+            self._redriven_arrived,
         )
 
     def _count(self, outcomes: Outcomes, decided: Decided) -> None:

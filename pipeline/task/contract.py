@@ -87,6 +87,7 @@ def merge_writes(writes: Iterable[Committed]) -> Committed:
     recoveries: Counter[object] = Counter()
     discarded: Counter[object] = Counter()
     redriven: Counter[object] = Counter()
+    redriven_arrived: Counter[object] = Counter()
     lateness: list[int] = []
     seconds: list[float] = []
     took = 0.0
@@ -97,8 +98,9 @@ def merge_writes(writes: Iterable[Committed]) -> Committed:
         recoveries.update(write.recoveries)
         discarded.update(write.discarded)
         redriven.update(write.redriven)
+        redriven_arrived.update(write.redriven_arrived)
         lateness += write.lateness_ms
         seconds += write.handler_seconds
         took += write.seconds
-    counters = (recoveries, discarded, redriven)
+    counters = (recoveries, discarded, redriven, redriven_arrived)
     return Committed(took, outcomes, redeliveries, dead_letters, lateness, seconds, *counters)  # type: ignore[arg-type]

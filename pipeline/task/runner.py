@@ -63,6 +63,7 @@ class Runner:
             write_failures={},
             journal=naming.journal_topic() if settings.journal else None,
             details=settings.failure_details,
+            look_up_topics=self._reader.partition_counts,
         )
         self._until_closed = ExitStack()
         self._until_closed.enter_context(infrequent_garbage_collection())

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -78,29 +79,10 @@ def histogram(measurements: Measurements, name: str) -> tuple[list[float], float
     return [s.value for s in family.samples if s.name.endswith("_bucket")], found["_count"], found["_sum"]
 
 
-def committed(
-    *,
-    outcomes: Mapping[OutcomeLabel, int] | None = None,
-    redeliveries: Mapping[tuple[str, int], int] | None = None,
-    dead_letters: Mapping[tuple[str, str], int] | None = None,
-    lateness_ms: Sequence[int] = (),
-    handler_seconds: Sequence[float] = (),
-    recoveries: Mapping[tuple[str, int], int] | None = None,
-    discarded: Mapping[tuple[str, str], int] | None = None,
-    redriven: Mapping[tuple[str, str], int] | None = None,
-) -> Committed:
+def committed(**details: Mapping[Any, int] | Sequence[float]) -> Committed:
     """A write of a worker with these details."""
-    return Committed(
-        0.01,
-        outcomes or {},
-        redeliveries or {},
-        dead_letters or {},
-        lateness_ms,
-        handler_seconds,
-        recoveries or {},
-        discarded or {},
-        redriven or {},
-    )
+    nothing: dict[str, Any] = {"outcomes": {}, "redeliveries": {}, "dead_letters": {}}
+    return Committed(seconds=0.01, **(nothing | details))
 
 
 def everything() -> Measurements:
@@ -119,6 +101,7 @@ def everything() -> Measurements:
             recoveries={("orders", 3): 4},
             discarded={("orders", "expired"): 1, ("orders", "duplicate"): 1},
             redriven={("orders", "recovered"): 5},
+            redriven_arrived={"orders": 6},
         )
     )
     found.released(
@@ -213,6 +196,7 @@ class TestValues:
             ("redelivery_discarded_total", "orders", "duplicate"): 2,
             ("redelivery_redriven_total", "orders", "recovered"): 5,
             ("redelivery_redriven_total", "orders", "dead_again"): 2,
+            ("redelivery_redriven_arrived_total", "orders"): 6,
             ("redelivery_discarded_total", "orders", "expired"): 1,
             ("redelivery_early_total", "handler"): 0,
             ("redelivery_early_total", "release"): 0,

@@ -8,6 +8,7 @@ from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.policy.decision import AckType
 from kafka_redelivery.topology.policy.entry import DeadLetterKind, DeadLetterStrategy
+from kafka_redelivery.topology.wire.headers import redriven_headers
 from tests.unit.consumers.batches import (
     EXPIRED,
     JOURNAL,
@@ -70,11 +71,22 @@ class TestCounts:
         messages = [redelivery(n, each) for n, each in enumerate([*again, lineage(99)])]
         failures = {1: REJECTED, 2: EXPIRED, 3: RAISED}
         batch = batch_of(handled(ready(route(entry(TWICE)), 5), *messages, failures=failures))
-        assert batch.report(0.5).redriven == {
+        report = batch.report(0.5)
+        assert report.redriven == {
             ("orders", "recovered"): 1,
             ("orders", "dead_again"): 1,
             ("orders", "expired"): 1,
         }
+        assert report.redriven_arrived == {"orders": 0}, "each has a due time, so it is a retry"
+
+    def test_records_that_were_sent_again_are_counted_when_they_arrive(self) -> None:
+        """By source, with those that are retried next; their retries, which have a due time, are no arrivals."""
+        again = lineage(90, deliveries=0)._replace(redrive="0a/0@1/1")
+        copies = [(n, redriven_headers([], again, "billing")) for n in range(3)]
+        messages = [record(n, headers=headers) for n, headers in copies]
+        messages += [redelivery(3, again), redelivery(4, lineage(99))]
+        batch = batch_of(handled(ready(route(entry(TWICE)), 5), *messages, failures={1: RAISED, 2: REJECTED}))
+        assert batch.report(0.5).redriven_arrived == {"orders": 3}
 
     def test_partitions_of_a_write_are_not_dirty(self) -> None:
         """Outcomes that arrive during the write belong to the next batch."""

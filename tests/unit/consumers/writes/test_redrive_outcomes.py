@@ -54,6 +54,38 @@ def test_a_record_that_goes_on(decision: Decision) -> None:
 
 
 def test_any_other_record() -> None:
-    """Neither one that was never sent again, nor one in a group without the topic."""
+    """A record that was never sent again has no outcome, and nothing is looked up for it."""
     assert OUTCOMES.record(SENT_AGAIN._replace(redrive=""), None, 9) is None
-    assert RedriveOutcomes("billing.dlq.actions", {}).record(SENT_AGAIN, None, 9) is None
+    assert RedriveOutcomes("billing.dlq.actions", {}, _never).record(SENT_AGAIN._replace(redrive=""), None, 9) is None
+
+
+def _never() -> dict[str, int]:
+    raise AssertionError
+
+
+def test_the_topic_is_created_later(caplog: pytest.LogCaptureFixture) -> None:
+    """It is looked up at most once a second, and only until it is there; each outcome that is lost is in the log."""
+    cluster: dict[str, int] = {}
+    asked: list[float] = []
+    now_s = 100.0
+
+    def look_up() -> dict[str, int]:
+        asked.append(now_s)
+        return cluster
+
+    outcomes = RedriveOutcomes("billing.dlq.actions", {}, look_up, lambda: now_s)
+    for _ in range(3):
+        assert outcomes.record(SENT_AGAIN, None, 9) is None
+    assert asked == [100.0]
+    now_s = 161.0
+    assert outcomes.record(SENT_AGAIN, None, 9) is None
+    said = [record.getMessage() for record in caplog.records]
+    assert [text.split(" records")[0] for text in said] == ["the outcome of 1", "the outcome of 3"]
+    assert "there is no topic billing.dlq.actions" in said[0]
+    now_s = 162.0
+    cluster["billing.dlq.actions"] = 4
+    for _ in range(2):
+        record = outcomes.record(SENT_AGAIN, None, 9)
+        assert record is not None
+        assert record.partition == 1
+    assert asked == [100.0, 161.0, 162.0]

@@ -16,6 +16,8 @@ def test_writes_are_added_up() -> None:
         handler_seconds=[0.1, 0.2],
         recoveries={("t", 2): 1},
         discarded={("t", "expired"): 4},
+        redriven={("t", "recovered"): 2},
+        redriven_arrived={"t": 3},
     )
 
     assert merge_writes([write]) == write
@@ -28,4 +30,6 @@ def test_writes_are_added_up() -> None:
         handler_seconds=[0.1, 0.2, 0.1, 0.2],
         recoveries={("t", 2): 2},
         discarded={("t", "expired"): 8},
+        redriven={("t", "recovered"): 4},
+        redriven_arrived={"t": 6},
     )
