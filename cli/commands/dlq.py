@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing, foreign_options, foreign_settings
+from kafka_redelivery.cli.commands.dlq_previews import quick_preview, quick_removable
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
@@ -20,9 +21,12 @@ from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.standing import UNKNOWN_OUTCOME
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from kafka_redelivery.consumers.redrive.creation import Preview
     from kafka_redelivery.consumers.redrive.ledger import Ledger
+    from kafka_redelivery.transport.protocols import Partition
 
 app = typer.Typer(no_args_is_help=True)
 app.callback()(foreign_options)
@@ -183,17 +187,24 @@ def purge(
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import print_removable, removable_document, removable_letters
     from kafka_redelivery.consumers.redrive.ledger import Ledger
-    from kafka_redelivery.consumers.redrive.purge import removable, remove
+    from kafka_redelivery.consumers.redrive.purge import Removable, removable, remove
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = load_quietly(config, overrides)
-    with progress(stderr(), "reading dead letters") as report_progress:
-        chosen = removable(settings, Ledger(settings), report_progress)
+
+    def read(ends: Mapping[Partition, int] | None = None) -> dict[Partition, Removable]:
+        with progress(stderr(), "reading dead letters") as report_progress:
+            return removable(settings, Ledger(settings), report_progress, ends)
+
+    quick = quick_removable(settings) if dry_run or not yes else None
+    chosen = read() if quick is None else quick
     if not as_json:
         print_removable(stdout(), chosen)
     ask = removable_letters(chosen) and not (yes or dry_run)
     if ask and not typer.confirm("remove them for good?"):
         raise typer.Exit(exit_codes.FAILED)
+    if ask and quick is not None:  # only the topics say what may be removed, and nothing that was not shown is
+        chosen = read({partition: each.before for partition, each in quick.items()})
     failed = {} if dry_run else remove(settings, chosen)
     if as_json:
         print_json({"ok": not failed, "dryRun": dry_run, **removable_document(chosen, failed)})
@@ -218,13 +229,30 @@ def _create_and_run(
 ) -> None:
     """Show what a job would do, ask, create it and run it."""
     from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.cli.views.dlq import preview_document, print_preview
+    from kafka_redelivery.cli.views.dlq import preview_document
     from kafka_redelivery.consumers.redrive.creation import create, preview
     from kafka_redelivery.consumers.redrive.ledger import Ledger
 
-    ledger = Ledger(settings, options.group)
+    quick = quick_preview(settings, wanted, options) if dry_run or not yes else None
+    if quick is not None and not _agreed(quick.preview, options, dry_run=dry_run, yes=yes, as_json=as_json):
+        return
+    # A job has what the topics have. If that is something else than was shown, ask again.
+    ledger, ends = Ledger(settings, options.group), None if quick is None else quick.ends
     with progress(stderr(), "reading dead letters") as report_progress:
-        chosen = preview(settings, ledger, wanted, options, report_progress, base=base)
+        chosen = preview(settings, ledger, wanted, options, report_progress, base=base, ends=ends)
+    shown = quick is not None and preview_document(quick.preview, options) == preview_document(chosen, options)
+    if not shown and not _agreed(chosen, options, dry_run=dry_run, yes=yes, as_json=as_json):
+        return
+    job = create(settings, ledger, wanted, options, chosen)
+    if not as_json:
+        stdout().print(f"job {job.id} is created")
+    run_job(settings, ledger, job.id, as_json=as_json)
+
+
+def _agreed(chosen: Preview, options: JobOptions, *, dry_run: bool, yes: bool, as_json: bool) -> bool:
+    """Show what a job would do, and ask; whether there is something to do."""
+    from kafka_redelivery.cli.views.dlq import preview_document, print_preview
+
     if not as_json:
         print_preview(stdout(), chosen, options)
     if dry_run or not chosen.total:
@@ -232,13 +260,10 @@ def _create_and_run(
             print_json({"ok": True, "dryRun": dry_run, "job": None, **preview_document(chosen, options)})
         elif dry_run:
             stdout().print("dry run: nothing was changed")
-        return
+        return False
     if not yes and not typer.confirm("discard them?" if options.discard else "send them?"):
         raise typer.Exit(exit_codes.FAILED)
-    job = create(settings, ledger, wanted, options, chosen)
-    if not as_json:
-        stdout().print(f"job {job.id} is created")
-    run_job(settings, ledger, job.id, as_json=as_json)
+    return True
 
 
 @app.command()

@@ -8,7 +8,7 @@ import secrets
 import socket
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,19 +19,19 @@ from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, Progress, dead_letters
 from kafka_redelivery.consumers.redrive.meant import meant
 from kafka_redelivery.consumers.redrive.refusal import refusal
-from kafka_redelivery.consumers.redrive.rules import AnyTargets, refuse_options, targets_of
+from kafka_redelivery.consumers.redrive.rules import refuse_options, targets_of
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.redrive.job import Edited, Job, JobOptions, JobSpec, SliceId, job_records
-from kafka_redelivery.topology.redrive.letter import Selection
+from kafka_redelivery.topology.redrive.letter import Letter, Selection
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord
-from kafka_redelivery.topology.redrive.standing import LetterState
+from kafka_redelivery.topology.redrive.standing import LetterState, Standing
 from kafka_redelivery.topology.wire.expiry import has_expired
 from kafka_redelivery.transport.client_config import producer_config
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError, grant
-from kafka_redelivery.transport.protocols import ProducerRecord
+from kafka_redelivery.transport.protocols import Partition, ProducerRecord
 
 _ATTEMPTS = 3
 
@@ -61,8 +61,11 @@ def checksum(value: bytes) -> str:
 class Preview:
     """What a job would send."""
 
+    total: int = 0
+    """Number of listed letters."""
+
     letters: defaultdict[SliceId, array[int]] = field(default_factory=lambda: defaultdict(lambda: array("q")))
-    """The offsets that it would list."""
+    """Their offsets. A preview from the index has none."""
 
     targets: Counter[str] = field(default_factory=Counter)
     redriven_before: int = 0
@@ -83,11 +86,6 @@ class Preview:
     expired: int = 0
     """Letters that are meant but have expired, so that they are hidden."""
 
-    @property
-    def total(self) -> int:
-        """Number of listed letters."""
-        return sum(map(len, self.letters.values()))
-
 
 def preview(
     settings: Settings,
@@ -97,17 +95,19 @@ def preview(
     progress: Progress,
     clock: Clock = wall_clock_ms,
     base: Path = Path(),
+    ends: Mapping[Partition, int] | None = None,
 ) -> Preview:
     """Read all dead letters and return what a job with this selection would send. Writes nothing.
 
-    ``base`` is the folder of the configuration, for schemas that ``where`` needs.
+    ``base`` is the folder of the configuration, for schemas that ``where`` needs. With ``ends`` only letters below
+    these are read.
 
     Raises:
         RedriveError: a target is refused or does not exist.
         TransportError: Kafka does not answer or denies access.
     """
     refuse_options(settings, options)
-    ours = (each for each in dead_letters(settings, ledger, progress) if ledger.has(each.letter))
+    ours = (each for each in dead_letters(settings, ledger, progress, ends) if ledger.has(each.letter))
     letters = meant(ours, selection, settings, base)
     return preview_of(settings, ledger, letters, options, clock())
 
@@ -120,46 +120,80 @@ def preview_of(
     Raises:
         RedriveError: a target does not exist.
     """
-    targets = targets_of(settings, options)
-    result = Preview()
+    sorting = Sorting(settings, options, ledger.partition_counts, now_ms)
+    result = sorting.preview
     for each in letters:
-        _sort_in(result, each, options, targets, now_ms, ledger.partition_counts)
-    needed = {*result.targets, *([targets.parking] if result.parking else [])}
-    missing = sorted(topic for topic in needed if topic not in ledger.partition_counts)
-    if missing:
-        right = grant(f"Write on topic {', '.join(missing)}")
-        raise RedriveError(
-            f"there is no topic {', '.join(missing)} to send to, or it may not be described; {targets.fix}, or leave "
-            f"its letters out with --origin{right}"
-        )
+        if sorting.add(each.letter, each.standing):
+            result.letters[SliceId(each.letter.topic, each.letter.partition)].append(each.letter.offset)
+    sorting.refuse_missing()
     return result
 
 
-def _sort_in(
-    result: Preview, each: Found, options: JobOptions, targets: AnyTargets, now_ms: int, topics: Container[str]
-) -> None:
-    letter, standing = each.letter, each.standing
-    if has_expired(letter.expiration_ms, now_ms):
-        result.expired += 1
-    elif standing.state is LetterState.IN_JOB:
-        result.in_jobs[standing.job or ""] += 1
-    elif not standing.may_be_sent(again=options.again):
-        result.sent_before += 1
-    else:
-        result.letters[SliceId(letter.topic, letter.partition)].append(letter.offset)
-        sends = standing.sends + (letter.mark.number if letter.mark else 0)
-        result.redriven_before += sends > 0
-        if options.discard:
-            return  # it is sent nowhere
-        target = targets.of_letter(letter)
-        if target is None:
-            result.refused += 1
-        elif sends >= options.max_redrives:
-            result.parking += 1
-        elif letter.reason == Reason.BAD_HEADERS and target not in topics and target not in (options.to, options.ready):
-            result.refused += 1  # its origin is damaged, so no such topic is expected
+class Sorting:
+    """Sorts letters that are meant into those that a job would send and those that it would leave out."""
+
+    def __init__(self, settings: Settings, options: JobOptions, topics: Container[str], now_ms: int) -> None:
+        """Prepare.
+
+        Args:
+            settings: how targets are named.
+            options: those of the job.
+            topics: the topics that the cluster shows.
+            now_ms: the present (epoch ms).
+        """
+        self._options, self._topics, self._now_ms = options, topics, now_ms
+        self._targets = targets_of(settings, options)
+        self.preview = Preview()
+
+    def add(self, letter: Letter, standing: Standing, number: int = 1) -> bool:
+        """Count ``number`` letters that are alike; return whether the job would list them."""
+        result, options = self.preview, self._options
+        if has_expired(letter.expiration_ms, self._now_ms):
+            result.expired += number
+        elif standing.state is LetterState.IN_JOB:
+            result.in_jobs[standing.job or ""] += number
+        elif not standing.may_be_sent(again=options.again):
+            result.sent_before += number
         else:
-            result.targets[target] += 1
+            result.total += number
+            sends = standing.sends + (letter.mark.number if letter.mark else 0)
+            result.redriven_before += number if sends else 0
+            if not options.discard:  # else it is sent nowhere
+                self._aim(letter, sends, number)
+            return True
+        return False
+
+    def _aim(self, letter: Letter, sends: int, number: int) -> None:
+        result, options = self.preview, self._options
+        target = self._targets.of_letter(letter)
+        if target is None:
+            result.refused += number
+        elif sends >= options.max_redrives:
+            result.parking += number
+        elif (
+            letter.reason == Reason.BAD_HEADERS
+            and target not in self._topics
+            and target not in (options.to, options.ready)
+        ):
+            result.refused += number  # its origin is damaged, so no such topic is expected
+        else:
+            result.targets[target] += number
+
+    def refuse_missing(self) -> None:
+        """Refuse a job of which a target does not exist.
+
+        Raises:
+            RedriveError: there is one.
+        """
+        needed = {*self.preview.targets, *([self._targets.parking] if self.preview.parking else [])}
+        missing = sorted(topic for topic in needed if topic not in self._topics)
+        if not missing:
+            return
+        right = grant(f"Write on topic {', '.join(missing)}")
+        raise RedriveError(
+            f"there is no topic {', '.join(missing)} to send to, or it may not be described; {self._targets.fix}, or "
+            f"leave its letters out with --origin{right}"
+        )
 
 
 def create(

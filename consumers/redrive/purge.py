@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_redelivery.consumers.redrive.ledger import Ledger, Progress, dead_letters, letter_ends
@@ -34,14 +35,22 @@ class Removable:
     """Why the record at ``before`` stays."""
 
 
-def removable(settings: Settings, ledger: Ledger, progress: Progress) -> dict[Partition, Removable]:
+def removable(
+    settings: Settings, ledger: Ledger, progress: Progress, ends: Mapping[Partition, int] | None = None
+) -> dict[Partition, Removable]:
     """Return what can be removed from each partition: its first letters up to one that is not done, or not ours.
+
+    Args:
+        settings: how to reach Kafka, and the names of topics.
+        ledger: says where letters stand.
+        progress: receives the number of letters that were read, now and then.
+        ends: remove letters below these alone; ``None`` = below the present ends.
 
     Raises:
         RedriveError: there is no dead-letter topic.
         TransportError: Kafka does not answer or denies access.
     """
-    ends = letter_ends(settings, ledger.partition_counts)
+    ends = letter_ends(settings, ledger.partition_counts) if ends is None else ends
     found = {partition: Removable(end) for partition, end in ends.items()}
     stopped: set[Partition] = set()
     for letter, standing, _ in dead_letters(settings, ledger, progress, ends):

@@ -5,8 +5,7 @@ from typing import cast
 
 import pytest
 
-from kafka_redelivery.consumers.redrive.copies import Targets
-from kafka_redelivery.consumers.redrive.creation import Preview, _sort_in
+from kafka_redelivery.consumers.redrive.creation import Sorting
 from kafka_redelivery.consumers.redrive.ledger import Ledger, found
 from kafka_redelivery.consumers.redrive.run import _Sender
 from kafka_redelivery.topology.config.loading import load_settings
@@ -64,10 +63,12 @@ def test_a_damaged_letter_is_refused_and_the_others_are_sent() -> None:
 @pytest.mark.parametrize("options", [OPTIONS, JobOptions(group="billing", to="elsewhere")])
 def test_the_preview_says_what_will_be_refused(options: JobOptions) -> None:
     """By the same rule. Another letter whose target does not exist still counts, so that the whole is refused."""
-    result, targets = Preview(), Targets(SETTINGS, options)
+    sorting = Sorting(SETTINGS, options, TOPICS, NOW)
+    result = sorting.preview
     standings = Standings(log_of([]), ActionLog())
     for message in (damaged(0), cut(1), letter(2, user=[]), letter(3, address="unknown", user=[])):
-        _sort_in(result, found(message, standings, SETTINGS), options, targets, NOW, TOPICS)
+        letter_of, standing, _ = found(message, standings, SETTINGS)
+        assert sorting.add(letter_of, standing)
     assert result.total == 4
     if options.to is None:
         assert (result.refused, dict(result.targets)) == (2, {READY: 1, SETTINGS.naming().ready_topic("unknown"): 1})
