@@ -58,6 +58,7 @@ OURS = frozenset(
 """The headers that this project sets and that users cannot."""
 
 _OURS_OR_EXPIRATION = OURS | {EXPIRATION}
+_WHILE_WAITING = frozenset({SCHEDULED_DELAY, FAILURE_CAUSE})
 
 CAUSE_LIMIT = 800
 """The maximum size of ``dlqDeliveryFailureCause`` in bytes; the exception's message is cut to fit."""
@@ -65,10 +66,22 @@ CAUSE_LIMIT = 800
 RETRY_LIMIT = 400
 """The maximum size of our headers on a retry record in bytes, for names of topic and group of up to 40 characters."""
 
-_PER_HEADER = 3
-"""The length of a name takes one byte, that of a value at most two."""
+_RETRY_NAMES = sum(
+    len(name) + 3  # the length of a name takes one byte, that of a value at most two
+    for name in (
+        ORIG_ADDRESS,
+        ORIG_QUEUE,
+        ORIG_MESSAGE_ID,
+        TIMESTAMP,
+        DELIVERY_COUNT,
+        REDRIVE,
+        SCHEDULED_DELAY,
+        SCHEDULED_DELIVERY,
+        FAILURE_CAUSE,
+    )
+)
+"""The size of what a retry record's headers have besides their values, in bytes."""
 
-_CAUSE_NAME = _PER_HEADER + len(FAILURE_CAUSE)
 _SHORTEST_CAUSE = len('{"exception":"","message":""}') + 6
 """A shorter cause would not have a letter of the exception's name."""
 
@@ -76,7 +89,7 @@ _CLASS_LIMIT = 200
 _DIGITS = 19
 """The length of the largest 64-bit number."""
 
-_quoted = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = json.encoder.encode_basestring
 """Encodes a string as JSON."""
 
 HeaderList = list[tuple[str, bytes | None]]
@@ -98,7 +111,7 @@ def retry_headers(
         (SCHEDULED_DELIVERY, b"%d" % decision.due_ms),
     ]
     if failure is not None:
-        room = RETRY_LIMIT - _CAUSE_NAME - sum([_PER_HEADER + len(name) + len(value or b"") for name, value in ours])
+        room = RETRY_LIMIT - _RETRY_NAMES - sum([len(value or b"") for _, value in ours])
         if room >= _SHORTEST_CAUSE:
             ours.append((FAILURE_CAUSE, _retry_cause(failure.exception, failure.message[:room], room)))
     return users_own(user) + ours
@@ -154,11 +167,12 @@ def redriven_headers(letter: Headers, lineage: Lineage, group: str) -> HeaderLis
 
 
 def ready_headers(retry: Headers) -> HeaderList:
-    """Return the headers of a ready record: those of the retry record, without the delay.
+    """Return the headers of a ready record: those of the retry record, without the delay and the last failure's cause.
 
-    The due time stays, so the worker that redelivers the record knows how late it is.
+    The due time stays, so the worker that redelivers the record knows how late it is. The cause is for those who look
+    at what waits; to read a header back takes a worker longer than to write it.
     """
-    return [pair for pair in retry if pair[0] != SCHEDULED_DELAY]
+    return [pair for pair in retry if pair[0] not in _WHILE_WAITING]
 
 
 def users_own(headers: Headers, ours: frozenset[str] = OURS) -> list[tuple[str, bytes | None]]:
@@ -175,10 +189,16 @@ def failure_cause(reason: str, failure: Failure) -> bytes:
     return _cause(f'"reason":{_quoted(reason)},', failure.exception[:_CLASS_LIMIT], failure.message, CAUSE_LIMIT)
 
 
-@lru_cache(maxsize=256)
 def _retry_cause(exception: str, message: str, room: int) -> bytes:
-    """Return the same without a reason, in at most ``room`` bytes. Many records fail alike."""
-    return _cause("", exception[:_CLASS_LIMIT], message, room)
+    """Return the same without a reason, in at most ``room`` bytes."""
+    cause = f"{_cause_start(exception)}{_quoted(message)}}}".encode(errors="replace")
+    return cause if len(cause) <= room else _cause("", exception[:_CLASS_LIMIT], message, room)
+
+
+@lru_cache(maxsize=256)
+def _cause_start(exception: str) -> str:
+    """Return the cause of a retry record up to its message. Many records fail with the same class of exception."""
+    return f'{{"exception":{_quoted(exception[:_CLASS_LIMIT])},"message":'
 
 
 def _cause(reason: str, exception: str, message: str, limit: int) -> bytes:
