@@ -104,6 +104,7 @@ class TestRetry:
             assert copy[-1][0] == FAILURE_CAUSE
             assert read_failure_cause(copy[-1][1]) == FailureCause("", "ValueError", told)
             assert users_own(ready_headers(copy)) == [("traceparent", b"00-ab")]
+            assert FAILURE_CAUSE not in dict(ready_headers(copy))
 
     @given(LINEAGES, GROUPS, USER_HEADERS, RETRIES)
     def test_the_lineage_comes_back(self, lineage: Lineage, group: str, user: Headers, retry: Retry) -> None:
