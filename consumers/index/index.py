@@ -197,8 +197,11 @@ class Index:
         """
         found = self.condition(selection)
         if found is None:
-            kept = "" if self._basis.values else "; it keeps no keys and header values (deadLetters.index.values)"
-            raise IndexUnusableError(f"the index cannot select letters by this key or header{kept}")
+            wanted = "key or header" if selection.where is None else "condition"
+            lacking = "" if self._basis.values else "; it keeps no keys, headers and values (deadLetters.index.values)"
+            if self._basis.values and self._basis.undecodable:
+                lacking = "; it has no decoded Avro values. `redelivery dlq list` reads and decodes them"
+            raise IndexUnusableError(f"the index cannot select letters by this {wanted}{lacking}")
         return found
 
     def rows(

@@ -2,11 +2,14 @@
 
 import base64
 import json
+from dataclasses import replace
 
 import pytest
 
-from tests.scenarios.redriving import dead_letter, dlq, dlq_json, sent
+from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, sent
 from tests.scenarios.running import Group, exactly
+from tests.scenarios.test_show import ORDER, UNITED
+from tests.unit.serdes.conftest import Registry, registry  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.kafka
 
@@ -32,6 +35,26 @@ def test_each_command_that_selects_letters_takes_a_condition(group: Group) -> No
     assert dlq_json(group, "redrive", "--yes", "--where", f"{_LATER} and state = 'waiting'")["sent"] == 2
     assert sent(group) == exactly([6, 7])
     assert dlq_json(group, "list", "--where", "sends = 1 and job is not null")["letters"] == 2
+
+
+def test_avro_values(group: Group, registry: Registry) -> None:  # noqa: F811
+    """They are decoded by the configuration's codec when letters are read, and are not on the disk."""
+    registry.add(7, ORDER)
+    serde = {"format": "avro", "registry": {"url": registry.url}}
+    group.prepare(sources=[{"topic": group.source, "value": serde}])
+    values = [UNITED, b"\0\0\0\0\x08UA", b"no Avro", UNITED.replace(b"UA", b"DL"), None, UNITED]
+    group.cluster.produce(group.dead_letters, [replace(died(group, n), value=value) for n, value in enumerate(values)])
+    united = ["--where", "value ->> '$.carrier' = 'UA' and cast(value ->> '$.amount' as double) > 100"]
+    listed = dlq_json(group, "list", "--each", *united)
+    assert sorted(each["key"] for each in listed["each"]) == ["k0", "k5"]
+    assert dlq_json(group, "list", "--where", "value is null")["letters"] == 3
+    assert dlq_json(group, "redrive", "--dry-run", *united)["letters"] == 2
+    assert "decoded Avro values" in dlq_json(group, "summary", *united, code=1)["message"]
+    assert dlq_json(group, "redrive", "--yes", *united)["sent"] == 2
+    assert dlq_json(group, "list", "--where", "sends = 1")["letters"] == 2
+    index = [file.read_bytes() for file in (group.folder / "index").rglob("*") if file.is_file()]
+    assert index
+    assert not any(UNITED in stored or b"carrier" in stored for stored in index)
 
 
 def test_a_fault_is_told_with_its_place(group: Group) -> None:
