@@ -29,6 +29,10 @@ def print_drained(console: Console, found: Drained, done: str) -> None:
             f"{found.without_body} are left in the queue: STOMP shows no body of a MapMessage, ObjectMessage or "
             "StreamMessage, nor of an empty text"
         )
+    if found.held:
+        console.print(
+            f"{found.held} more are in the queue: another reader holds them, or one that was killed; import again later"
+        )
     if not found.topics:
         console.print(f"nothing {done}")
 
@@ -41,4 +45,5 @@ def drained_document(found: Drained) -> dict[str, Any]:
         "present": found.present,
         "withoutSource": dict(found.without_source),
         "withoutBody": found.without_body,
+        "held": found.held,
     }

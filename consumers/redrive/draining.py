@@ -46,6 +46,10 @@ class Inbox(Protocol):
         """Remove messages from the queue; return when the broker has confirmed it."""
         ...
 
+    def stored(self) -> int | None:
+        """Return how many messages the queue has, those included that other readers hold; ``None`` if unknown."""
+        ...
+
 
 @dataclass(slots=True)
 class Drained:
@@ -63,10 +67,16 @@ class Drained:
     without_body: int = 0
     """Messages left in the queue, because STOMP does not show what they contain."""
 
+    held: int | None = None
+    """Messages that the queue has and did not deliver: another reader holds them, or one that was killed.
+
+    ``None`` if the broker does not say it, or not all messages were meant.
+    """
+
     @property
     def left(self) -> int:
-        """Number of messages left in the queue."""
-        return self.without_source.total() + self.without_body
+        """Number of messages left in the queue, as far as it is known."""
+        return self.without_source.total() + self.without_body + (self.held or 0)
 
 
 class Drain:
@@ -121,6 +131,9 @@ class Drain:
                 self._write(writer, [record for _, record in chunk if record is not None])
                 inbox.acknowledge([message for message, _ in chunk])
                 progress(self.result.topics.total())
+        if limit is None and not stop.is_set():
+            stored, delivered = inbox.stored(), self.result.left
+            self.result.held = None if stored is None else max(0, stored - delivered)
         return self.result
 
     def _full(self, limit: int | None) -> bool:

@@ -62,6 +62,8 @@ class BrokerMessage(NamedTuple):
 
     headers: Mapping[str, str]
     body: bytes
+    queue: str = ""
+    """The queue that it is in."""
 
     @property
     def readable(self) -> bool:
@@ -81,9 +83,17 @@ class BrokerMessage(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """The id of the message, and a digest of what it says: the same at every delivery, on any connection."""
+        """The id of the message, and a digest of what it says: the same at every delivery, on any connection.
+
+        Artemis also moves a message from a dead-letter queue into the same one, with a new id, when readers that had
+        it were killed too often. Then its original id does not count: messages of several subscriptions share it.
+        """
         own = self.headers.get("message-id", "")
-        name = own if own.startswith("ID:") else self.headers.get(ORIG_MESSAGE_ID) or own.rpartition(",")[2]
+        name = own.rpartition(",")[2]
+        if own.startswith("ID:"):
+            name = own
+        elif self.headers.get(ORIG_QUEUE) != self.queue:
+            name = self.headers.get(ORIG_MESSAGE_ID) or name
         return f"activemq:{name}/{self._digest[:16]}"
 
     @property

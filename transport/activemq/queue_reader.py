@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import queue
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import uuid4
 
 from kafka_redelivery.topology.foreign.activemq import BrokerMessage
 from kafka_redelivery.transport.errors import TransportError
@@ -20,6 +22,10 @@ except ModuleNotFoundError as error:
         "reading ActiveMQ takes the Python package stomp.py, which is not installed; install it with: "
         "pip install 'kafka-redelivery[activemq]'"
     ) from error
+
+_MESSAGES: Final = "0"
+_REPLIES: Final = "1"
+"""Names of the two subscriptions."""
 
 _CONNECT_S: Final = 10.0
 _RECEIPT_S: Final = 30.0
@@ -68,7 +74,10 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         Raises:
             QueueError: it is not possible.
         """
-        self._address, self._name = address, name
+        self._address, self._name, self._selector = address, name, selector
+        self._queue = name.rpartition("::")[2]
+        self._is_artemis = False
+        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[BrokerMessage | QueueError | None] = queue.SimpleQueue()
         self._receipts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._numbers = itertools.count()
@@ -83,7 +92,7 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         try:
             self._connection.connect(address.user, address.password, wait=True)
             self._connection.subscribe(
-                name, "0", ack="client-individual", headers=headers | ({"selector": selector} if selector else {})
+                name, _MESSAGES, ack="client-individual", headers=headers | ({"selector": selector} if selector else {})
             )
         except (OSError, stomp.exception.StompException) as error:
             problem = self._problem() or f"no STOMP broker answers at {address}: {type(error).__name__} {error}"
@@ -126,9 +135,42 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
             problem = self._problem() or f"{self._address} does not confirm acknowledgements: {error!r}"
             raise QueueError(problem) from error
 
+    def stored(self) -> int | None:
+        """Return how many messages the queue has, with those that other readers hold, or readers that were killed.
+
+        ``None`` if the broker does not say it, which takes Artemis's permission ``manage``; or if there is a selector.
+        The last call before :meth:`close`: a broker that refuses it may end the connection.
+        """
+        if self._selector:
+            return None
+        try:
+            return self._asked() if self._is_artemis else self._browsed()
+        except (OSError, queue.Empty, QueueError, ValueError, stomp.exception.StompException):
+            return None
+
+    def _asked(self) -> int:
+        """Ask Artemis, which answers in a queue that is deleted when it has no reader."""
+        reply = f"redelivery.{uuid4().hex}"
+        self._connection.subscribe(reply, _REPLIES, ack="auto")
+        wanted = {"_AMQ_ResourceName": f"queue.{self._queue}", "_AMQ_Attribute": "messageCount"}
+        self._connection.send("activemq.management", "", headers={"reply-to": reply, **wanted})
+        (number,) = json.loads(self._answers.get(timeout=_CONNECT_S))
+        self._connection.unsubscribe(_REPLIES)
+        return int(number)
+
+    def _browsed(self) -> int:
+        """Let Classic show all its messages."""
+        with closing(QueueReader(self._address, self._name, None, browse=True)) as browser:
+            return sum(1 for _ in iter(lambda: browser.receive(_CONNECT_S), None))
+
     def close(self) -> None:
-        """Disconnect; what is not acknowledged is in the queue again."""
+        """Disconnect; what is not acknowledged is in the queue again.
+
+        The subscription ends first. Otherwise Artemis counts a delivery of the first of these messages, and takes a
+        message out of its queue after the number of deliveries that it allows.
+        """
         with suppress(OSError, stomp.exception.StompException):
+            self._connection.unsubscribe(_MESSAGES)
             self._connection.disconnect()
 
     def _problem(self) -> str:
@@ -140,11 +182,18 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
 
     # Called by the client, on its thread.
 
-    def on_message(self, frame: Any) -> None:  # noqa: ANN401 - the client has no types
-        """Keep a message."""
+    def on_connected(self, frame: Any) -> None:  # noqa: ANN401 - the client has no types
+        """Note which broker it is."""
+        self._is_artemis = "artemis" in str(frame.headers.get("server", "")).lower()
+
+    def on_message(self, frame: Any) -> None:  # noqa: ANN401 - as above
+        """Keep a message, or an answer."""
         ended = frame.headers.get("browser") == "end"
         body = frame.body if isinstance(frame.body, bytes) else str(frame.body or "").encode()
-        self._events.put(None if ended else BrokerMessage(dict(frame.headers), body))
+        if frame.headers.get("subscription") == _REPLIES:
+            self._answers.put(body)
+        else:
+            self._events.put(None if ended else BrokerMessage(dict(frame.headers), body, self._queue))
 
     def on_receipt(self, frame: Any) -> None:  # noqa: ANN401 - as above
         """Note a confirmation."""

@@ -114,6 +114,19 @@ def test_identity(frame: dict[str, str]) -> None:
     assert found.startswith("activemq:ID:vm-" if frame is CLASSIC else "activemq:16/")
 
 
+def test_a_message_that_artemis_has_moved_onto_its_own_queue() -> None:
+    """Two of one topic, from two subscriptions, stay two: their original id is the same, and now their queue, too."""
+    first, second = (
+        BrokerMessage(ARTEMIS | {"_AMQ_ORIG_QUEUE": "DLQ", "message-id": f"17,{number}"}, b"order 0", "DLQ").identity
+        for number in (104, 105)
+    )
+    assert first != second
+    subscribed = [
+        BrokerMessage(ARTEMIS | {"_AMQ_ORIG_QUEUE": name}, b"order 0", "DLQ").identity for name in ("audit", "billing")
+    ]
+    assert len(set(subscribed)) == 2
+
+
 def test_keys_destinations_and_bodies() -> None:
     """A key chooses the partition; a topic is told from a queue; without a body and a length it is not known."""
     message = BrokerMessage(ARTEMIS, b"order 0")
