@@ -28,7 +28,10 @@ RUN /opt/build/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-di
     && /opt/redelivery/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/redelivery
 # Spark's Kafka connector and Delta Lake, each jar checked against its pinned hash.
 ENV REDELIVERY_CACHE=/opt/spark
-RUN /opt/redelivery/bin/python -c "from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA; CONNECTOR.paths(); DELTA.paths()"
+RUN /opt/redelivery/bin/python -c "from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA; CONNECTOR.paths(); DELTA.paths()" \
+    # Spark on Kubernetes: drivers and executors find the jars among Spark's own, and run.py is the program to submit.
+    && ln -s /opt/spark/jars/*.jar /opt/redelivery/lib/python3*/site-packages/pyspark/jars/ \
+    && echo 'from kafka_redelivery.cli.main import app; app()' >/opt/redelivery/run.py
 
 FROM ${BASE}
 RUN command -v java >/dev/null \

@@ -9,6 +9,7 @@ import typer
 from kafka_redelivery.cli.commands.archive import archive
 from kafka_redelivery.cli.commands.audit import audit
 from kafka_redelivery.cli.commands.erase import erase
+from kafka_redelivery.cli.commands.pods import PASSED_ON, driver, executor
 from kafka_redelivery.cli.commands.report import report
 from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.options import (
@@ -28,6 +29,8 @@ app.command()(archive)
 app.command()(audit)
 app.command()(erase)
 app.command()(report)
+app.command(context_settings=PASSED_ON)(driver)
+app.command()(executor)
 
 
 @app.command()

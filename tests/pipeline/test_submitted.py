@@ -4,19 +4,15 @@ import json
 import os
 import re
 import subprocess
-import sys
-import tarfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
-from kafka_redelivery.pipeline.spark.java import find_spark_java
+from tests.pipeline.submitting import make_environment, spark_daemon, spark_variables
 from tests.scenarios.running import Group
-from tests.scenarios.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -47,30 +43,11 @@ def master(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield request.param
         return
     with ExitStack() as stack:
-        url = _daemon(stack, tmp_path, "master", r"spark://\S+(?=\n)", "--port", "0")
+        url = spark_daemon(stack, tmp_path, "master", r"spark://\S+(?=\n)", "--port", "0")
         for number in range(2):
             options = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"work{number}"), url)
-            _daemon(stack, tmp_path, "worker", "Successfully registered with master", *options)
+            spark_daemon(stack, tmp_path, "worker", "Successfully registered with master", *options)
         yield url
-
-
-def _daemon(stack: ExitStack, folder: Path, role: str, started: str, *arguments: str) -> str:
-    """Run a Spark master or worker until the end of the stack; return what ``started`` matches in its log."""
-    home = Path(pyspark.__file__).parent
-    log = folder / f"{role}-{len(list(folder.glob('*.log')))}.log"
-    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}.{role.title()}"]
-    with log.open("wb") as output:
-        daemon = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--webui-port", "0", *arguments],
-            stdout=output,
-            stderr=output,
-            env=os.environ | _variables(home),
-        )
-    stack.callback(daemon.wait)
-    stack.callback(daemon.terminate)
-    found = until(lambda: re.search(started, log.read_text(encoding="utf-8")), f"{role} logs {started}")
-    assert found is not None
-    return found[0]
 
 
 def test_submitted_settings_override_the_configuration(group: Group, master: str) -> None:
@@ -88,7 +65,7 @@ def test_submitted_settings_override_the_configuration(group: Group, master: str
         pipeline={"checkpoint": "checkpoint", "spark": settings},
     )
     group.send([["ok"]] * 20)
-    _environment(group.folder)
+    make_environment(group.folder)
     log = group.folder / "events"
     log.mkdir()
     hiding = group.folder / "shipped" / "colorsys.py"
@@ -120,21 +97,6 @@ def _events(happened: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     return [each for each in happened if each["Event"] == f"SparkListener{name}"]
 
 
-def _environment(folder: Path) -> None:
-    """Make what the first commands of the documentation make: ``environment``, its archive and ``run.py``."""
-    (folder / "environment").symlink_to(sys.prefix)
-    python = folder / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
-    python.chmod(0o755)
-    with tarfile.open(folder / "environment.tar.gz", "w:gz") as archive:
-        archive.add(python, "bin/python")
-    # Executors work below SPARK_HOME.
-    home = folder / "spark"
-    home.mkdir()
-    for part in Path(pyspark.__file__).parent.iterdir():
-        (home / part.name).symlink_to(part)
-
-
 def _submit(folder: Path, master: str, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run the commands of docs/spark.md for what exists now, with another master and more settings."""
     text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
@@ -146,13 +108,9 @@ def _submit(folder: Path, master: str, settings: dict[str, str]) -> subprocess.C
     return subprocess.run(
         ["/bin/bash", "-euc", script],
         cwd=folder,
-        env=os.environ | _variables(folder / "spark"),
+        env=os.environ | spark_variables(folder / "spark"),
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-
-
-def _variables(home: Path) -> dict[str, str]:
-    return {"JAVA_HOME": str(find_spark_java()), "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
