@@ -111,6 +111,7 @@ class Drain:
         while not self._full(limit) and not stop.is_set() and (message := inbox.receive(wait_s)) is not None:
             if (record := self._record(message)) is not None:
                 self.result.topics[record.topic] += 1
+        self._note_held(inbox, stop, limit, self.result.topics.total() + self.result.present + self.result.left)
         return self.result
 
     def run(
@@ -131,10 +132,13 @@ class Drain:
                 self._write(writer, [record for _, record in chunk if record is not None])
                 inbox.acknowledge([message for message, _ in chunk])
                 progress(self.result.topics.total())
-        if limit is None and not stop.is_set():
-            stored, delivered = inbox.stored(), self.result.left
-            self.result.held = None if stored is None else max(0, stored - delivered)
+        self._note_held(inbox, stop, limit, self.result.left)
         return self.result
+
+    def _note_held(self, inbox: Inbox, stop: Event, limit: int | None, delivered: int) -> None:
+        """Note how many of the messages in the queue were not delivered, if all of them were wanted."""
+        stored = inbox.stored() if limit is None and not stop.is_set() else None
+        self.result.held = None if stored is None else max(0, stored - delivered)
 
     def _full(self, limit: int | None) -> bool:
         return limit is not None and self.result.topics.total() >= limit

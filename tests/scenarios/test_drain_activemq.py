@@ -187,6 +187,8 @@ def test_another_reader_holds_messages(group: Group, broker: Broker) -> None:
     with closing(QueueReader(address(broker), broker.queue, None)) as other:
         for _ in range(20):
             assert other.receive(30.0) is not None
+        shown = drain(group, broker, "--dry-run", "--origin", group.source, code=None)
+        assert (shown["letters"], shown["held"]) == ((0, 20) if broker.queue == "DLQ" else (20, None))
         found = drain(group, broker, "--yes", "--origin", group.source, code=1)
         assert (found["letters"], found["held"], found["ok"]) == (0, 20, False)
     until(lambda: drain(group, broker, "--yes", "--origin", group.source, code=None)["ok"], "nothing is left")

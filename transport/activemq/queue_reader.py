@@ -74,7 +74,7 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         Raises:
             QueueError: it is not possible.
         """
-        self._address, self._name, self._selector = address, name, selector
+        self._address, self._name, self._selector, self._browses = address, name, selector, browse
         self._queue = name.rpartition("::")[2]
         self._is_artemis = False
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -138,10 +138,11 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
     def stored(self) -> int | None:
         """Return how many messages the queue has, with those that other readers hold, or readers that were killed.
 
-        ``None`` if the broker does not say it, which takes Artemis's permission ``manage``; or if there is a selector.
-        The last call before :meth:`close`: a broker that refuses it may end the connection.
+        ``None`` if the broker does not say it, which takes Artemis's permission ``manage``; if there is a selector; or
+        if Classic's browser has shown them. The last call before :meth:`close`: a broker that refuses it may end the
+        connection.
         """
-        if self._selector:
+        if self._selector or (self._browses and not self._is_artemis):
             return None
         try:
             return self._asked() if self._is_artemis else self._browsed()

@@ -18,6 +18,7 @@ VALID: Final = (
     "died between timestamp '2026-11-23' and timestamp '2026-11-23T02:00:00.123+01:00'",
     "try_cast(headers['n'] as integer) in (1, 2, -3) or contains(value, 'é') = true",
     "value::integer = 3 and offset - 1 >= 0 and partition = 1 and state = 'waiting' and sends = 0 and job is null",
+    "cast(value ->> '$.vip' as boolean) or cast(headers['at'] as timestamp) < now() or cast(size as text) like '9%'",
 )
 ATTACKS: Final = (
     *(
