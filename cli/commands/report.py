@@ -33,6 +33,10 @@ def report(
             help="The table of `pipeline archive`. Default: the topics.",
         ),
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="CONDITION", help="Count dead letters for which this is true (docs/where.md)."),
+    ] = None,
     archive_format: Annotated[TableFormat, typer.Option(help="The format of the archive.")] = TableFormat.PARQUET,
     tables: Annotated[str, typer.Option(metavar="<parquet|csv|json>", help="The format of the tables.")] = "parquet",
     journal: Annotated[bool, typer.Option("--journal/--no-journal", help="Use the journal, if it is on.")] = True,
@@ -62,6 +66,7 @@ def report(
         settings=settings,
         archive=None if archive is None else absolute_table(archive),
         archive_format=archive_format,
+        where=where,
         journal=journal,
         output=folder_uri(output),
         form=Tables(tables),

@@ -17,6 +17,7 @@ from kafka_redelivery.pipeline.lake.table import TableFormat
 from kafka_redelivery.pipeline.report import tables
 from kafka_redelivery.pipeline.report.topic_frames import TopicFrames, Topics
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.query.where import Where
 
 Rows = list[dict[str, Any]]
 
@@ -70,6 +71,8 @@ class Report:
     """Whether recoveries come from the journal; otherwise they are derived from the topics."""
 
     archive: str | None
+    where: str | None = None
+    """The condition on the dead letters that are counted; recoveries and waiting records are those of all records."""
 
     def document(self) -> dict[str, Any]:
         """Return the JSON document."""
@@ -86,6 +89,9 @@ class Request:
     """A table of archived dead letters; those of the topics that are not in it are added."""
 
     archive_format: TableFormat = TableFormat.PARQUET
+    where: str | None = None
+    """A condition on the dead letters that are counted (docs/where.md)."""
+
     journal: bool = True
     """Whether to use the journal if it is on."""
 
@@ -109,10 +115,12 @@ def make_report(
     Raises:
         TransportError: Kafka does not answer.
         KafkaOptionError: a client setting has no equivalent for Spark.
+        ExpressionError, PredicateError: the condition is not one, or not on what the archive has.
     """
+    where = None if request.where is None else Where.of(request.where, now_ms)
     on_progress("reading the topics")
     with ExitStack() as cached:
-        return _count(_CachedFrames.read(spark, request, cached), request, now_ms, on_progress)
+        return _count(_CachedFrames.read(spark, request, where, cached), request, now_ms, on_progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +135,7 @@ class _CachedFrames:
     histories: DataFrame
 
     @classmethod
-    def read(cls, spark: SparkSession, request: Request, until: ExitStack) -> Self:
+    def read(cls, spark: SparkSession, request: Request, where: Where | None, until: ExitStack) -> Self:
         """Cache the frames until the end of a stack."""
 
         def cached(frame: DataFrame) -> DataFrame:
@@ -135,7 +143,7 @@ class _CachedFrames:
             return frame
 
         sources = TopicFrames(spark, request.settings, Topics.of(request.settings))
-        letters = cached(sources.letters(request.archive, request.archive_format))
+        letters = cached(sources.letters(request.archive, request.archive_format, where))
         copies = cached(sources.copies())
         pending = cached(tables.pending(copies))
         journal = sources.journal() if request.journal else None
@@ -146,7 +154,7 @@ class _CachedFrames:
 
 
 def _count(frames: _CachedFrames, request: Request, now_ms: int, on_progress: Callable[[str], None]) -> Report:
-    letters, histories = frames.letters, frames.histories
+    letters, histories = frames.letters.where("selected"), frames.histories
     on_progress("counting the dead letters")
     total = letters.agg(
         F.count("*").alias("letters"),
@@ -185,6 +193,7 @@ def _count(frames: _CachedFrames, request: Request, now_ms: int, on_progress: Ca
         waiting=frames.pending.count(),
         journal=frames.entries is not None,
         archive=request.archive,
+        where=request.where,
         **shown,
     )
 

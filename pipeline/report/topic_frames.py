@@ -15,6 +15,7 @@ from kafka_redelivery.pipeline.archive.dead_letters import dead_letters
 from kafka_redelivery.pipeline.archive.decoding import SourceCodecs
 from kafka_redelivery.pipeline.archive.positions import letter_topics
 from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA, PARTITION_COLUMNS, UNKNOWN_ORIGIN
+from kafka_redelivery.pipeline.archive.where import condition
 from kafka_redelivery.pipeline.frames.journal_ranges import journal_ranges
 from kafka_redelivery.pipeline.frames.kafka_frames import ORIGIN, Frames, header_number, header_text, header_time
 from kafka_redelivery.pipeline.frames.progress_frames import (
@@ -30,6 +31,7 @@ from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.policy.failure_details import FailureDetails
+from kafka_redelivery.topology.query.where import Where
 from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_ADDRESS, ORIG_MESSAGE_ID, TIMESTAMP
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
@@ -108,15 +110,19 @@ class TopicFrames:
         self._starts = self._positions.log_start_offsets(partitions)
         self._ends = self._positions.last_stable_offsets(partitions)
 
-    def letters(self, table: str | None, table_format: TableFormat = TableFormat.PARQUET) -> DataFrame:
+    def letters(
+        self, table: str | None, table_format: TableFormat = TableFormat.PARQUET, where: Where | None = None
+    ) -> DataFrame:
         """Return one row for each dead letter in the archive, and for each newer one in the topics.
 
         Args:
             table: the archive; ``None`` = the topics alone.
             table_format: the format of the archive.
+            where: which letters have true in the column ``selected``; ``None`` = all.
 
         Raises:
             TableFormatError: the archive has another format.
+            PredicateError: ``where`` names a column that the archive does not have.
         """
         archived = None if table is None else read_table(self._spark, table, table_format, ARCHIVE_SCHEMA)
         archived_ends: dict[Partition, int] = {}
@@ -126,7 +132,8 @@ class TopicFrames:
         details = self._settings.failure_details
         newer = dead_letters(self._records(self._topics.letters, archived_ends), SourceCodecs({}, "", details=details))
         whole = newer if archived is None else newer.unionByName(archived)
-        return _for_report(whole, details)
+        selected = F.lit(True) if where is None else condition(where.expression, where.now_ms)  # noqa: FBT003 - a literal
+        return _for_report(whole.withColumn("selected", F.coalesce(selected, F.lit(False))), details)  # noqa: FBT003
 
     def copies(self) -> DataFrame:
         """Return one row for each record in a tier or a ready topic, finished or not.
@@ -213,6 +220,7 @@ def _for_report(letters: DataFrame, details: FailureDetails) -> DataFrame:
         _plain(F.coalesce("normal_message", F.lit(""))).alias("normal_message"),
         _plain(F.coalesce("message", F.lit(""))).alias("message"),
         _key_text().alias("key"),
+        "selected",
     )
 
 

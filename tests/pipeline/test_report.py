@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -101,6 +102,11 @@ def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluste
     for label in ("00:00", "01 Jan"):
         assert label in text
     _is_harmless(text, second["exception"])
+    selecting = "attempts >= 3 and key <> 'key-1' and died < timestamp '2030-01-01T00:00'"
+    chosen = make_report(session, replace(request, output=None, where=selecting), FIRST_MS)
+    assert [(row["origin"], row["letters"]) for row in chosen.by_origin] == [(source, 3)]
+    assert (chosen.letters, chosen.failed, chosen.recovered) == (3, report.failed, report.recovered)
+    assert "attempts &gt;= 3 and" in page(chosen)
 
 
 def test_page_and_tables_go_to_one_place(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> None:
