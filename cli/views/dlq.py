@@ -165,7 +165,8 @@ def print_preview(console: Console, chosen: Preview, options: JobOptions) -> Non
 def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
     """Return a job as plain data for JSON."""
     slices = [ledger.actions.slice(job.id, number) for number in range(len(job.owned))]
-    outcomes = Counter(outcome for each in slices for outcome in each.outcomes.values())
+    both = list(zip(slices, job.owned, strict=True))
+    outcomes = Counter(outcome for each, owned in both for outcome in each.known(owned).values())
     sent = sum(each.sent for each in slices)
     ends = {each.end for each in slices}
     if None in ends:
@@ -187,6 +188,7 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
         "gone": sum(len(each.gone) for each in slices),
         "parked": sum(len(each.parked) for each in slices),
         "refused": sum(len(each.refused) for each in slices),
+        "contradictory": sum(owned.count_up_to(each.through) for each, owned in both if not each.adds_up(owned)),
         "refusals": sorted({reason for each in slices for reason in each.refused.values()})[:10],
         "options": {
             "group": job.spec.options.group,
@@ -211,7 +213,8 @@ def edited_document(job: Job) -> dict[str, Any] | None:
 def all_sent(document: Mapping[str, Any]) -> bool:
     """Whether a job has ended, and no letter of it was refused or gone; the letter of an edit was sent by it."""
     edited = document.get("kind") != "edit" or document["letters"] > 0
-    return edited and document["state"] == "done" and not document["refused"] and not document["gone"]
+    failed = any(document[name] for name in ("refused", "gone", "contradictory"))
+    return edited and document["state"] == "done" and not failed
 
 
 def print_jobs(console: Console, documents: Sequence[dict[str, Any]]) -> None:
@@ -243,6 +246,11 @@ def print_job(console: Console, document: dict[str, Any]) -> None:
         console.print(f"{document['inOtherJobs']} letters are left to other jobs, which listed them first")
     for reason in document["refusals"]:
         console.print(f"refused: {reason}")
+    if document["contradictory"]:
+        console.print(
+            f"{document['contradictory']} letters may have been sent or not: what the topic of the actions says does "
+            "not fit the job, so another program or person has written there"
+        )
 
 
 def print_removable(console: Console, chosen: Mapping[Partition, Removable]) -> None:

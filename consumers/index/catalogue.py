@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-VERSION = 2
+VERSION = 3
 """Of the format of all files. An index of another version is built anew."""
 
 
@@ -44,8 +44,11 @@ class Facts:
     """How far the topics of the jobs and the actions are read, and the files that say what is in them."""
 
     topic_ids: tuple[str, str] = ("", "")
+    starts: Mapping[str, int] = field(default_factory=dict)
+    """The first offset of each partition, by ``topic-partition``. If it has moved, records were deleted."""
+
     jobs: int = 0
-    """The offset to read next."""
+    """The end of the jobs that were read."""
 
     actions: Mapping[int, int] = field(default_factory=dict)
     """The offset to read next, by partition."""
@@ -53,7 +56,7 @@ class Facts:
     sequence: int = 0
     """How many rows of actions there are; a later row has a higher number."""
 
-    owned_files: tuple[StoredFile, ...] = ()
+    owned_file: StoredFile | None = None
     action_files: tuple[StoredFile, ...] = ()
 
 
@@ -89,8 +92,8 @@ class Catalogue:
     @property
     def files(self) -> tuple[StoredFile, ...]:
         """All files that it names."""
-        last = () if self.standings_file is None else (self.standings_file,)
-        return (*self.letter_files, *self.facts.owned_files, *self.facts.action_files, *last)
+        single = (each for each in (self.facts.owned_file, self.standings_file) if each is not None)
+        return (*self.letter_files, *self.facts.action_files, *single)
 
     def with_positions(self, positions: Mapping[Any, int]) -> Self:
         """Return the catalogue of an index that has read some partitions further."""
@@ -118,7 +121,7 @@ def read_catalogue(text: str) -> Catalogue | None:
 
 
 def _catalogue(found: dict[str, Any]) -> Catalogue:
-    basis, facts, last = found.pop("basis"), found.pop("facts"), found.pop("standings_file")
+    basis, facts, standings = found.pop("basis"), found.pop("facts"), found.pop("standings_file")
     if basis["version"] != VERSION:
         raise ValueError("another version")
     return Catalogue(
@@ -128,14 +131,18 @@ def _catalogue(found: dict[str, Any]) -> Catalogue:
         facts=Facts(
             topic_ids=tuple(facts.pop("topic_ids")),
             actions={int(number): offset for number, offset in facts.pop("actions").items()},
-            owned_files=_files(facts.pop("owned_files")),
+            owned_file=_file(facts.pop("owned_file")),
             action_files=_files(facts.pop("action_files")),
             **facts,
         ),
         standings_slots=tuple(found.pop("standings_slots")),
-        standings_file=None if last is None else StoredFile(**last),
+        standings_file=_file(standings),
         **found,
     )
+
+
+def _file(found: Mapping[str, Any] | None) -> StoredFile | None:
+    return None if found is None else StoredFile(**found)
 
 
 def _files(found: Iterable[Mapping[str, Any]]) -> tuple[StoredFile, ...]:

@@ -23,19 +23,21 @@ class ActionRow(NamedTuple):
     slice: int
     kind: str
     offset: int
+    number: int = 0
+    """Of ``through``, how many letters were sent."""
 
 
 OWNED_COLUMNS: Final = 'position BIGINT, job VARCHAR, slice INTEGER, topic VARCHAR, partition INTEGER, "offset" BIGINT'
-ACTION_COLUMNS: Final = 'sequence BIGINT, job VARCHAR, slice INTEGER, kind VARCHAR, "offset" BIGINT'
+ACTION_COLUMNS: Final = 'sequence BIGINT, job VARCHAR, slice INTEGER, kind VARCHAR, "offset" BIGINT, number BIGINT'
 
-_INTEGERS: Final = frozenset({"offset", "sequence", "slice"})
+_INTEGERS: Final = frozenset({"offset", "sequence", "slice", "number"})
 
 
-def listed(job: Job) -> Table:
-    """Return the letters that a job lists, with the columns of :data:`OWNED_COLUMNS`."""
+def owned_by(job: Job) -> Table:
+    """Return the letters that belong to a job, with the columns of :data:`OWNED_COLUMNS`."""
     texts, numbers, small = DataType.string(), DataType.int64(), DataType.int32()
     batches = []
-    for number, ((topic, partition), letters) in enumerate(zip(job.spec.slices, job.letters, strict=True)):
+    for number, ((topic, partition), letters) in enumerate(zip(job.spec.slices, job.owned, strict=True)):
         rows = len(letters)
         columns = [
             Array([job.position] * rows, numbers),
@@ -58,8 +60,10 @@ def action_rows(actions: Iterable[Action], sequence: int) -> Iterator[ActionRow]
     of one that was.
     """
     for job, number, what in actions:
+        sent = 0
         match what:
             case Chunk():
+                sent = what.sent
                 found = [("through", what.through)]
                 found += [("gone", each) for each in what.gone]
                 found += [("parked", each) for each in what.parked]
@@ -71,7 +75,7 @@ def action_rows(actions: Iterable[Action], sequence: int) -> Iterator[ActionRow]
             case None:
                 found = []
         for kind, offset in found:
-            yield ActionRow(sequence, job, number, kind, offset)
+            yield ActionRow(sequence, job, number, kind, offset, sent if kind == "through" else 0)
             sequence += 1
 
 
@@ -83,23 +87,18 @@ def table_of(rows: Sequence[ActionRow]) -> Table:
     return Table.from_arrays([Array(each, kind) for each, kind in zip(columns, kinds, strict=True)], names=list(names))
 
 
-NEWLY_OWNED: Final = """
-    INSERT INTO new_owned
-    SELECT * FROM listed AS mine
-    WHERE NOT EXISTS (
-        FROM owned AS other
-        WHERE other.position >= $seen AND other.position < $position
-          AND other.topic = mine.topic AND other.partition = mine.partition AND other."offset" = mine."offset"
-    )
-"""
-"""Of the letters that a job lists, those that belong to it: not those of earlier jobs that its author did not know."""
-
 STANDINGS: Final = """
-    WITH progress AS (
-        SELECT job, slice, max("offset") FILTER (kind = 'through') AS through,
-               arg_max(kind, sequence) FILTER (kind IN ('end_done', 'end_cancelled')) AS ended
+    WITH chunks AS (
+        SELECT job, slice, "offset", max(number) AS sent
         FROM actions
-        WHERE kind IN ('through', 'end_done', 'end_cancelled')
+        WHERE kind = 'through'
+        GROUP BY job, slice, "offset"
+    ), progress AS (
+        SELECT job, slice, max("offset") AS through, sum(sent) AS sent FROM chunks GROUP BY job, slice
+    ), ends AS (
+        SELECT job, slice, arg_max(kind, sequence) AS ended
+        FROM actions
+        WHERE kind IN ('end_done', 'end_cancelled')
         GROUP BY job, slice
     ), unsent AS (
         SELECT job, slice, "offset",
@@ -112,19 +111,29 @@ STANDINGS: Final = """
         FROM actions
         WHERE kind IN ('recovered', 'dead_again', 'discarded', 'expired')
         GROUP BY job, slice, "offset"
-    ), steps AS (
-        SELECT owned.topic, owned.partition, owned."offset", owned.job,
-               owned.position * 1000000 + owned.slice AS place,
-               CASE
-                   WHEN owned."offset" > coalesce(progress.through, -1)
-                       THEN CASE WHEN progress.ended = 'end_cancelled' THEN NULL ELSE 'in_job' END
-                   WHEN unsent.why IS NOT NULL THEN ['gone', 'parked', 'discarded', 'refused'][unsent.why]
-                   ELSE coalesce(outcomes.outcome, 'sent')
-               END AS state,
-               owned."offset" <= coalesce(progress.through, -1) AND unsent.why IS NULL AS was_sent
+    ), dealt AS (
+        SELECT owned.*, unsent.why, owned."offset" <= coalesce(progress.through, -1) AS done
         FROM owned
         LEFT JOIN progress USING (job, slice)
         LEFT JOIN unsent USING (job, slice, "offset")
+    ), sums AS (
+        SELECT job, slice, count(*) = any_value(progress.sent) + count(why) AS adds_up
+        FROM dealt JOIN progress USING (job, slice)
+        WHERE done
+        GROUP BY job, slice
+    ), steps AS (
+        SELECT dealt.topic, dealt.partition, dealt."offset", dealt.job,
+               dealt.position * 1000000 + dealt.slice AS place,
+               CASE
+                   WHEN NOT done THEN CASE WHEN ends.ended = 'end_cancelled' THEN NULL ELSE 'in_job' END
+                   WHEN NOT adds_up THEN 'sent'
+                   WHEN why IS NOT NULL THEN ['gone', 'parked', 'discarded', 'refused'][why]
+                   ELSE coalesce(outcomes.outcome, 'sent')
+               END AS state,
+               done AND (why IS NULL OR NOT adds_up) AS was_sent
+        FROM dealt
+        LEFT JOIN ends USING (job, slice)
+        LEFT JOIN sums USING (job, slice)
         LEFT JOIN outcomes USING (job, slice, "offset")
     )
     SELECT slots.slot, steps."offset", arg_max(state, place) AS state, arg_max(job, place) AS job,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from kafka_redelivery.consumers.index.facts import action_rows, table_of
 from kafka_redelivery.consumers.index.folder import IndexFolder
 from kafka_redelivery.consumers.index.rows import RowMaker
 from kafka_redelivery.consumers.index.store import Store
+from kafka_redelivery.consumers.redrive.job_reading import read_jobs, warn_of_foreign
 from kafka_redelivery.consumers.redrive.ledger import Progress, letter_partitions, redrive_topics, refuse_missing
 from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics
 from kafka_redelivery.topology.config.settings import Settings
@@ -27,8 +27,6 @@ from kafka_redelivery.transport.admin.identities import Identities, identities
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.bulk_reader import read_batches
 from kafka_redelivery.transport.protocols import Message, Partition
-
-_log = logging.getLogger(__name__)
 
 _FILE_ROWS: Final = 100_000
 _FILE_BYTES: Final = 32 << 20
@@ -160,19 +158,39 @@ class Refresh:
             Partition(topic, each) for topic in (jobs, actions) for each in range(found.topics[topic].partitions)
         ]
         ends = (self._offsets.high_watermarks if self.settled else self._offsets.last_stable_offsets)(partitions)
-        topic_ids, facts = (found.topics[jobs].id, found.topics[actions].id), catalogue.facts
-        starts = _positions(facts, partitions, jobs)
-        if facts.topic_ids != topic_ids or any(starts[each] > ends[each] for each in partitions):
+        begins = {f"{each.topic}-{each.number}": at for each, at in self._offsets.log_start_offsets(partitions).items()}
+        facts = catalogue.facts
+        topic_ids = found.topics[jobs].id, found.topics[actions].id
+        if (
+            facts.topic_ids != topic_ids
+            or any(begins.get(each) != start for each, start in facts.starts.items())
+            or any(at > ends[each] for each, at in _positions(facts, partitions, jobs).items())
+            or any(found.topics[each].compacted for each in (jobs, actions))
+        ):
             facts = Facts(topic_ids=topic_ids)
-            starts = _positions(facts, partitions, jobs)
+        starts, facts = _positions(facts, partitions, jobs), replace(facts, starts=begins)
         self._total += sum(ends[each] - starts[each] for each in partitions)
-        log, held = JobLog(), _Held()
+        if starts[Partition(jobs, 0)] < ends[Partition(jobs, 0)]:
+            facts = self._jobs(store, facts, jobs)
+        return replace(catalogue, facts=self._actions(store, facts, actions, starts, ends))
+
+    def _jobs(self, store: Store, facts: Facts, topic: str) -> Facts:
+        """Read all jobs, even if few are new: any record may change what those before it mean."""
+        log = JobLog()
+        end = read_jobs(self.settings, topic, log, 0, settled=self.settled)
+        log.settle()
+        return replace(facts, jobs=end, owned_file=store.owned(log.jobs.values()))
+
+    def _actions(
+        self, store: Store, facts: Facts, topic: str, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+    ) -> Facts:
+        held = _Held()
         positions: dict[Partition, int] = {}
-        files = facts.action_files
-        sequence = facts.sequence
-        for batch in read_batches(self.settings.kafka, self.settings.group, starts, ends):
+        files, sequence = facts.action_files, facts.sequence
+        wanted = {each: end for each, end in ends.items() if each.topic == topic}
+        for batch in read_batches(self.settings.kafka, self.settings.group, starts, wanted):
             positions |= batch.positions
-            rows = list(action_rows(_actions(batch.messages, jobs, log), sequence))
+            rows = list(action_rows(_actions(batch.messages), sequence))
             sequence += len(rows)
             if rows:
                 held.add(table_of(rows))
@@ -182,19 +200,8 @@ class Refresh:
         last = held.take()
         if last:
             files = store.merged_facts("actions", (*files, store.actions(last)))
-        log.settle()
-        owned = store.owned(log.jobs.values(), facts.owned_files) if log.jobs else None
-        owned_files = facts.owned_files if owned is None else (*facts.owned_files, owned)
-        read = {place.number: offset for place, offset in positions.items() if place.topic == actions}
-        after = replace(
-            facts,
-            sequence=sequence,
-            jobs=positions.get(Partition(jobs, 0), facts.jobs),
-            actions={**facts.actions, **read},
-            action_files=files,
-            owned_files=store.merged_facts("owned", owned_files),
-        )
-        return replace(catalogue, facts=after)
+        read = {place.number: offset for place, offset in positions.items()}
+        return replace(facts, sequence=sequence, actions={**facts.actions, **read}, action_files=files)
 
     def _advance(self, records: int) -> None:
         self._read += records
@@ -238,17 +245,10 @@ def _positions(facts: Facts, partitions: Sequence[Partition], jobs: str) -> dict
     return {each: facts.jobs if each.topic == jobs else facts.actions.get(each.number, 0) for each in partitions}
 
 
-def _actions(messages: Sequence[Message], jobs: str, log: JobLog) -> Iterator[Action]:
-    """Yield the actions among some records, and add the jobs to a log."""
+def _actions(messages: Sequence[Message]) -> Iterator[Action]:
     for message in messages:
-        topic = message.topic()
-        if topic == jobs:
-            ours = log.add(message.offset(), message.key(), message.value())
+        action = read_action(message.key(), message.value())
+        if action is None:
+            warn_of_foreign(message)
         else:
-            action = read_action(message.key(), message.value())
-            ours = action is not None
-            if action is not None:
-                yield action
-        if not ours:
-            place = topic, message.partition(), message.offset()
-            _log.warning("%s-%d@%d is ignored: another program wrote it; do not let it write there", *place)
+            yield action

@@ -14,10 +14,9 @@ from arro3.core import Table
 from kafka_redelivery.consumers.index.catalogue import Catalogue, Slot, StoredFile
 from kafka_redelivery.consumers.index.facts import (
     ACTION_COLUMNS,
-    NEWLY_OWNED,
     OWNED_COLUMNS,
     STANDINGS,
-    listed,
+    owned_by,
 )
 from kafka_redelivery.consumers.index.folder import IndexFolder
 from kafka_redelivery.topology.redrive.job import Job
@@ -103,17 +102,15 @@ class Store:
         """Return files of facts in which many small ones are replaced by a larger one."""
         return self._merged(kind, files, "FROM {}")
 
-    def owned(self, jobs: Iterable[Job], before: Sequence[StoredFile]) -> StoredFile | None:
-        """Write which letters belong to new jobs; ``before``: the files that say it of earlier ones."""
-        run(self._duckdb, f"CREATE OR REPLACE TEMP TABLE new_owned ({OWNED_COLUMNS})")
-        stored = f"FROM {files_in(self._folder.path, before)} UNION ALL BY NAME " if before else ""
-        run(self._duckdb, f"CREATE OR REPLACE TEMP VIEW owned AS {stored}FROM new_owned")
-        for job in sorted(jobs, key=lambda each: each.position):
-            if any(job.letters):
-                self._duckdb.register("listed", listed(job))
-                run(self._duckdb, NEWLY_OWNED, {"seen": job.spec.seen, "position": job.position})
-                self._duckdb.unregister("listed")
-        return self._write("owned", "FROM new_owned") if self._rows("new_owned") else None
+    def owned(self, jobs: Iterable[Job]) -> StoredFile | None:
+        """Write which letters belong to which job; ``None`` if none does."""
+        run(self._duckdb, f"CREATE OR REPLACE TEMP TABLE owned_letters ({OWNED_COLUMNS})")
+        for job in jobs:
+            if any(job.owned):
+                self._duckdb.register("batch", owned_by(job))
+                run(self._duckdb, "INSERT INTO owned_letters FROM batch")
+                self._duckdb.unregister("batch")
+        return self._write("owned", "FROM owned_letters") if self._rows("owned_letters") else None
 
     def actions(self, batches: Sequence[Table]) -> StoredFile:
         """Write actions."""
@@ -126,11 +123,11 @@ class Store:
     def standings(self, catalogue: Catalogue) -> StoredFile | None:
         """Write where letters stand; ``None`` if no job has or had any."""
         facts = catalogue.facts
-        if not facts.owned_files:
+        if facts.owned_file is None:
             return None
         self._give_slots(catalogue.slots)
         both: Mapping[str, tuple[Sequence[StoredFile], str]] = {
-            "owned": (facts.owned_files, OWNED_COLUMNS),
+            "owned": ([facts.owned_file], OWNED_COLUMNS),
             "actions": (facts.action_files, ACTION_COLUMNS),
         }
         for name, (files, columns) in both.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import hashlib
 import secrets
 import socket
 from array import array
@@ -16,6 +15,7 @@ from typing import NamedTuple
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.consumers.redrive.checksum import checksum
 from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, Progress, dead_letters
 from kafka_redelivery.consumers.redrive.meant import meant
 from kafka_redelivery.consumers.redrive.refusal import refusal
@@ -50,11 +50,6 @@ class Edit(NamedTuple):
             original_bytes=len(self.original),
             original_sha256=checksum(self.original),
         )
-
-
-def checksum(value: bytes) -> str:
-    """Return the SHA-256 of a value in hex digits."""
-    return hashlib.sha256(value).hexdigest()
 
 
 @dataclass(slots=True)

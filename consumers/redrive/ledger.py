@@ -10,17 +10,19 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.consumers.redrive.job_reading import read_jobs, warn_of_foreign
 from kafka_redelivery.consumers.redrive.rules import letter_topics
+from kafka_redelivery.consumers.redrive.second_deaths import SecondDeaths
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.foreign.letter import foreign_letter
 from kafka_redelivery.topology.policy.lineage import parse_message_id
-from kafka_redelivery.topology.redrive.actions import ActionLog, Outcome
+from kafka_redelivery.topology.redrive.actions import ActionLog
 from kafka_redelivery.topology.redrive.job import Job, JobLog, edited_value
 from kafka_redelivery.topology.redrive.letter import Letter, letter_of
 from kafka_redelivery.topology.redrive.standing import Standing, Standings
-from kafka_redelivery.topology.wire.headers import HeaderList, read_mark
+from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.client_config import servers_of
@@ -74,7 +76,7 @@ class Ledger:
         """The end of the topic of the jobs that was read."""
 
         self._read: dict[Partition, int] = {}
-        self._marks_read: dict[Partition, int] = {}
+        self._second_deaths = SecondDeaths(settings) if isinstance(settings, ForeignTopic) else None
         self.refresh()
 
     def refresh(self) -> None:
@@ -82,39 +84,20 @@ class Ledger:
         self.partition_counts = self._admin.partition_counts()
         if self._foreign and self.jobs_topic not in self.partition_counts:
             return
-        partitions = [
-            Partition(topic, number)
-            for topic in (self.jobs_topic, self._actions_topic)
-            for number in range(self.partition_counts.get(topic, 0))
-        ]
         refuse_missing((self.jobs_topic, self._actions_topic), self.partition_counts, self.group)
+        self.seen = read_jobs(self._settings, self.jobs_topic, self.jobs, self.seen)
+        self.jobs.settle()
+        partitions = (
+            Partition(self._actions_topic, each) for each in range(self.partition_counts[self._actions_topic])
+        )
         ends = self._offsets.high_watermarks(partitions)
         for message in read_between(self._settings.kafka, self._settings.group, self._read, ends):
-            if message.topic() == self.jobs_topic:
-                ours = self.jobs.add(message.offset(), message.key(), message.value())
-            else:
-                ours = self.actions.add(message.key(), message.value())
-            if not ours:
-                place = message.topic(), message.partition(), message.offset()
-                _log.warning("%s-%d@%d is ignored: another program wrote it; do not let it write there", *place)
+            if not self.actions.add(message.key(), message.value()):
+                warn_of_foreign(message)
         self._read = ends
-        self.seen = ends[Partition(self.jobs_topic, 0)]
-        self.jobs.settle()
-        if self._foreign and self.jobs.jobs:
-            self._note_second_deaths()
-
-    def _note_second_deaths(self) -> None:
-        """Note which records that were sent again have died again: other systems report no outcomes.
-
-        A new dead letter has the mark of the record, if its system copies headers.
-        """
-        ends = letter_ends(self._settings, self.partition_counts)
-        for message in read_between(self._settings.kafka, self._settings.group, self._marks_read, ends):
-            with suppress(UnreadableHeadersError):
-                mark = read_mark(headers_of(message))
-                if mark is not None and mark.job in self.jobs.jobs:
-                    self.actions.slice(mark.job, mark.slice).outcomes[mark.offset] = Outcome.DEAD_AGAIN
-        self._marks_read = ends
+        if self._second_deaths is not None and self.jobs.jobs:
+            ends = letter_ends(self._settings, self.partition_counts)
+            self._second_deaths.note(self.jobs, self.actions, ends)
 
     def has(self, letter: Letter) -> bool:
         """Whether the jobs of this ledger are for the letter: another group's is another ledger's."""

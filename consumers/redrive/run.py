@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import ContinuedElsewhereError, RedriveError
-from kafka_redelivery.consumers.redrive.creation import append_jobs, author, checksum, open_dlq_writer
+from kafka_redelivery.consumers.redrive.checksum import checksum
+from kafka_redelivery.consumers.redrive.creation import append_jobs, author, open_dlq_writer
 from kafka_redelivery.consumers.redrive.ledger import Ledger, Progress, no_progress, read_edited
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.consumers.redrive.rules import copies
@@ -154,6 +155,12 @@ class JobRun:
             self._begin(writer, number, _Made(Part(), [], [], end))
             self._finish(writer, number)
             return
+        if not progress.adds_up(job.owned[number]):
+            raise RedriveError(
+                f"job {self._name} stops: what {self._ledger.actions_partition(number).topic} says of slice {number} "
+                "does not fit its letters, so another program or person has written there; see who may, then end the "
+                f"job with: {self._command('cancel')}"
+            )
         sender = _Sender(self._settings, self._ledger, job, number, self._clock, self._edited())
         try:
             pending = job.owned[number].after(progress.through)
@@ -205,7 +212,7 @@ class JobRun:
                 self._begin(writer, number, sender.make(made.part, refused))
             else:
                 self._ledger.actions.add(progress.key, progress.value)
-                done = sum(self._slice(each).sent + self._slice(each).unsent for each in range(len(self._job.owned)))
+                done = sum(self._slice(each).dealt for each in range(len(self._job.owned)))
                 self._progress(done, sum(map(len, self._job.owned)))
 
     def _refused(self, error: WriteRefusedError, made: _Made, progress: ProducerRecord) -> dict[int, str]:

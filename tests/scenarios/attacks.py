@@ -1,6 +1,7 @@
 """What someone who may write to a topic could try, and what each attempt achieves.
 
-docs/security.md has these texts as a table. ``test_attacks.py`` and ``test_attacks_on_jobs.py`` make the attempts.
+docs/security.md has these texts as a table. ``test_attacks.py``, ``test_attacks_on_jobs.py``,
+``test_attacks_on_actions.py`` and ``test_foreign_letters.py`` make the attempts.
 """
 
 from enum import StrEnum
@@ -27,6 +28,17 @@ class Attack(StrEnum):
     SAVED = "a saved position of a partition without a committed offset"
     PAUSE = "a pause"
     OUTCOMES = "outcomes of any record"
+    MARK = "a header `redrive` that says how often the record was sent again"
+    UNSENT = "an outcome of a letter that no job has sent"
+    SENT_OUTCOME = "an outcome of a letter that was sent"
+    MISFIT = "progress of a job that does not fit its letters"
+    FITTING = "progress of a job that fits its letters, and outcomes of these"
+    UNREADABLE = "a record of another version, or with a damaged field"
+    PARKED = "any record"
+    MORE = "another specification of a job, or more letters for it"
+    CANCEL = "a cancellation"
+    REMOVED = "(with the right Delete) the removal of records"
+    FOREIGN_MARK = "a header `redrive` that names a letter of a job"
     DEPUTY = "a job that reads another topic, or writes to a source, a dead-letter topic or an internal one"
 
 
@@ -62,6 +74,39 @@ EFFECTS: Final = {
         "control", "**the group waits** until `redelivery resume`; `redelivery status` shows the pause"
     ),
     Attack.OUTCOMES: Effect("journal", "audit and report count them; no worker or scheduler reads the journal"),
+    Attack.MARK: Effect("dead letters", "a redrive moves the letter to the parking topic"),
+    Attack.UNSENT: Effect("`{group}.dlq.actions`", "nothing: it does not count"),
+    Attack.SENT_OUTCOME: Effect(
+        "`{group}.dlq.actions`",
+        "the letter has that state: **a purge removes it**, a redrive sends it with `--again` only",
+    ),
+    Attack.MISFIT: Effect(
+        "`{group}.dlq.actions`",
+        "its letters are `sent`, without an outcome: a purge keeps them, a redrive sends them with `--again` only; "
+        "`dlq resume` refuses the job, and it fails",
+    ),
+    Attack.FITTING: Effect(
+        "`{group}.dlq.actions`", "**the letters are not sent, count as recovered, and a purge removes them**"
+    ),
+    Attack.UNREADABLE: Effect(
+        "`{group}.dlq.actions`, `{group}.dlq.jobs`",
+        "**no command of `redelivery dlq` that needs the topic goes on**, and the error names the record",
+    ),
+    Attack.PARKED: Effect("`{group}.dlq.parked`", "nothing: no command reads the topic"),
+    Attack.MORE: Effect(
+        "`{group}.dlq.jobs`",
+        "nothing; added letters belong to the job, and `dlq resume` sends them if it has not ended",
+    ),
+    Attack.CANCEL: Effect("`{group}.dlq.jobs`", "the job ends when it goes on; its unsent letters are free"),
+    Attack.REMOVED: Effect(
+        "`{group}.dlq.jobs`, `{group}.dlq.actions`",
+        "**letters of removed jobs wait again**, and those of removed actions are in their job, so both can be sent "
+        "twice; the index says the same",
+    ),
+    Attack.FOREIGN_MARK: Effect(
+        "source of [another system](other-systems.md)",
+        "a letter that was sent and has the same key and value is `dead_again`; no other one",
+    ),
     Attack.DEPUTY: Effect("`{group}.dlq.jobs`", "nothing: `dlq resume` refuses it, `dlq cancel` ends it"),
 }
 

@@ -127,6 +127,30 @@ def test_dead_again(broker: Cluster) -> None:
     assert found.dlq_json("purge", "--yes")["removed"] == 1
 
 
+def test_a_forged_mark(broker: Cluster) -> None:
+    """Each producer of the source can set it: it counts only for a letter with the same key and value."""
+    found = replay(broker, "spring", "orders-dlt")
+    job = found.dlq_json("redrive", "--yes", "--create-topics", "--key", "k0")["job"]
+    (sent,) = broker.read("orders")
+    before = found.dlq_json("list", "--each")["letters"]
+    forged = [
+        ("redrive", f"{job}/{number}@{offset}/{sends}".encode())
+        for number, offset, sends in ((0, 0, 1), (0, 2, 1), (7, 0, 1), (0, 999_999, 1), (0, 0, 999_999))
+    ]
+    headers = found.letters[0].headers
+    broker.produce("orders-dlt", [Sent(b"another value", sent.key, [*headers, mark], 0) for mark in forged])
+    broker.produce("orders-dlt", [Sent(sent.value, b"another key", [*headers, forged[0]], 0)])
+    letters = {each["id"]: each["state"] for each in found.dlq_json("list", "--each")["each"]}
+    assert len(letters) == before + len(forged) + 1
+    assert letters.pop("orders-dlt-0@0") == "sent"
+    assert set(letters.values()) == {"waiting"}
+    assert found.dlq_json("purge", "--yes")["removed"] == 0
+    assert found.dlq_json("jobs")["jobs"][0]["deadAgain"] == 0
+    # A mark that says that its record was sent often enough: this one goes to the parking topic, no other one does.
+    again = found.dlq_json("redrive", "--yes", "--header", f"redrive={forged[-1][1].decode()}")
+    assert (again["sent"], again["parked"]) == (0, 1)
+
+
 def test_what_is_refused(broker: Cluster) -> None:
     """A target that is missing or internal, options of our own letters, and letters that name no topic."""
     found = replay(broker, "spring", "orders-dlt")

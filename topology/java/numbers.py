@@ -1,7 +1,8 @@
-"""Java's 64-bit arithmetic."""
+"""Java's integers and 64-bit arithmetic."""
 
 from __future__ import annotations
 
+INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 LONG_MIN = -(2**63)
 MAX_LIFETIME_MS = 2**62

@@ -15,7 +15,8 @@ type          fields
 ============  ==============================================================================
 
 ``progress`` is written in the transaction that sends the letters of a chunk, ``outcome`` in the one that commits the
-record.
+record. Nothing signs these records. So an outcome counts only for a letter that was sent, and what was sent only if the
+records of the slice account for each of its letters.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from kafka_redelivery.topology.java.numbers import INT_MAX
 from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Reason
+from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord, fields_of, reading, stored_record
 from kafka_redelivery.topology.wire.control import whole
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
-
-_MAX_SLICE = 2**31 - 1
 
 
 class Outcome(StrEnum):
@@ -83,6 +84,9 @@ class SliceProgress:
 
     through: int = -1
     sent: int = 0
+    chunks: dict[int, int] = field(default_factory=dict)
+    """How many letters each chunk has sent, by its ``through``, so that one that is read twice counts once."""
+
     gone: set[int] = field(default_factory=set)
     parked: set[int] = field(default_factory=set)
     discarded: set[int] = field(default_factory=set)
@@ -91,12 +95,36 @@ class SliceProgress:
     refused: dict[int, str] = field(default_factory=dict)
     end: End | None = None
     outcomes: dict[int, Outcome] = field(default_factory=dict)
-    """What became of the sent letters, by offset, as far as it is known."""
+    """What is said to have become of letters, by offset; :class:`Standings` says for which of them it counts."""
 
     @property
-    def unsent(self) -> int:
-        """Number of letters that were dealt with and not sent."""
-        return len(self.gone) + len(self.parked) + len(self.discarded) + len(self.refused)
+    def dealt(self) -> int:
+        """Number of letters that were sent, or dealt with otherwise."""
+        return self.sent + len(self.gone) + len(self.parked) + len(self.discarded) + len(self.refused)
+
+    @property
+    def unsent(self) -> set[int]:
+        """The letters that were dealt with and not sent."""
+        return set().union(self.gone, self.parked, self.discarded, self.refused)
+
+    def known(self, owned: OffsetSet) -> dict[int, Outcome]:
+        """Return what became of the letters that were sent; nothing if the records do not add up."""
+        if not self.outcomes or not self.adds_up(owned):
+            return {}
+        unsent = self.unsent
+        return {
+            offset: outcome
+            for offset, outcome in self.outcomes.items()
+            if offset <= self.through and offset in owned and offset not in unsent
+        }
+
+    def adds_up(self, owned: OffsetSet) -> bool:
+        """Whether the records account for each letter that they deal with: it was sent, or they name it.
+
+        Otherwise another program or person has written some of them.
+        """
+        unsent = sum(each <= self.through and each in owned for each in self.unsent)
+        return self.sent + unsent == owned.count_up_to(self.through)
 
 
 def outcome_of(decision: Decision | None) -> Outcome | None:
@@ -189,9 +217,10 @@ class ActionLog:
 
     @staticmethod
     def _add_chunk(found: SliceProgress, chunk: Chunk) -> None:
-        if chunk.through > found.through:  # a record that is read twice counts once
-            found.through = chunk.through
-            found.sent += chunk.sent
+        found.through = max(found.through, chunk.through)
+        before = found.chunks.get(chunk.through, 0)
+        found.chunks[chunk.through] = max(before, chunk.sent)
+        found.sent += max(0, chunk.sent - before)
         found.gone.update(chunk.gone)
         found.parked.update(chunk.parked)
         found.discarded.update(chunk.discarded)
@@ -200,7 +229,7 @@ class ActionLog:
 
 
 def _slice(digits: str) -> int:
-    return whole(int(digits), most=_MAX_SLICE)
+    return whole(int(digits), most=INT_MAX)
 
 
 def _chunk(record: Mapping[str, Any]) -> Chunk:

@@ -32,6 +32,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from kafka_redelivery.topology.errors import RedriveRecordError
+from kafka_redelivery.topology.java.numbers import INT_MAX
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet, read_part
 from kafka_redelivery.topology.redrive.records import (
     EDITS_VERSION,
@@ -207,7 +208,7 @@ class JobLog:
             return False
         with reading(key, record, WITH_EDITS) as job:
             match record["type"]:
-                case "job":
+                case "job" if job not in self.jobs:
                     spec = _spec(job, record)
                     self.jobs[job] = Job(spec, offset, [OffsetSet() for _ in spec.slices])
                 case "letters" if job in self.jobs:
@@ -249,7 +250,7 @@ def _spec(job: str, record: Mapping[str, Any]) -> JobSpec:
         seen=whole(record["seen"]),
         options=JobOptions(**options),
         selection=dict(record["selection"]),
-        slices=tuple(SliceId(str(each["topic"]), whole(each["partition"])) for each in record["slices"]),
+        slices=tuple(SliceId(str(each["topic"]), whole(each["partition"], most=INT_MAX)) for each in record["slices"]),
         edited=_edited(record),
     )
 

@@ -53,6 +53,10 @@ class OffsetSet:
         taken = [each for each in others if each]
         return OffsetSet(each for each in self if not any(each in other for other in taken)) if taken else self
 
+    def count_up_to(self, offset: int) -> int:
+        """Return how many offsets are at most ``offset``."""
+        return bisect_left(self._offsets, offset + 1)
+
     def after(self, offset: int) -> array[int]:
         """Return the offsets above ``offset``."""
         return self._offsets[bisect_left(self._offsets, offset + 1) :]

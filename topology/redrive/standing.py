@@ -6,7 +6,7 @@ from collections import defaultdict
 from enum import StrEnum
 from typing import NamedTuple
 
-from kafka_redelivery.topology.redrive.actions import ActionLog, End, Outcome
+from kafka_redelivery.topology.redrive.actions import ActionLog, End, Outcome, SliceProgress
 from kafka_redelivery.topology.redrive.job import Job, JobLog, SliceId
 
 
@@ -20,7 +20,7 @@ class LetterState(StrEnum):
     """A job has it and has not sent it yet."""
 
     SENT = "sent"
-    """It was sent, and its outcome is not known yet."""
+    """It was sent, and its outcome is not known yet. Or the records of its slice contradict each other."""
 
     RECOVERED = "recovered"
     DEAD_AGAIN = "dead_again"
@@ -69,6 +69,7 @@ class Standings:
 
     def __init__(self, jobs: JobLog, actions: ActionLog) -> None:
         self._actions = actions
+        self._adding_up: dict[tuple[str, int, int, int], bool] = {}
         self._slices: defaultdict[SliceId, list[tuple[Job, int]]] = defaultdict(list)
         for job in sorted(jobs.jobs.values(), key=lambda each: each.position):
             for number, each in enumerate(job.spec.slices):
@@ -97,6 +98,8 @@ class Standings:
             if progress.end is End.CANCELLED:
                 return before
             return Standing(LetterState.IN_JOB, job.id, sends)
+        if not self._adds_up(job, number, progress):
+            return Standing(LetterState.SENT, job.id, sends + 1)
         if offset in progress.gone:
             return Standing(LetterState.GONE, job.id, sends)
         if offset in progress.parked:
@@ -106,3 +109,9 @@ class Standings:
         if offset in progress.refused:
             return Standing(LetterState.REFUSED, job.id, sends, progress.refused[offset])
         return Standing(_OF_OUTCOME[progress.outcomes.get(offset)], job.id, sends + 1)
+
+    def _adds_up(self, job: Job, number: int, progress: SliceProgress) -> bool:
+        key = job.id, number, progress.through, progress.sent
+        if key not in self._adding_up:
+            self._adding_up[key] = progress.adds_up(job.owned[number])
+        return self._adding_up[key]

@@ -57,6 +57,7 @@ def test_hidden_topics_are_named(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_letter_that_was_not_sent_fails_the_command() -> None:
     """Refused and gone letters alike."""
-    done: dict[str, Any] = {"state": "done", "gone": 0, "refused": 0}
+    done: dict[str, Any] = {"state": "done", "gone": 0, "refused": 0, "contradictory": 0}
     assert all_sent(done)
-    assert [all_sent(done | each) for each in ({"gone": 1}, {"refused": 1}, {"state": "cancelled"})] == [False] * 3
+    assert [all_sent(done | each) for each in ({"gone": 1}, {"refused": 1}, {"contradictory": 1})] == [False] * 3
+    assert not all_sent(done | {"state": "cancelled"})
