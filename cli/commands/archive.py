@@ -140,8 +140,10 @@ def _lacking(found: Positions | ArchiveRun) -> dict[str, object]:
 
 
 def _print_lacking(missing: tuple[str, ...], removed: list[RemovedLetters]) -> None:
+    from kafka_redelivery.pipeline.archive.positions import missing_text
+
     for topic in missing:
-        stderr().print(f"topic {topic} does not exist yet")
+        stderr().print(missing_text(topic))
     for each in removed:
         partition = f"{each.topic}-{each.partition}"
         stderr().print(f"{partition}: offsets {each.first} to {each.next - 1} were removed before they were archived")

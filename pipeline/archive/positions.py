@@ -15,6 +15,7 @@ from kafka_redelivery.topology.cluster.facts import Bounds
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.protocols import Partition
 
 EARLIEST: Final = -2
@@ -45,7 +46,7 @@ class Positions:
     """The next offset to archive; empty before the first run."""
 
     missing: tuple[str, ...] = ()
-    """Topics of the configuration that do not exist."""
+    """Topics of the configuration that do not exist, or may not be described."""
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -71,6 +72,11 @@ class Positions:
             start = EARLIEST if archived is None else max(archived, bounds.start)
             offsets.setdefault(partition.topic, {})[str(partition.number)] = start
         return json.dumps(offsets)
+
+
+def missing_text(topic: str) -> str:
+    """Return what to say about a dead-letter topic that the cluster does not show."""
+    return f"topic {topic} does not exist yet, or may not be described{grant(f'Read on topic {topic}')}"
 
 
 def letter_topics(settings: Settings) -> tuple[str, ...]:

@@ -12,10 +12,7 @@ from tests.scenarios.authenticated import Acl
 from tests.scenarios.running import Group
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
-_PROCESSES, _COMMANDS = "table of the test", "table of the test of commands"
 _ROLES = ("worker", "scheduler", "apply")
-_HEAD = ("role", "without the right", "mode", "at the start", "revoked while it runs")
-_HEAD_OF_COMMANDS = ("role", "without the right", "its commands")
 NOT_NOTICED = "not noticed"
 _PREFIX = re.compile(r"^\S+ \S+ (?:INFO|WARNING|ERROR) \S+: ")
 _ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
@@ -101,28 +98,38 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+class PageTable(NamedTuple):
+    """A table of the page that a test writes."""
+
+    name: str
+    head: tuple[str, ...]
+
+    def rows(self) -> list[str]:
+        """Return its rows in the documentation."""
+        text = PAGE.read_text(encoding="utf-8")
+        begin, end = self._marks
+        return text[text.index(begin) + len(begin) : text.index(end)].strip().splitlines()[2:]
+
+    def write(self, rows: Iterable[str]) -> None:
+        """Replace its rows in the documentation."""
+        text = PAGE.read_text(encoding="utf-8")
+        begin, end = self._marks
+        table = [_row(*self.head), _row(*("---" for _ in self.head)), *rows]
+        before, rest = text[: text.index(begin)], text[text.index(end) :]
+        PAGE.write_text("".join([before, begin, *(f"{line}\n" for line in table), rest]), encoding="utf-8")
+
+    @property
+    def _marks(self) -> tuple[str, str]:
+        return f"<!-- {self.name}: begin -->\n", f"<!-- {self.name}: end -->\n"
+
+
+PROCESSES = PageTable(
+    "table of the test", ("role", "without the right", "mode", "at the start", "revoked while it runs")
+)
+COMMANDS = PageTable("table of the test of commands", ("role", "without the right", "its commands"))
+JOBS = PageTable("table of the test of jobs on Spark", ("role", "without the right", "its job"))
+
+
 def command_row(role: str, right: str, code: int, message: str) -> str:
     """Return a row of the table of commands."""
     return _row(role, right, f"exit code {code}: {message or NOT_NOTICED}")
-
-
-def rows_of_page(*, commands: bool = False) -> list[str]:
-    """Return the rows of a table in the documentation."""
-    text = PAGE.read_text(encoding="utf-8")
-    begin, end = _marks(commands=commands)
-    return text[text.index(begin) + len(begin) : text.index(end)].strip().splitlines()[2:]
-
-
-def page_with(rows: Iterable[str], *, commands: bool = False) -> str:
-    """Return the documentation with these rows."""
-    text = PAGE.read_text(encoding="utf-8")
-    begin, end = _marks(commands=commands)
-    head = _HEAD_OF_COMMANDS if commands else _HEAD
-    table = [_row(*head), _row(*("---" for _ in head)), *rows]
-    before, rest = text[: text.index(begin)], text[text.index(end) :]
-    return "".join([before, begin, *(f"{line}\n" for line in table), rest])
-
-
-def _marks(*, commands: bool) -> tuple[str, str]:
-    name = _COMMANDS if commands else _PROCESSES
-    return f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"

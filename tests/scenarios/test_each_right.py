@@ -16,15 +16,13 @@ from kafka_redelivery.transport.admin.trimming import trim
 from tests.scenarios.authenticated import Acl, AuthenticatedKafka
 from tests.scenarios.each_right import (
     NOT_NOTICED,
-    PAGE,
+    PROCESSES,
     Cell,
     Table,
     example,
     message_of,
     names,
-    page_with,
     right_of,
-    rows_of_page,
 )
 from tests.scenarios.letters import now_ms
 from tests.scenarios.running import SHORT_SESSION, Group, Process, Role, exactly
@@ -279,6 +277,6 @@ def test_each_right_of_each_role(
             users.group.close()
     rows = table.rows()
     if os.environ.get("WRITE_RIGHTS_TABLE"):
-        PAGE.write_text(page_with(rows), encoding="utf-8")
+        PROCESSES.write(rows)
     assert [row for row in rows if NOT_NOTICED in row] == []
-    assert rows_of_page() == rows
+    assert PROCESSES.rows() == rows

@@ -12,14 +12,12 @@ import pytest
 from tests.scenarios import commands
 from tests.scenarios.authenticated import AuthenticatedKafka
 from tests.scenarios.each_right import (
+    COMMANDS,
     NOT_NOTICED,
-    PAGE,
     command_row,
     example,
     message_of,
-    page_with,
     right_of,
-    rows_of_page,
 )
 from tests.scenarios.redriving import dead_letter
 from tests.scenarios.running import Group
@@ -148,6 +146,6 @@ def test_each_right_of_each_command(roles: Roles, monkeypatch: pytest.MonkeyPatc
             rows.append(command_row(role, example(group, str(right)), code, shown))
         assert roles.run(role) == (0, "")
     if os.environ.get("WRITE_RIGHTS_TABLE"):
-        PAGE.write_text(page_with(rows, commands=True), encoding="utf-8")
+        COMMANDS.write(rows)
     assert [row for row in rows if NOT_NOTICED in row] == []
-    assert rows_of_page(commands=True) == rows
+    assert COMMANDS.rows() == rows
