@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -79,7 +79,7 @@ _Client = TypeVar("_Client", Consumer, Producer, AdminClient)
 class _Login:
     user: str
     file: str
-    password: str
+    password: str = field(repr=False)
 
 
 _logins: WeakKeyDictionary[Consumer | Producer | AdminClient, _Login] = WeakKeyDictionary()

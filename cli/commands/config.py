@@ -11,6 +11,7 @@ from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Ove
 from kafka_redelivery.cli.output import print_json, stdout
 from kafka_redelivery.cli.views.topology import print_faults
 from kafka_redelivery.topology.config.redaction import shown
+from kafka_redelivery.topology.config.rules.exposed import exposed
 from kafka_redelivery.topology.config.settings import json_schema
 
 app = typer.Typer(no_args_is_help=True, help="Check and print the configuration; needs no cluster.")
@@ -24,7 +25,7 @@ def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_j
 
     codecs = partial(codec_violations, base=config.absolute().parent)
     settings = load(config, overrides, (setting_violations, codecs))
-    warnings = [warning for found in settings.resolutions().values() for warning in found.warnings]
+    warnings = [*exposed(settings), *(each for found in settings.resolutions().values() for each in found.warnings)]
     if as_json:
         print_json({"ok": True, "faults": [], "warnings": [warning.document() for warning in warnings]})
     else:

@@ -36,7 +36,8 @@ class _Chosen:
         given = [f"kafka.bootstrap.servers={self._servers}", *(overrides or ())]
         for each in overrides or ():
             if not each.startswith("kafka."):
-                raise typer.BadParameter(f"{each!r}: only kafka.* can be set with --bootstrap", param_hint="--set")
+                name = each.partition("=")[0]  # the value may be a secret
+                raise typer.BadParameter(f"{name!r}: only kafka.* can be set with --bootstrap", param_hint="--set")
         environment = {name: value for name, value in os.environ.items() if name.startswith("REDELIVERY_KAFKA__")}
         text = "group: dead-letters\nkafka: {bootstrap.servers: localhost}\nsources: [{topic: letters}]\n"
         kafka = load_settings(text, name="--bootstrap", environment=environment, overrides=given).kafka

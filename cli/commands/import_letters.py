@@ -109,8 +109,9 @@ def _address(url: str, ca: str | None) -> BrokerAddress:
         usual = _PORTS[parts.scheme]
         port = parts.port or usual
     except (KeyError, ValueError):
+        shown = url.rpartition("@")[2]  # what is before it may be a password
         raise typer.BadParameter(
-            f"{url!r} is not stomp://HOST:PORT or stomp+ssl://HOST:PORT", param_hint="URL"
+            f"{shown!r} is not stomp://HOST:PORT or stomp+ssl://HOST:PORT", param_hint="URL"
         ) from None
     if not parts.hostname or parts.password is not None:
         raise typer.BadParameter(f"it needs a host, and no password: that belongs in {_PASSWORD}", param_hint="URL")

@@ -63,13 +63,19 @@ def _path(source: str) -> str | None:
             try:
                 uri = urlsplit(source)
             except ValueError as error:
-                raise MigrationError(source, f"is not a valid URI: {error}") from None
+                raise MigrationError(_shown(source), f"is not a valid URI: {error}") from None
             if uri.netloc.lower() not in _LOCAL:
-                raise MigrationError(source, f"is a file on {uri.netloc}; copy it here and give its path")
+                host = uri.netloc.rpartition("@")[2]
+                raise MigrationError(_shown(source), f"is a file on {host}; copy it here and give its path")
             return unquote(uri.path)
     if _WEB.fullmatch(source):
-        raise MigrationError(source, "is a file on the web; download it and give its path")
+        raise MigrationError(_shown(source), "is a file on the web; download it and give its path")
     return None if is_connection_uri(source) and not _DRIVE.match(source) else source
+
+
+def _shown(uri: str) -> str:
+    """Return a URI without what may be a password."""
+    return re.sub(r"//[^/]*@", "//", uri.partition("?")[0])
 
 
 def _content(path: str) -> bytes:

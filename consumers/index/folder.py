@@ -13,8 +13,10 @@ The kernel releases the locks of a process that ends in whatever way.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -28,6 +30,8 @@ _LOOK_S = 0.05
 _CHUNK = 1 << 20
 _CATALOGUE = "catalogue"
 _LOCKS = frozenset({"writer.lock", "readers.lock"})
+_SUFFIXES = frozenset({".new", ".parquet", ".tmp"})
+"""Of the files of an index, those of DuckDB included. No others are deleted."""
 
 
 class IndexFolder:
@@ -44,6 +48,7 @@ class IndexFolder:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
+            _refuse_others(path)
             path.chmod(0o700)
         except OSError as error:
             raise _unusable(path, error) from None
@@ -127,7 +132,7 @@ class IndexFolder:
             if not _locked(lock, fcntl.LOCK_EX):
                 return
             for each in self.path.iterdir():
-                if each.name not in kept and each.is_file():
+                if each.name not in kept and each.suffix in _SUFFIXES and each.is_file():
                     each.unlink(missing_ok=True)
         finally:
             os.close(lock)
@@ -158,6 +163,17 @@ class IndexFolder:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _refuse_others(path: Path) -> None:
+    """Refuse a folder that another user has put there: files in it are deleted, and what is written could be read.
+
+    Raises:
+        PermissionError: it is a link, or not a folder of this user.
+    """
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "it is a link, or belongs to another user")
 
 
 def _locked(lock: int, kind: int) -> bool:

@@ -29,6 +29,9 @@ class AclRole(StrEnum):
     ARCHIVE = "archive"
     """``redelivery pipeline archive``."""
 
+    VIEWER = "viewer"
+    """What only reads of ``redelivery dlq``: ``list``, ``show``, ``summary``, ``watch``, ``export`` and ``jobs``."""
+
     REDRIVE = "redrive"
     """``redelivery dlq``, without ``import`` and ``purge``."""
 
@@ -239,18 +242,26 @@ def _archive(settings: Settings) -> Iterator[Right]:
         yield from _on(letters, Operation.READ, Operation.DESCRIBE_CONFIGS)
 
 
-def _redrive(settings: Settings) -> Iterator[Right]:
-    """Yield what listing dead letters and sending them again needs."""
+def _viewer(settings: Settings) -> Iterator[Right]:
+    """Yield what looking at dead letters needs."""
+    naming = settings.naming()
     for letters in _dead_letters(settings):
         yield Right(letters, Operation.READ)
     if _dead_letters(settings):
-        naming = settings.naming()
         for name in (naming.jobs_topic(), naming.actions_topic()):
-            yield from _on(_topic(name), Operation.READ, Operation.WRITE)
-        yield Right(_topic(naming.parking_topic()), Operation.WRITE)
+            yield Right(_topic(name), Operation.READ)
+    yield Right(_group(settings.group), Operation.DESCRIBE)
+
+
+def _redrive(settings: Settings) -> Iterator[Right]:
+    """Yield what listing dead letters and sending them again needs."""
+    yield from _viewer(settings)
+    if _dead_letters(settings):
+        naming = settings.naming()
+        for name in (naming.jobs_topic(), naming.actions_topic(), naming.parking_topic()):
+            yield Right(_topic(name), Operation.WRITE)
     for ready in _ready(settings):
         yield Right(ready, Operation.WRITE)
-    yield Right(_group(settings.group), Operation.DESCRIBE)
     ids = Resource(ResourceType.TRANSACTIONAL_ID, PatternType.PREFIXED, f"{settings.group}.dlq.")
     yield Right(ids, Operation.WRITE)
 
@@ -291,6 +302,7 @@ _NEEDED = {
     AclRole.APPLY: _apply,
     AclRole.SPARK: _spark,
     AclRole.ARCHIVE: _archive,
+    AclRole.VIEWER: _viewer,
     AclRole.REDRIVE: _redrive,
     AclRole.IMPORT: _import,
     AclRole.PURGE: _purge,

@@ -17,7 +17,7 @@ from kafka_redelivery.topology.cluster.acls import (
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 
-_COMMANDS = frozenset({AclRole.REDRIVE, AclRole.IMPORT, AclRole.PURGE, AclRole.OPERATOR})
+_COMMANDS = frozenset({AclRole.VIEWER, AclRole.REDRIVE, AclRole.IMPORT, AclRole.PURGE, AclRole.OPERATOR})
 """Roles of commands that do not read the configurations of topics."""
 
 

@@ -8,7 +8,7 @@ import logging
 import queue
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import uuid4
 
@@ -53,7 +53,7 @@ class BrokerAddress:
     host: str
     port: int
     user: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     ca_file: str | None = None
     """The certificates of authorities; with them the connection uses TLS."""
 

@@ -22,6 +22,7 @@ from kafka_redelivery.topology.cluster.check import Severity, check
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
 from kafka_redelivery.topology.cluster.missing_rights import missing_rights
 from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan, plan, scheduler_group
+from kafka_redelivery.topology.config.rules.exposed import exposed
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
@@ -107,6 +108,8 @@ def verify(settings: Settings, role: AclRole, *, timeout_s: float = TIMEOUT_S) -
         MissingRightsError: the user lacks rights; it names all that are known.
         TransportError: the cluster does not answer; see :class:`ClusterAdmin`.
     """
+    for each in exposed(settings):
+        _log.warning("%s", each)
     _log.info("checking the topics at %s", settings.kafka.get("bootstrap.servers"))
     planned, cluster = survey(ClusterAdmin(settings.kafka, timeout_s=timeout_s), settings, role)
     if role is AclRole.SCHEDULER:

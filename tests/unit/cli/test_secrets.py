@@ -80,6 +80,52 @@ def test_errors_print_no_secret(sections: dict[str, object]) -> None:
         assert CANARY not in done.output
 
 
+_CLASSIC = f"""<beans xmlns="http://www.springframework.org/schema/beans">
+<broker xmlns="http://activemq.apache.org/schema/core" brokerName="x">
+<networkConnectors><networkConnector uri="static:(tcp://u:{CANARY}@h:1)" userName="u" password="{CANARY}"/>
+</networkConnectors><plugins><simpleAuthenticationPlugin><users>
+<authenticationUser username="u" password="{CANARY}" groups="g"/></users></simpleAuthenticationPlugin></plugins>
+<sslContext><sslContext keyStore="k" keyStorePassword="{CANARY}"/></sslContext>
+<transportConnectors><transportConnector uri="ssl://0.0.0.0:1?keyStorePassword={CANARY}"/></transportConnectors>
+</broker></beans>"""
+
+_ARTEMIS = f"""<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">
+<cluster-password>{CANARY}</cluster-password>
+<acceptors><acceptor name="a">tcp://0.0.0.0:1?keyStorePassword={CANARY}</acceptor></acceptors>
+<connectors><connector name="c">tcp://u:{CANARY}@h:1</connector></connectors>
+<address-settings><address-setting match="#"><max-delivery-attempts>5</max-delivery-attempts></address-setting>
+</address-settings></core></configuration>"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        _CLASSIC,
+        _CLASSIC.replace("<plugins>", f'<plugins password="{CANARY}">'),
+        _CLASSIC.replace("</broker>", f"<secret>{CANARY}</secret></broker>"),
+        _CLASSIC.replace("</beans>", ""),
+        _ARTEMIS,
+        _ARTEMIS.replace("<max-delivery-attempts>5<", f"<secret>{CANARY}</secret><max-delivery-attempts>5<"),
+        _ARTEMIS.replace("</core>", ""),
+        f"failover:(tcp://u:{CANARY}@b:1,tcp://x:1)?jms.userName=u&jms.password={CANARY}&jms.pasword={CANARY}",
+        f"tcp://b:1?jms.password={CANARY}&jms.redeliveryPolicy.maximumRedeliveries=2",
+        f"tcp://u:{CANARY}@b:port",
+        f"https://u:{CANARY}@h/activemq.xml?token={CANARY}",
+        f"file://u:{CANARY}@h/activemq.xml",
+        f"file://u:{CANARY}@[h/activemq.xml",
+    ],
+)
+def test_an_importer_prints_no_secret(source: str, tmp_path: Path) -> None:
+    """A broker's configuration has passwords in many places; those of a URI are in the command line, too."""
+    argument = source
+    if source.startswith("<"):
+        argument = str(tmp_path / "broker.xml")
+        Path(argument).write_text(source, encoding="utf-8")
+    done = CliRunner().invoke(app, ["--debug", "import", argument])
+    assert done.output
+    assert CANARY not in done.output
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_logs_have_no_secret(form: str) -> None:

@@ -37,6 +37,16 @@ def test_check_of_a_valid_file() -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (exit_codes.OK, "redelivery.yaml: no faults\n", "")
 
 
+def test_check_warns_of_a_password_that_can_be_read() -> None:
+    """The configuration is valid: the exit code is 0."""
+    text = GOOD.replace("{bootstrap", "{security.protocol: SASL_PLAINTEXT, sasl.mechanism: PLAIN, bootstrap")
+    result = run("config", "check", text=text)
+    assert result.exit_code == exit_codes.OK
+    assert "warn: kafka.security.protocol: is SASL_PLAINTEXT with PLAIN" in result.stdout
+    assert "the password crosses the network unencrypted" in result.stdout
+    assert "hunter2" not in result.stdout
+
+
 def test_check_of_an_invalid_file() -> None:
     """One line per fault on standard error, nothing on standard output, no traceback."""
     result = run("config", "check", text=BAD)

@@ -119,6 +119,16 @@ def test_sending_dead_letters_again() -> None:
         assert operations(ONE_SOURCE, role, "billing.dlq.actions") == {"Write", "DescribeConfigs"}
 
 
+def test_looking_at_dead_letters() -> None:
+    """It reads them and what became of them, and writes nothing."""
+    assert found(ONE_SOURCE, AclRole.VIEWER) == {
+        ("topic", "literal", "DLQ.orders", "Read"),
+        ("topic", "literal", "billing.dlq.jobs", "Read"),
+        ("topic", "literal", "billing.dlq.actions", "Read"),
+        ("group", "literal", "billing", "Describe"),
+    }
+
+
 def test_importing_and_purging_dead_letters() -> None:
     """Neither may write to a ready topic, and only a purge may delete."""
     assert found(ONE_SOURCE, AclRole.IMPORT) == {

@@ -1,0 +1,57 @@
+"""Settings of connections that let others read or change what is sent are warned of."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.topology.config.rules.exposed import exposed
+
+
+def _found(kafka: dict[str, Any], registry: dict[str, str] | None = None) -> list[str]:
+    value = {"format": "avro", "registry": registry} if registry else {}
+    source = {"topic": "orders", "value": value}
+    document = {"group": "g", "kafka": {"bootstrap.servers": "x"} | kafka, "sources": [source]}
+    return [each.topic for each in exposed(load_settings(json.dumps(document)))]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "where"),
+    [
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "kafka.security.protocol"),
+        ({"security.protocol": "sasl_plaintext", "sasl.mechanisms": "OAUTHBEARER"}, "kafka.security.protocol"),
+        ({"ssl.endpoint.identification.algorithm": "none"}, "kafka.ssl.endpoint.identification.algorithm"),
+        (
+            {"producer.ssl.endpoint.identification.algorithm": "none"},
+            "kafka.producer.ssl.endpoint.identification.algorithm",
+        ),
+        ({"enable.ssl.certificate.verification": False}, "kafka.enable.ssl.certificate.verification"),
+    ],
+)
+def test_an_exposed_connection(kafka: dict[str, Any], where: str) -> None:
+    """The warning names the setting."""
+    assert _found(kafka) == [where]
+
+
+@pytest.mark.parametrize(
+    "kafka",
+    [
+        {},
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"},
+        {"ssl.endpoint.identification.algorithm": "https", "enable.ssl.certificate.verification": True},
+    ],
+)
+def test_nothing_to_warn_of(kafka: dict[str, Any]) -> None:
+    """SCRAM does not send the password."""
+    assert _found(kafka) == []
+
+
+def test_a_registry_with_a_password() -> None:
+    """Over http others read it."""
+    where = ["value.registry.url of source orders"]
+    assert _found({}, {"url": "http://u:p@registry"}) == where
+    assert _found({}, {"url": "http://registry", "basic.auth.user.info": "u:p"}) == where
+    assert _found({}, {"url": "http://registry"}) == []
+    assert _found({}, {"url": "https://u:p@registry"}) == []
