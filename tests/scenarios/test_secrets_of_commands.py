@@ -1,0 +1,90 @@
+"""A secret of the configuration is in nothing that a command prints, logs or writes, whether it succeeds or fails."""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kafka_redelivery.cli.main import app
+from tests.scenarios.canary import CANARY, REGISTRY, SECRETS, SPARK
+from tests.scenarios.letters import now_ms
+from tests.scenarios.redriving import died
+from tests.scenarios.running import Group
+from tests.scenarios.scraping import free_port
+
+pytestmark = pytest.mark.kafka
+
+_KAFKA = {name: value for name, value in SECRETS.items() if name != "sasl.password"}
+
+
+def _commands(group: Group, folder: Path) -> Iterator[str]:
+    """Yield each command that needs no Spark, in an order in which it has something to do."""
+    letters, unread = f"{group.dead_letters}-0@0", f"{group.dead_letters}-1@0"
+    edited = folder / "edited.json"
+    edited.write_text("{}", encoding="utf-8")
+    yield from ("config show", "config check", "topology check", "topology plan", "topology acls", "topology apply")
+    yield from (f"explain {group.source}", "status", "find k0", f"find {group.source}-0@0", "pause", "status", "resume")
+    yield from ("dlq list", "dlq list --each", "dlq list --header traceparent=00-0", "dlq summary", "dlq export")
+    yield from (f"dlq show {letters}", f"dlq show {letters} --raw", f"dlq show {letters} --diff {unread}")
+    yield from (f"dlq edit {letters} --file {edited} --dry-run", "dlq redrive --dry-run")
+    yield from (f"dlq redrive --id {letters} --yes", f"dlq discard --id {unread} --yes", "dlq jobs")
+    yield from ("dlq resume nothing", "dlq cancel nothing", "dlq purge --dry-run", "dlq purge --yes", "sweep")
+    yield f"dlq import {folder / 'letters.jsonl'} --yes"
+    for scheme in ("stomp://", "stomp+ssl://", "http://", f"stomp://u:{CANARY}@", f"http://u:{CANARY}@"):
+        yield f"import-letters {scheme}127.0.0.1:{free_port()} --yes"
+    yield f"import-letters stomp://u:{CANARY}@127.0.0.1:port --yes"
+    yield f"status --set kafka.sasl.pasword={CANARY}"
+    yield f"status --set kafka.sasl.jaas.config={CANARY}"
+
+
+def _foreign(group: Group) -> Iterator[str]:
+    """Yield commands over another system's dead letters, which have no configuration file."""
+    start = f"dlq --bootstrap {group.cluster.servers} --topic {group.dead_letters}"
+    yield from (f"{start} list", f"{start} redrive --dry-run", f"{start} list --set limits.batch={CANARY}")
+    yield f"{start} list --set registry.password={CANARY}"
+    yield f"dlq --bootstrap 127.0.0.1:{free_port()} --topic x list"
+
+
+def _printed(command: str, environment: Mapping[str, str | None]) -> str:
+    """Run a command with its traceback, if it has one."""
+    done = CliRunner(env=environment).invoke(app, ["--debug", *command.split()])
+    said = done.output + str(done.exception or "")
+    assert CANARY not in said, (command, said)
+    return said
+
+
+def test_a_canary_in_every_command(group: Group, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As text, as JSON, with tracebacks and all logs; the index, the topics and exported letters have none either."""
+    password = tmp_path / "password"
+    password.write_text(CANARY, encoding="utf-8")
+    group.prepare(
+        kafka=_KAFKA | {"sasl.password.file": str(password)},
+        sources=[{"topic": group.source, "value": {"format": "avro", "registry": REGISTRY}}],
+        pipeline={"checkpoint": "checkpoint", "spark": SPARK},
+        journal=True,
+    )
+    group.cluster.produce(group.dead_letters, [died(group, n) for n in range(6)])
+    (tmp_path / "letters.jsonl").write_text(
+        json.dumps({"version": 1, "id": f"{group.dead_letters}-0@9", "timestampMs": now_ms(), "key": None})[:-1]
+        + ', "value": null, "headers": []}\n',
+        encoding="utf-8",
+    )
+    caplog.set_level(logging.DEBUG)
+    unset = {"REDELIVERY_ACTIVEMQ_PASSWORD": CANARY}
+    ran = 0
+    for command in _commands(group, tmp_path):
+        ran += bool(_printed(f"{command} --config {group.file}", unset))
+        if command != "sweep" and not command.startswith(("dlq export", "dlq resume", "dlq cancel")):
+            _printed(f"{command} --config {group.file} --json", unset)
+    for command in _foreign(group):
+        ran += bool(_printed(command, unset | {"REDELIVERY_KAFKA__SASL_PASSWORD": CANARY}))
+    assert ran > 30
+    assert CANARY not in caplog.text
+    topics = sorted(topic for topic in group.cluster.topics() if group.name in topic)
+    assert CANARY not in str(group.cluster.read(*topics))
+    index = [each for each in (group.folder / "index").rglob("*") if each.is_file()]
+    assert index
+    assert not [each for each in index if CANARY.encode() in each.read_bytes()]
