@@ -86,15 +86,22 @@ class RetryTopics:
     _topics: dict[int | None, str] = field(init=False)
     """Topic of each tier by delay in ms; ``None`` = the mixed topic."""
 
+    _ordered: frozenset[str] = field(init=False)
+
     def __post_init__(self) -> None:
         """Compute the topic names."""
         topics: dict[int | None, str] = {delay: self.naming.tier_topic(delay) for delay in self.tiers.delays_ms}
         object.__setattr__(self, "_topics", {None: self.naming.mixed_topic(), **topics})
+        object.__setattr__(self, "_ordered", frozenset(topics.values()))
 
     def topic_for(self, remaining_ms: int) -> str:
         """Return the topic in which a record that is due in ``remaining_ms`` waits next."""
         exact = self._topics.get(remaining_ms)
         return self._topics[self.tiers.tier_for(remaining_ms)] if exact is None else exact
+
+    def is_ordered(self, topic: str) -> bool:
+        """Whether the topic is a tier whose records all wait for the same time."""
+        return topic in self._ordered
 
     def partition_for(self, topic: str, origin: int) -> int:
         """Return the partition of ``topic`` for a record of source partition ``origin``. The key has no influence."""

@@ -93,6 +93,10 @@ class Assignment:
         """Return every owned partition."""
         return list(self._owned.values())
 
+    def source_numbers(self) -> set[int]:
+        """Return the numbers of the owned source partitions."""
+        return {partition.number for partition, assigned in self._owned.items() if not assigned.redelivered}
+
     def find(self, partitions: Iterable[Partition]) -> list[AssignedPartition]:
         """Return those of ``partitions`` that are owned."""
         return [self._owned[partition] for partition in partitions if partition in self._owned]

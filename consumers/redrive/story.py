@@ -180,8 +180,9 @@ class _Story:
 
     def _retry_topics(self, lineage: Lineage) -> list[Partition]:
         naming, counts = self._naming, self._ledger.partition_counts
-        topics = [*naming.tiers_among(counts), naming.mixed_topic(), naming.ready_topic(lineage.address)]
-        return [Partition(topic, lineage.partition % counts[topic]) for topic in topics if topic in counts]
+        tiers = [Partition(topic, number) for topic in naming.tiers_among(counts) for number in range(counts[topic])]
+        topics = [naming.mixed_topic(), naming.ready_topic(lineage.address)]
+        return tiers + [Partition(topic, lineage.partition % counts[topic]) for topic in topics if topic in counts]
 
     def _retry_records(self, lineage: Lineage) -> list[tuple[Message, HeaderList, Lineage]]:
         """Return the records in tiers and ready topic that still tell of this letter's deliveries."""
@@ -299,10 +300,10 @@ class _Story:
         ends = self._offsets.last_stable_offsets(starts)
         if until_ms is not None:
             ends |= self._offsets.offsets_for_time(starts, until_ms + 1)
-        if limit is not None:
-            share = max(1, limit // max(1, len(starts)))
-            ends = {each: min(end, starts[each] + share) for each, end in ends.items()}
         ends = {each: end for each, end in ends.items() if end > starts[each]}
+        if limit is not None:
+            share = max(1, limit // max(1, len(ends)))
+            ends = {each: min(end, starts[each] + share) for each, end in ends.items()}
         yield from read_between(self._settings.kafka, self._settings.group, starts, ends)
 
 

@@ -12,6 +12,12 @@ from kafka_redelivery.transport.protocols import Partition
 _BUFFER_DIVISOR = 2
 """A scheduler buffers half as much as a worker: only records that leave soon need to be in memory."""
 
+_MAX_MULTIPLE_OF_FREE = 4
+"""A partition may buffer four times as much as is free: one alone gets 4/5 of the buffer, each of eight gets 4/33."""
+
+_RESERVED_DIVISOR = 2
+"""Half of an equal share is always free to a partition, however much the others buffer: theirs may wait for hours."""
+
 
 def full_partitions(
     tiers: Mapping[Partition, TierPartition], paused: Collection[Partition], limits: LimitsSection
@@ -20,8 +26,11 @@ def full_partitions(
 
     The first records after a resume need a fetch to arrive, so a resume comes before the buffer is empty.
     """
-    divisor = _BUFFER_DIVISOR * max(1, len(tiers))
-    max_records, max_bytes = max(1, limits.buffer_records // divisor), limits.buffer_bytes // divisor
+    records, size = limits.buffer_records // _BUFFER_DIVISOR, limits.buffer_bytes // _BUFFER_DIVISOR
+    reserved = _RESERVED_DIVISOR * max(1, len(tiers))
+    buffered, buffered_bytes = sum(map(len, tiers.values())), sum(tier.bytes for tier in tiers.values())
+    max_records = max(1, records // reserved, _MAX_MULTIPLE_OF_FREE * (records - buffered))
+    max_bytes = max(1, size // reserved, _MAX_MULTIPLE_OF_FREE * (size - buffered_bytes))
     full = set()
     for partition, tier in tiers.items():
         factor = 2 if partition in paused else 1

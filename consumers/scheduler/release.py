@@ -195,13 +195,16 @@ class ReleaseBuilder:
         elif not record.final and record.due_ms > now_ms:
             release.moved += 1
             tier_topic = self._retry_topics.topic_for(record.due_ms - now_ms)
-            self._produce(release, partition, record, tier_topic, lineage, list(headers))
+            # Between tiers a record keeps its place, so that a write has as few partitions as the worker's.
+            stays = self._retry_topics.is_ordered(partition.topic) and self._retry_topics.is_ordered(tier_topic)
+            place = partition.number if stays else lineage.partition
+            self._produce(release, partition, record, tier_topic, place, list(headers))
             return
         else:
             release.due_ms.append(record.due_ms)
             if lineage.address not in self._entries:
                 self._report_unconfigured(lineage.address, ready_topic)
-            self._produce(release, partition, record, ready_topic, lineage, ready_headers(headers))
+            self._produce(release, partition, record, ready_topic, lineage.partition, ready_headers(headers))
             return
         failure = Failure(FailureKind.UNDELIVERABLE, "Undeliverable", problem)
         self._dead_letter(release, partition, record, lineage, lineage.address, failure, now_ms)
@@ -212,10 +215,10 @@ class ReleaseBuilder:
         partition: Partition,
         record: TierRecord,
         topic: str,
-        lineage: Lineage,
+        place: int,
         headers: HeaderList,
     ) -> None:
-        number = self._retry_topics.partition_for(topic, lineage.partition)
+        number = self._retry_topics.partition_for(topic, place)
         message = record.message
         release.origins.append((partition, record.offset))
         release.records.append(ProducerRecord(topic, number, message.key(), message.value(), headers))
@@ -263,7 +266,7 @@ class ReleaseBuilder:
                 if topic not in self._retry_topics.partitions:
                     refused = ProducerRecord(topic, 0, message.key(), message.value(), headers)
                     raise DeadLetterTopicMissingError((partition, record.offset), refused)
-                self._produce(release, partition, record, topic, lineage, headers)
+                self._produce(release, partition, record, topic, lineage.partition, headers)
                 release.outcomes[OutcomeLabel(label, "dead_lettered", decision.ack_type)] += 1
                 release.dead_letters[label, str(decision.reason)] += 1
             case Discard():

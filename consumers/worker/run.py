@@ -38,6 +38,7 @@ from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.consumers.writes.jitter import draws
+from kafka_redelivery.consumers.writes.tier_placement import TierPlacement
 from kafka_redelivery.serdes.codec import Codec
 from kafka_redelivery.topology.config.settings import HandlerSection, Isolation, Ordering, Settings
 from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
@@ -144,6 +145,7 @@ def _build_worker(
         write_failures={},
         journal=naming.journal_topic() if settings.journal else None,
         blocking=blocking,
+        placement=TierPlacement(assignment.source_numbers),
         audits=DeadLetterAudit(settings.entries()),
         success_ack=AckType.INDIVIDUAL if individual else AckType.STANDARD,
         details=settings.failure_details,

@@ -83,6 +83,7 @@ class Batch:
         """The numbers of all outcomes."""
 
         self._journal: Journal | None = None
+        dependencies.placement.refresh()
         if dependencies.journal is not None:
             self._journal = Journal(dependencies.group, dependencies.journal, dependencies.retry_topics)
         self.refill()
@@ -302,19 +303,22 @@ class Batch:
         """Produce the retry record or the dead letter of a decision."""
         dependencies, route = self._dependencies, assigned.route
         _, headers, lineage, decision, now_ms, stays, _, failure = decided
+        number = lineage.partition
         if isinstance(decision, Retry) and not stays:
             topic = dependencies.retry_topics.topic_for(decision.delay_ms) if decision.delay_ms > 0 else route.ready
+            if dependencies.retry_topics.is_ordered(topic):
+                number = dependencies.placement.number_for(number)
             new_headers = retry_headers(lineage, dependencies.group, headers, decision, failure)
-            self._produce(assigned, decided, "retry", topic, new_headers)
+            self._produce(assigned, decided, "retry", topic, number, new_headers)
         elif isinstance(decision, DeadLetter):
             new_headers = dead_letter_headers(lineage, dependencies.group, headers, decision, now_ms)
-            self._produce(assigned, decided, "dead letter", route.dead_letter_of(decision), new_headers)
+            self._produce(assigned, decided, "dead letter", route.dead_letter_of(decision), number, new_headers)
 
     def _produce(
-        self, assigned: AssignedPartition, decided: Decided, role: str, topic: str, headers: HeaderList
+        self, assigned: AssignedPartition, decided: Decided, role: str, topic: str, number: int, headers: HeaderList
     ) -> None:
-        """Produce the record with new headers. Its partition follows from the partition of its origin."""
+        """Produce the record with new headers, into the partition for ``number``."""
         message = decided.message
-        partition = self._dependencies.retry_topics.partition_for(topic, decided.lineage.partition)
+        partition = self._dependencies.retry_topics.partition_for(topic, number)
         self.produced.append(ProducerRecord(topic, partition, message.key(), message.value(), headers))
         self._sources.append((assigned, (message.offset(),), role))

@@ -13,6 +13,7 @@ from kafka_redelivery.consumers.telemetry.failure_log import DiscardReport, Fail
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.consumers.writes.outcomes import Decided, Outcomes
 from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
+from kafka_redelivery.consumers.writes.tier_placement import TierPlacement
 from kafka_redelivery.topology.policy.decision import (
     NOT_DELIVERED,
     AckType,
@@ -57,6 +58,7 @@ class BatchDependencies:
     success_ack: AckType = AckType.STANDARD
     """Acknowledgement type of a success."""
 
+    placement: TierPlacement = field(default_factory=TierPlacement)
     audits: DeadLetterAudit = field(default_factory=DeadLetterAudit)
     report: DiscardReport = field(default_factory=DiscardReport)
     details: FailureDetails = FailureDetails.FULL

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tests.bench.result import Result
+from tests.bench.wide import NARROW
 
 SPRING = {"W1": 673, "W2": 439}
 """Records/s of Spring Kafka 4.1.1 with its retry topics, tuned, all records failing, measured on another day."""
@@ -15,6 +16,7 @@ SPRING_TIMES, CLASSIC_TIMES = 10, 3
 RETRY_BYTES, DEAD_LETTER_BYTES = 400, 1500
 RSS_MB, RSS_FLAT = 150, 1.2
 LIST_S, RATE_WITHIN = 10, 0.05
+WIDE_RATE, WIDE_CPU, WIDE_P50_MS, WIDE_P99_MS = 0.6, 1.8, 40, 150
 BUILD_PER_CORE, ASK_S = 100_000, 1.0
 
 
@@ -176,6 +178,33 @@ def _kill(result: Result) -> Iterator[Goal]:
     yield Goal(f"{name}: latest", f"<= {bound_s:g} s", measured, max(late.max / 1000, max_s) <= bound_s)
 
 
+def _wide(result: Result) -> Iterator[Goal]:
+    if "narrow" not in result.details:
+        return
+    what = f"W1, {result.params['partitions']} partitions v. {NARROW}"
+    rate, cpu = result.records_per_s or 0.0, result.cpu_us_per_record or 0.0
+    narrow_rate, narrow_cpu = result.details["narrow"]
+    measured = f"{rate:,.0f} / {narrow_rate:,.0f} = {rate / narrow_rate:.2f}"
+    yield Goal(f"{what}: records/s", f">= {WIDE_RATE}", measured, rate >= WIDE_RATE * narrow_rate)
+    parts = ", ".join(f"{name} {us:.0f}" for name, us in result.details["cpu_us"].items() if name != "all")
+    measured = f"{cpu:.0f} / {narrow_cpu:.0f} us = {cpu / narrow_cpu:.2f} ({parts})"
+    yield Goal(f"{what}: CPU a record", f"<= {WIDE_CPU}", measured, cpu <= WIDE_CPU * narrow_cpu)
+
+
+def _wide_release(result: Result) -> Iterator[Goal]:
+    late, base = result.lateness, result.baseline
+    if late is None or base is None or base.lateness is None:
+        return
+    naive = base.lateness
+    measured = f"{late.p50:.1f} / {late.p99:.1f} ms; naive loop {naive.p50:.1f} / {naive.p99:.1f} ms"
+    yield Goal(
+        f"release at {result.params['rate']:,}/s, {result.params['partitions']} partitions",
+        f"p50 <= {WIDE_P50_MS}, p99 <= {WIDE_P99_MS} ms",
+        measured,
+        late.p50 <= WIDE_P50_MS and late.p99 <= WIDE_P99_MS,
+    )
+
+
 def _ratio(result: Result, what: str) -> Iterator[Goal]:
     goal = ratio_goal(result)
     if goal is None:
@@ -200,4 +229,6 @@ _JUDGES: dict[str, Callable[[Result], Iterator[Goal]]] = {
     "redrive": _redrive,
     "index": _index,
     "spark": _spark,
+    "wide W1": _wide,
+    "wide release": _wide_release,
 }

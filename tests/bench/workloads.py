@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-from tests.bench import concurrency, headers, index, kill, redrive, release, spark, tiers, w0, w1, w2, w3
+from tests.bench import concurrency, headers, index, kill, redrive, release, spark, tiers, w0, w1, w2, w3, wide
 from tests.bench.bed import Bed
 from tests.bench.options import Options
 from tests.bench.result import Result
@@ -24,6 +24,7 @@ class Workload(StrEnum):
     REDRIVE = "redrive"
     INDEX = "index"
     SPARK = "spark"
+    WIDE = "wide"
 
 
 RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
@@ -39,4 +40,5 @@ RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
     Workload.REDRIVE: redrive.run,
     Workload.INDEX: index.run,
     Workload.SPARK: spark.run,
+    Workload.WIDE: wide.run,
 }

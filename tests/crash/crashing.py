@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import psutil
 
+from kafka_redelivery.consumers.writes.tier_placement import MAX_PARTITIONS
 from tests.crash.load import BY_HANDLER, SCRIPTS, SHORT_SESSION, expected, settings
 from tests.crash.points import EAGER, KillPoint
 from tests.crash.program import PROGRAM
@@ -28,6 +29,9 @@ _REJECTED, _RETRIED = 1, 2
 
 _LARGE: Final = 6000
 _FIRST, _MORE = 60, 30
+_WIDE: Final = 3 * MAX_PARTITIONS
+"""Partitions of a source of which each of two workers owns more than it uses of a tier."""
+
 _READS: Final = " reads "
 """Part of the log line with which a worker or scheduler starts."""
 
@@ -142,6 +146,7 @@ class _Scene:
         if full:
             sections["limits"] = {"batch": 5, "bufferRecords": 6}
         group.prepare(
+            partitions=_WIDE if point.wide else 2,
             output={"max.message.bytes": str(_LARGE // 2)} if point.flow == "refused" else None,
             **settings(1000 if full and point.role == "scheduler" else 100, **sections),
         )

@@ -69,6 +69,9 @@ class KillPoint:
     noting: bool = False
     """Whether attempts are committed before delivery and redelivery blocks, which adds metadata to each commit."""
 
+    wide: bool = False
+    """Whether the source has so many partitions that their retries share few partitions of a tier."""
+
     @property
     def by_handler(self) -> bool:
         """Whether the handler acknowledges."""
@@ -84,6 +87,7 @@ class KillPoint:
         words += [word for word in (self.flow, self.mode) if word not in {"plain", "transacted"}]
         words += ["eager"] if self.strategy == EAGER else []
         words += ["noting"] if self.noting else []
+        words += ["wide"] if self.wide else []
         return "-".join(words)
 
 
@@ -166,6 +170,17 @@ _NOTING: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("lost", 1, "stalled"),
     ("close", 1, "stopped"),
 )
+_WIDE: Final[tuple[tuple[str, int, Flow], ...]] = (
+    ("offsets", 3, "plain"),
+    ("produce", 8, "plain"),
+    ("commit", 3, "plain"),
+    ("seek", 1, "refused"),
+    ("commit", 4, "aborted"),
+    ("revoked", 1, "joined"),
+    ("assigned", 2, "left"),
+    ("lost", 1, "stalled"),
+    ("close", 1, "stopped"),
+)
 
 POINTS: Final[tuple[KillPoint, ...]] = (
     *(KillPoint(role, step, when, n, flow) for role in ROLES for step, n, flow in _EACH for when in BOTH),
@@ -186,6 +201,7 @@ POINTS: Final[tuple[KillPoint, ...]] = (
         for when in BOTH
     ),
     *(KillPoint("worker", step, when, n, flow, noting=True) for step, n, flow in _NOTING for when in BOTH),
+    *(KillPoint(role, step, when, n, flow, wide=True) for role in ROLES for step, n, flow in _WIDE for when in BOTH),
 )
 
 SAMPLE: Final[tuple[KillPoint, ...]] = (
@@ -198,5 +214,6 @@ SAMPLE: Final[tuple[KillPoint, ...]] = (
     KillPoint("scheduler", "offsets", "after", 3),
     KillPoint("scheduler", "commit", "after", 3),
     KillPoint("scheduler", "seek", "before", 1, "refused"),
+    KillPoint("worker", "revoked", "before", 1, "joined", wide=True),
 )
 """The kill points that every test run tries."""

@@ -143,12 +143,20 @@ class TestMoved:
         self, remaining_ms: int, topic: str, partitions: int
     ) -> None:
         """The headers stay as they are."""
-        record = waiting(lineage(partition=5), due_ms=NOW + remaining_ms, final=False)
+        record = waiting(lineage(partition=6), due_ms=NOW + remaining_ms, final=False)
         release = released(record)
         [produced] = release.records
-        assert (produced.topic, produced.partition) == (topic, 5 % partitions)
+        # From tier to tier it stays in the partition of this number, so that a write has few.
+        assert (produced.topic, produced.partition) == (topic, 6 % partitions if "mixed" in topic else TIER.number)
         assert produced.headers == record.message.headers()
         assert (release.moved, release.due_ms) == (1, [])
+
+    def test_out_of_the_mixed_topic_to_the_number_of_the_origin(self) -> None:
+        """There each record has the partition of its origin."""
+        release, mixed = Release(), Partition("billing.retry.mixed", 2)
+        builder().add(release, mixed, waiting(lineage(partition=5), due_ms=NOW + 1500, final=False), NOW, None)
+        [produced] = release.records
+        assert (produced.topic, produced.partition) == ("billing.retry.1s", 5 % 4)
 
 
 class TestDeadLetter:

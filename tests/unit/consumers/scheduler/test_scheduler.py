@@ -270,7 +270,7 @@ def test_a_clock_that_is_set_back_delays_no_record_for_long(monkeypatch: pytest.
     assert running.observer.releases[0].clock_faults == 1
 
 
-@pytest.mark.parametrize("limit", ["batch: 2, bufferRecords: 6", "bufferBytes: 196608"])
+@pytest.mark.parametrize("limit", ["batch: 2, bufferRecords: 2", "bufferBytes: 65536"])
 def test_a_full_partition_is_paused_until_it_is_half_empty(limit: str) -> None:
     """Each partition has its share of the records and the bytes; the others are read on."""
     running = Running(limit=limit)
