@@ -29,7 +29,7 @@ _REJECTED, _RETRIED = 1, 2
 
 _LARGE: Final = 6000
 _FIRST, _MORE = 60, 30
-_WIDE: Final = 3 * MAX_PARTITIONS
+_WIDE: Final = 2 * (MAX_PARTITIONS + 1)
 """Partitions of a source of which each of two workers owns more than it uses of a tier."""
 
 _READS: Final = " reads "

@@ -172,14 +172,10 @@ _NOTING: Final[tuple[tuple[str, int, Flow], ...]] = (
 )
 _WIDE: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("offsets", 3, "plain"),
-    ("produce", 8, "plain"),
     ("commit", 3, "plain"),
-    ("seek", 1, "refused"),
     ("commit", 4, "aborted"),
     ("revoked", 1, "joined"),
-    ("assigned", 2, "left"),
     ("lost", 1, "stalled"),
-    ("close", 1, "stopped"),
 )
 
 POINTS: Final[tuple[KillPoint, ...]] = (
