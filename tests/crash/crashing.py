@@ -29,8 +29,8 @@ _REJECTED, _RETRIED = 1, 2
 
 _LARGE: Final = 6000
 _FIRST, _MORE = 60, 30
-_WIDE: Final = 2 * (MAX_PARTITIONS + 1)
-"""Partitions of a source of which each of two workers owns more than it uses of a tier."""
+_WIDE: Final = MAX_PARTITIONS + 2
+"""Partitions of a source of which one worker alone owns more than it uses of a tier, and each of two fewer."""
 
 _READS: Final = " reads "
 """Part of the log line with which a worker or scheduler starts."""
