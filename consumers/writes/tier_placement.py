@@ -14,11 +14,11 @@ class TierPlacement:
 
     A producer sends a request for each partition, and each partition of a transaction costs a marker. So the retries
     of many source partitions share the numbers of a few of them. Only numbers of source partitions that the worker
-    owns are chosen: other workers, whose clocks may differ, seldom write to the same partitions of a tier, nor do they
-    wait there for the open transaction of a killed worker.
+    owns are chosen: other workers, whose clocks may differ, seldom write to the same partitions of a tier.
 
     While the worker keeps its partitions, a source partition keeps its place, so retries of it that wait for the same
-    time stay in order. When partitions come or go, few places change.
+    time stay in order. Partitions that come change no place: they may come from a killed worker, whose open
+    transaction blocks the readers of the partitions that it has written to.
     """
 
     def __init__(self, owned: Callable[[], Iterable[int]] = tuple) -> None:
@@ -31,26 +31,28 @@ class TierPlacement:
         self._owned = owned
         self._numbers: frozenset[int] = frozenset()
         self._places: tuple[int, ...] = ()
+        """Empty: each source partition has the place of its own number."""
 
     def refresh(self) -> None:
-        """Learn which partitions the worker owns now."""
+        """Learn which partitions the worker owns now; none at all is a moment within a rebalance."""
         numbers = frozenset(self._owned())
-        if numbers != self._numbers:
-            self._numbers, self._places = numbers, _places(numbers)
+        if not numbers or numbers == self._numbers:
+            return
+        if len(numbers) <= MAX_PARTITIONS:
+            self._places = ()
+        elif self._places:
+            kept = zip(range(MAX_PARTITIONS), self._places, strict=True)
+            self._places = tuple(place if place in numbers else _number(slot, numbers) for slot, place in kept)
+        else:
+            candidates = numbers & self._numbers or numbers
+            self._places = tuple(_number(slot, candidates) for slot in range(MAX_PARTITIONS))
+        self._numbers = numbers
 
     def number_for(self, origin: int) -> int:
         """Return the partition in which retries of the source partition ``origin`` wait."""
         return self._places[origin % len(self._places)] if self._places else origin
 
 
-def _places(numbers: Collection[int]) -> tuple[int, ...]:
-    """Choose a number for each place, independently of the others; empty if there is one for each number.
-
-    By rendezvous hashing: a place changes only if its number goes, or if a number comes that is chosen instead.
-    """
-    if len(numbers) <= MAX_PARTITIONS:
-        return ()
-    return tuple(
-        min(numbers, key=lambda number, place=place: crc32(b"%d/%d" % (place, number)))  # type: ignore[misc]
-        for place in range(MAX_PARTITIONS)
-    )
+def _number(slot: int, numbers: Collection[int]) -> int:
+    """Return the number for a slot, as if drawn by lot, so that schedulers share the work."""
+    return min(numbers, key=lambda number: crc32(b"%d/%d" % (slot, number)))

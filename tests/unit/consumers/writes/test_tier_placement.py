@@ -42,25 +42,55 @@ def test_the_retries_of_many_partitions_are_spread() -> None:
     assert len(set(places(set(range(300))).values())) >= MAX_PARTITIONS - 2
 
 
-@given(NUMBERS.filter(lambda numbers: len(numbers) > MAX_PARTITIONS + 1))
-def test_places_change_only_with_their_number(numbers: set[int]) -> None:
-    """A partition that leaves takes only the retries along that waited in the partition of its number."""
-    before = places(numbers)
-    gone = min(numbers)
-    after = places(numbers - {gone})
-    assert all(after[origin] == place for origin, place in before.items() if place != gone)
+MANY = NUMBERS.filter(lambda numbers: len(numbers) > MAX_PARTITIONS + 1)
 
 
-def test_it_learns_of_partitions_that_come() -> None:
-    """The next batch asks again."""
-    owned = {3}
+@given(MANY, st.integers(0, 59))
+def test_a_place_changes_when_its_number_goes(numbers: set[int], index: int) -> None:
+    """Retries of all other places stay in order."""
+    owned = set(numbers)
+    placement = TierPlacement(lambda: owned)
+    placement.refresh()
+    before = [placement.number_for(origin) for origin in range(1000)]
+    gone = sorted(numbers)[index % len(numbers)]
+    owned.remove(gone)
+    placement.refresh()
+    after = [placement.number_for(origin) for origin in range(1000)]
+    assert gone not in after
+    assert all(new == old for new, old in zip(after, before, strict=True) if old != gone)
+    assert set(after) <= owned
+
+
+@given(MANY, NUMBERS)
+def test_what_comes_changes_no_place(numbers: set[int], more: set[int]) -> None:
+    """It may come from a killed worker whose transaction is open. By some protocols all are away for a moment."""
+    owned = set(numbers)
+    placement = TierPlacement(lambda: owned)
+    placement.refresh()
+    before = [placement.number_for(origin) for origin in range(1000)]
+    owned.clear()
+    placement.refresh()
+    owned |= numbers | more
+    placement.refresh()
+    assert [placement.number_for(origin) for origin in range(1000)] == before
+
+
+def test_a_worker_that_had_few_partitions_goes_on_with_them() -> None:
+    """Also when the partitions of a killed worker come, and the places have to be shared."""
+    owned = {3, 5}
     placement = TierPlacement(lambda: owned)
     placement.refresh()
     assert placement.number_for(17) == 17
     owned |= set(range(300))
     assert placement.number_for(17) == 17
     placement.refresh()
-    assert len({placement.number_for(origin) for origin in range(300)}) <= MAX_PARTITIONS
+    assert {placement.number_for(origin) for origin in range(300)} == {3, 5}
+    owned -= set(range(10, 300))
+    placement.refresh()
+    assert {placement.number_for(origin) for origin in range(300)} == {3, 5}
+    owned -= {0, 1, 2, 4}
+    placement.refresh()
+    assert placement.number_for(17) == 17
 
 
 def written(*, delay_ms: int = 1000, failure: Failure = RAISED) -> tuple[set[str], list[int]]:
