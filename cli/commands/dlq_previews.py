@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafka_redelivery.cli.commands.dlq_listing import can_index, refreshed_index
 from kafka_redelivery.cli.output import stderr
@@ -11,11 +11,14 @@ from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.letter import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from kafka_redelivery.consumers.index.index import Index
     from kafka_redelivery.consumers.redrive.creation import Preview
     from kafka_redelivery.consumers.redrive.purge import Removable
     from kafka_redelivery.transport.protocols import Partition
+
+_Answer = TypeVar("_Answer")
 
 
 class QuickPreview(NamedTuple):
@@ -33,24 +36,15 @@ def quick_preview(settings: Settings, wanted: Selection, options: JobOptions) ->
         RedriveError: a target is refused or does not exist.
         TransportError: Kafka does not answer or denies access.
     """
-    from kafka_redelivery.consumers.clock import wall_clock_ms
-    from kafka_redelivery.consumers.errors import IndexUnusableError
 
-    if not can_index(settings):
-        return None
-    from kafka_redelivery.consumers.index.previewing import indexed_preview
-    from kafka_redelivery.consumers.redrive.ledger import letter_ends
-    from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+    def ask(index: Index, topics: Mapping[str, int], ends: dict[Partition, int]) -> QuickPreview | None:
+        from kafka_redelivery.consumers.clock import wall_clock_ms
+        from kafka_redelivery.consumers.index.previewing import indexed_preview
 
-    topics = ClusterAdmin(settings.kafka).partition_counts()
-    ends = letter_ends(settings, topics)
-    try:
-        with refreshed_index(settings, options.group, None) as index:
-            found = indexed_preview(index, settings, wanted, options, topics, wall_clock_ms())
-            return None if found is None else QuickPreview(found, ends)
-    except IndexUnusableError as error:
-        _tell(error)
-        return None
+        found = indexed_preview(index, settings, wanted, options, topics, wall_clock_ms())
+        return None if found is None else QuickPreview(found, ends)
+
+    return _asked(settings, options.group, ask)
 
 
 def quick_removable(settings: Settings) -> dict[Partition, Removable] | None:
@@ -60,22 +54,33 @@ def quick_removable(settings: Settings) -> dict[Partition, Removable] | None:
         RedriveError: there is no dead-letter topic.
         TransportError: Kafka does not answer or denies access.
     """
+
+    def ask(index: Index, _: Mapping[str, int], ends: dict[Partition, int]) -> dict[Partition, Removable]:
+        from kafka_redelivery.consumers.index.previewing import indexed_removable
+
+        return indexed_removable(index, settings.group, ends)
+
+    return _asked(settings, settings.group, ask)
+
+
+def _asked(
+    settings: Settings,
+    group: str,
+    ask: Callable[[Index, Mapping[str, int], dict[Partition, int]], _Answer | None],
+) -> _Answer | None:
+    """Ask an index that is up to date, with the topics and the ends before; ``None`` if there is none."""
     from kafka_redelivery.consumers.errors import IndexUnusableError
 
     if not can_index(settings):
         return None
-    from kafka_redelivery.consumers.index.previewing import indexed_removable
     from kafka_redelivery.consumers.redrive.ledger import letter_ends
     from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 
-    ends = letter_ends(settings, ClusterAdmin(settings.kafka).partition_counts())
+    topics = ClusterAdmin(settings.kafka).partition_counts()
+    ends = letter_ends(settings, topics)
     try:
-        with refreshed_index(settings, settings.group, None) as index:
-            return indexed_removable(index, settings.group, ends)
+        with refreshed_index(settings, group, None) as index:
+            return ask(index, topics, ends)
     except IndexUnusableError as error:
-        _tell(error)
+        stderr().print(f"without an index all dead letters are read: {error}")
         return None
-
-
-def _tell(error: Exception) -> None:
-    stderr().print(f"without an index all dead letters are read: {error}")

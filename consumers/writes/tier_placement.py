@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from zlib import crc32
 
 MAX_PARTITIONS = 8
 """How many partitions of a tier a worker writes to, whatever the number of its source partitions."""
@@ -54,5 +53,5 @@ class TierPlacement:
 
 
 def _number(slot: int, numbers: Collection[int]) -> int:
-    """Return the number for a slot, as if drawn by lot, so that schedulers share the work."""
-    return min(numbers, key=lambda number: crc32(b"%d/%d" % (slot, number)))
+    """Return the number for a slot: the slots divide the numbers evenly, so that schedulers share the work."""
+    return sorted(numbers)[slot * len(numbers) // MAX_PARTITIONS]

@@ -9,6 +9,7 @@ Source: `BasicExecutorFeatureStep`, `DriverCommandFeatureStep` and the image's e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +28,7 @@ _OPTIONS: Final = {
     "--podName": "SPARK_EXECUTOR_POD_NAME",
 }
 _MEMORY: Final = "SPARK_EXECUTOR_MEMORY"
-_JAVA_OPTION: Final = "SPARK_JAVA_OPT_"
+_JAVA_OPTION: Final = re.compile(r"SPARK_JAVA_OPT_[0-9]+")
 _BIND_ADDRESS: Final = "SPARK_DRIVER_BIND_ADDRESS"
 
 
@@ -71,8 +72,8 @@ def executor_command(environment: Mapping[str, str], home: Path, java_home: Path
         SparkUnavailableError: a variable is missing.
     """
     memory, *values = _values(environment, [_MEMORY, *_OPTIONS.values()])
-    numbered = {name.removeprefix(_JAVA_OPTION): value for name, value in environment.items()}
-    java_options = [numbered[number] for number in sorted(filter(str.isdecimal, numbered), key=int)]
+    numbered = sorted(filter(_JAVA_OPTION.fullmatch, environment), key=lambda name: int(name.rpartition("_")[2]))
+    java_options = [environment[name] for name in numbered]
     options = [text for pair in zip(_OPTIONS, values, strict=True) for text in pair]
     return [
         str(java_home / "bin" / "java"),
