@@ -7,8 +7,8 @@ import tempfile
 
 import typer
 
-PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-"""All arguments belong to ``spark-submit``."""
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
+"""All arguments but a leading ``--help`` belong to ``spark-submit``."""
 
 
 def driver(context: typer.Context) -> None:
