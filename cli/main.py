@@ -11,6 +11,7 @@ from kafka_redelivery.cli.commands import (
     config,
     dlq,
     dlq_edit,
+    dlq_export,
     dlq_import,
     dlq_show,
     dlq_summary,
@@ -46,6 +47,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(pipeline.app, name="pipeline")
 dlq.app.command()(dlq_show.show)
 dlq.app.command()(dlq_edit.edit)
+dlq.app.command()(dlq_export.export)
 dlq.app.command(name="import")(dlq_import.import_letters)
 dlq.app.command()(dlq_summary.summary)
 dlq.app.command()(dlq_watch.watch)

@@ -149,30 +149,6 @@ def discard(
 
 
 @app.command()
-@selecting
-def export(
-    config: ConfigFile = DEFAULT_CONFIG,
-    overrides: Overrides = None,
-    *,
-    wanted: Selection,
-    of_group: OfGroup = None,
-) -> None:
-    """Print dead letters as lines of JSON, byte for byte: key, value and header values are in base64."""
-    from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.cli.views.dlq import exported_document
-    from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters
-    from kafka_redelivery.consumers.redrive.meant import meant
-
-    settings = load_quietly(config, overrides)
-    group = of_group or settings.group
-    with progress(stderr(), "reading dead letters") as report_progress:
-        ledger = Ledger(settings, group)
-        letters = (each for each in dead_letters(settings, ledger, report_progress) if ledger.has(each.letter))
-        for found in meant(letters, wanted, settings, config.absolute().parent):
-            print_json(exported_document(found), indent=None)
-
-
-@app.command()
 def purge(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from kafka_redelivery.consumers.index.index import Index
     from kafka_redelivery.consumers.redrive.creation import Preview
+    from kafka_redelivery.consumers.redrive.exporting import Exportable
     from kafka_redelivery.consumers.redrive.purge import Removable
     from kafka_redelivery.transport.protocols import Partition
 
@@ -61,6 +62,23 @@ def quick_removable(settings: Settings) -> dict[Partition, Removable] | None:
         return indexed_removable(index, settings.group, ends)
 
     return _asked(settings, settings.group, ask)
+
+
+def quick_exportable(settings: Settings, group: str, wanted: Selection) -> Exportable | None:
+    """Return what `export` would print; ``None`` if the index cannot tell.
+
+    Raises:
+        RedriveError: there is no dead-letter topic.
+        TransportError: Kafka does not answer or denies access.
+    """
+
+    def ask(index: Index, _: Mapping[str, int], __: dict[Partition, int]) -> Exportable | None:
+        from kafka_redelivery.consumers.clock import wall_clock_ms
+        from kafka_redelivery.consumers.index.previewing import indexed_exportable
+
+        return indexed_exportable(index, group, wanted, wall_clock_ms())
+
+    return _asked(settings, group, ask)
 
 
 def _asked(

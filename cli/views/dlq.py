@@ -13,6 +13,7 @@ from rich.table import Table
 
 from kafka_redelivery.cli.output import print_table
 from kafka_redelivery.consumers.redrive.creation import Preview
+from kafka_redelivery.consumers.redrive.exporting import Exportable
 from kafka_redelivery.consumers.redrive.importing import Importable
 from kafka_redelivery.consumers.redrive.ledger import Found, Ledger
 from kafka_redelivery.consumers.redrive.purge import Removable
@@ -116,6 +117,29 @@ def exported_document(each: Found) -> dict[str, Any]:
     letter, standing, message = each
     content = message.key(), message.value(), headers_of(message)
     return ExportedLetter(letter.id, letter.timestamp_ms, *content, standing.state).document(letter.message_id)
+
+
+def print_exportable(console: Console, found: Exportable) -> None:
+    """Print how many letters an export has, by origin and state."""
+    table = _table("letters", "origin", "state")
+    for (origin, state), number in found.kinds.most_common():
+        table.add_row(str(number), origin, state)
+    if table.row_count:
+        print_table(console, table)
+    expired = f", {found.expired} of them expired" if found.expired else ""
+    console.print(f"{found.total} dead letters to export{expired}")
+
+
+def exportable_document(found: Exportable) -> dict[str, Any]:
+    """Return the same as plain data for JSON."""
+    return {
+        "letters": found.total,
+        "expired": found.expired,
+        "kinds": [
+            {"origin": origin, "state": state, "letters": number}
+            for (origin, state), number in found.kinds.most_common()
+        ],
+    }
 
 
 def preview_document(chosen: Preview, options: JobOptions) -> dict[str, Any]:

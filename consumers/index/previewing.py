@@ -1,6 +1,6 @@
-"""What a job would send, and what `purge` would remove, as the index has it: seconds for a million letters.
+"""What a job would send, `purge` remove, and `export` print, as the index has it: seconds for a million letters.
 
-A person looks at it, or a script with ``--dry-run``. Nothing is sent or removed by it: the command then reads letters.
+A person looks at it, or a script with ``--dry-run``. Nothing else comes of it: the commands themselves read the topics.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from collections.abc import Container
 from typing import Final
 
 from kafka_redelivery.consumers.index.index import Index
-from kafka_redelivery.consumers.index.selecting import Condition, of_group
+from kafka_redelivery.consumers.index.selecting import Condition, of_group, unexpired
 from kafka_redelivery.consumers.redrive.creation import Preview, Sorting
+from kafka_redelivery.consumers.redrive.exporting import Exportable
 from kafka_redelivery.consumers.redrive.purge import DONE, Removable
 from kafka_redelivery.consumers.redrive.rules import refuse_options
 from kafka_redelivery.topology.config.settings import Settings
@@ -102,6 +103,35 @@ def indexed_removable(index: Index, group: str, ends: dict[Partition, int]) -> d
     )
     for topic, number, letters in counts:
         found[Partition(topic, number)].letters = letters
+    return found
+
+
+def indexed_exportable(index: Index, group: str, selection: Selection, now_ms: int) -> Exportable | None:
+    """Return what `export` would print; ``None`` if the index cannot tell.
+
+    Args:
+        index: that of the group, up to date.
+        group: whose letters are meant.
+        selection: which of them.
+        now_ms: the present (epoch ms).
+
+    Raises:
+        IndexUnusableError: the index is damaged, and cannot be built anew.
+    """
+    meant = index.condition(selection)
+    if meant is None:
+        return None
+    wanted, alive = of_group(group) & meant, unexpired(now_ms)
+    kinds = index.rows(
+        f"""
+        SELECT coalesce(origin, ''), state, count(*), count(*) FILTER (NOT ({alive.sql}))
+        FROM letters WHERE {wanted.sql} GROUP BY ALL
+        """,  # noqa: S608 - conditions are compiled
+        (*alive.parameters, *wanted.parameters),
+    )
+    found = Exportable()
+    for origin, state, number, expired in kinds:
+        found.add(origin, LetterState(state), number, expired)
     return found
 
 

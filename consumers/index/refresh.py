@@ -143,15 +143,10 @@ class Refresh:
                 held.add(rows.table(batch))
                 self._advance(len(batch.messages))
             if held.full:
-                catalogue = self._written(store, catalogue, held.take(), positions)
+                catalogue = _written(store, catalogue, held.take(), positions)
                 self.folder.publish(catalogue)
-        return self._written(store, catalogue, held.take(), positions)
-
-    def _written(
-        self, store: Store, catalogue: Catalogue, tables: Sequence[Table], positions: Mapping[Partition, int]
-    ) -> Catalogue:
-        files = (*catalogue.letter_files, store.letters(tables)) if tables else catalogue.letter_files
-        return replace(catalogue, letter_files=store.merged(files, catalogue.slots)).with_positions(positions)
+        catalogue = _written(store, catalogue, held.take(), positions)
+        return replace(catalogue, letter_files=store.merged(catalogue.letter_files, catalogue.slots))
 
     def _facts(self, store: Store, catalogue: Catalogue, found: Identities, jobs: str, actions: str) -> Catalogue:
         partitions = [
@@ -206,6 +201,13 @@ class Refresh:
     def _advance(self, records: int) -> None:
         self._read += records
         self.progress(self._read, max(self._total, self._read))
+
+
+def _written(
+    store: Store, catalogue: Catalogue, tables: Sequence[Table], positions: Mapping[Partition, int]
+) -> Catalogue:
+    files = (*catalogue.letter_files, store.letters(tables)) if tables else catalogue.letter_files
+    return replace(catalogue, letter_files=files).with_positions(positions)
 
 
 @contextmanager

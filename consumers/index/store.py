@@ -30,6 +30,11 @@ _FAN_IN: Final = 8
 _SMALLEST: Final = 4_096
 """Files with fewer rows count as one size."""
 
+_LARGE_ROWS: Final = 32_768
+_LARGE_BYTES: Final = 8 << 20
+"""Files that are not merged: to query many of them takes hardly longer than one, and to write each row of a first build
+twice would take a tenth of its time."""
+
 _DELETED: Final = 1 / 8
 """The share of deleted letters at which they are removed from the files. Queries leave them out at once."""
 
@@ -144,7 +149,8 @@ class Store:
         while True:
             levels: dict[int, list[StoredFile]] = {}
             for each in kept:
-                levels.setdefault(_level(each.rows), []).append(each)
+                if each.rows < _LARGE_ROWS and each.size < _LARGE_BYTES:
+                    levels.setdefault(_level(each.rows), []).append(each)
             full = next((found for found in levels.values() if len(found) >= _FAN_IN), None)
             if full is None:
                 return tuple(kept)

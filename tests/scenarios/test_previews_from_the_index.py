@@ -1,5 +1,7 @@
 """What commands show before they do something comes from the index; what they do is decided by the topics."""
 
+import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,11 +10,13 @@ import pytest
 import typer
 
 from kafka_redelivery.cli.commands import dlq as commands
-from kafka_redelivery.cli.commands.dlq_previews import quick_preview, quick_removable
+from kafka_redelivery.cli.commands.dlq_previews import quick_exportable, quick_preview, quick_removable
 from kafka_redelivery.cli.commands.dlq_selection import selection
 from kafka_redelivery.cli.views.dlq import preview_document, removable_document
 from kafka_redelivery.consumers.redrive.creation import preview
-from kafka_redelivery.consumers.redrive.ledger import Ledger, no_progress
+from kafka_redelivery.consumers.redrive.exporting import exportable
+from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters, no_progress
+from kafka_redelivery.consumers.redrive.meant import meant
 from kafka_redelivery.consumers.redrive.purge import removable
 from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.redrive.job import JobOptions
@@ -73,8 +77,20 @@ def test_both_say_the_same(group: Group) -> None:
             assert quick is not None
             read = preview(settings, Ledger(settings), wanted, each, no_progress)
             assert preview_document(quick.preview, each) == preview_document(read, each), (wanted, each)
+        exported = quick_exportable(settings, name, wanted)
+        assert exported is not None
+        letters = (each for each in dead_letters(settings, Ledger(settings), no_progress) if each.letter.group == name)
+        assert exported == exportable(meant(letters, wanted, settings, Path()), now_ms()), wanted
     everything = dlq_json(group, "redrive", "--dry-run")
     assert (everything["parking"], everything["refused"], everything["expired"]) == (1, 1, 1)
+
+    lines = [json.loads(line) for line in dlq(group, "export").out.splitlines()]
+    said = dlq_json(group, "export", "--dry-run")
+    assert (said["letters"], said["expired"]) == (len(lines), 1)
+    states = Counter(each["state"] for each in said["kinds"] for _ in range(each["letters"]))
+    assert states == Counter(line["state"] for line in lines)
+    of_another = dlq_json(group, "export", "--dry-run", "--of-group", "another", code=1)
+    assert "there is no topic another.dlq.jobs" in of_another["message"]
 
     for _ in range(2):
         quick_purge = quick_removable(settings)
@@ -95,11 +111,13 @@ def test_without_an_index(group: Group) -> None:
     assert (done.code, f"1 dead letters to {group.ready}" in done.out) == (0, True)
     assert "without an index all dead letters are read" in done.err
     assert dlq(group, "purge", "--dry-run").code == 0
+    assert "4 dead letters to export\ndry run" in dlq(group, "export", "--dry-run").out
 
     (group.folder / "index").unlink()
     group.configure(deadLetters={"index": {"path": str(group.folder / "index"), "values": False}})
     assert quick_preview(settings_of(group), by_key, JobOptions(group=group.name)) is None
     assert dlq_json(group, "redrive", "--dry-run", "--key", "k3")["letters"] == 1
+    assert dlq_json(group, "export", "--dry-run", "--key", "k3")["letters"] == 1
 
 
 def test_a_person_says_yes(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
