@@ -52,6 +52,7 @@ class RedriveRecordError(TopologyError):
             "that wrote it, or a newer one"
         )
         self.key = key
+        self.problem = problem
 
 
 class ExportedLetterError(TopologyError):

@@ -63,7 +63,13 @@ def list_letters(
         settings, of_group or settings.group, wanted, limit if each else 0, index, config.absolute().parent
     )
     if as_json:
-        document = {"ok": True, "letters": found.letters, "expired": found.expired, "ofOthers": found.others}
+        document = {
+            "ok": True,
+            "letters": found.letters,
+            "expired": found.expired,
+            "ofOthers": found.others,
+            "unreadable": found.unreadable,
+        }
         print_json(document | ({"each": found.each} if each else {"kinds": found.kinds}))
         return
     if each:
@@ -71,7 +77,7 @@ def list_letters(
         if len(found.each) < found.letters:
             stdout().print(f"{found.letters - len(found.each)} more (--limit)")
     else:
-        print_kinds(stdout(), found.kinds, found.expired, found.others)
+        print_kinds(stdout(), found.kinds, found.expired, found.others, found.unreadable)
 
 
 @app.command()
@@ -256,7 +262,9 @@ def jobs(
     ledger = Ledger(load_quietly(config, overrides), of_group)
     documents = [job_document(ledger, job) for job in ledger.jobs.jobs.values()]
     if as_json:
-        print_json({"ok": True, "jobs": documents})
+        first = [{"id": name, "problem": why} for name, why in ledger.left_out.first]
+        unreadable = {"records": ledger.left_out.count, "first": first}
+        print_json({"ok": True, "jobs": documents, "unreadable": unreadable})
     else:
         print_jobs(stdout(), documents)
 

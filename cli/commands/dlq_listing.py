@@ -24,6 +24,8 @@ class Listing(NamedTuple):
     each: list[dict[str, Any]]
     expired: int
     others: int
+    unreadable: int
+    """Records that name no group."""
 
 
 def listing(settings: Settings, group: str, wanted: Selection, limit: int, folder: Path | None, base: Path) -> Listing:
@@ -124,7 +126,8 @@ def _asked(index: Index, group: str, wanted: Selection, limit: int) -> Listing |
     ]
     shown = of_group(group) & meant & unexpired(wall_clock_ms())
     rows = index.select(shown.sql, shown.parameters, limit=limit) if limit else []
-    return Listing(summary.letters, kinds, [row_document(row) for row in rows], summary.expired, summary.others)
+    each = [row_document(row) for row in rows]
+    return Listing(summary.letters, kinds, each, summary.expired, summary.others, summary.unreadable)
 
 
 def _read(settings: Settings, group: str, wanted: Selection, limit: int, base: Path) -> Listing:
@@ -135,16 +138,18 @@ def _read(settings: Settings, group: str, wanted: Selection, limit: int, base: P
     from kafka_redelivery.consumers.redrive.meant import meant
     from kafka_redelivery.topology.wire.expiry import has_expired
 
-    kinds, expired, others = Kinds(), 0, 0
+    kinds, expired, others, unreadable = Kinds(), 0, 0, 0
     shown: list[Found] = []
 
     def ours() -> Iterator[Found]:
-        nonlocal others
+        nonlocal others, unreadable
         for found in dead_letters(settings, ledger, report_progress):
             if ledger.has(found.letter):
                 yield found
-            else:
+            elif found.letter.group:
                 others += 1
+            else:
+                unreadable += 1
 
     with progress(stderr(), "reading dead letters") as report_progress:
         ledger = Ledger(settings, group)
@@ -157,4 +162,4 @@ def _read(settings: Settings, group: str, wanted: Selection, limit: int, base: P
             if len(shown) < limit:
                 shown.append(found)
     each = [letter_document(found) for found in shown]
-    return Listing(kinds.counts.total(), kinds.document(), each, expired, others)
+    return Listing(kinds.counts.total(), kinds.document(), each, expired, others, unreadable)

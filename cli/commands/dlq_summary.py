@@ -48,4 +48,4 @@ def summary(
     if found.rows:
         print_table(stdout(), summary_table(found, columns, limit))
     more = f"; {len(found.rows) - limit} more kinds (--limit)" if len(found.rows) > limit else ""
-    stdout().print(f"{found.letters} dead letters{left_out(found.expired, found.others)}{more}")
+    stdout().print(f"{found.letters} dead letters{left_out(found.expired, found.others, found.unreadable)}{more}")

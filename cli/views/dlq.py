@@ -59,7 +59,9 @@ class Kinds:
         ]
 
 
-def print_kinds(console: Console, kinds: Sequence[Mapping[str, Any]], expired: int, others: int) -> None:
+def print_kinds(
+    console: Console, kinds: Sequence[Mapping[str, Any]], expired: int, others: int, unreadable: int
+) -> None:
     """Print a row for each kind of letter, then the total."""
     table = _table("letters", "origin", "reason", "exception", "state", "oldest", "newest")
     for kind in kinds:
@@ -67,13 +69,14 @@ def print_kinds(console: Console, kinds: Sequence[Mapping[str, Any]], expired: i
         table.add_row(str(kind["letters"]), kind["origin"], kind["reason"], kind["exception"], kind["state"], *times)
     if table.row_count:
         print_table(console, table)
-    console.print(f"{sum(kind['letters'] for kind in kinds)} dead letters{left_out(expired, others)}")
+    console.print(f"{sum(kind['letters'] for kind in kinds)} dead letters{left_out(expired, others, unreadable)}")
 
 
-def left_out(expired: int, others: int) -> str:
-    """Return which letters a total leaves out."""
+def left_out(expired: int, others: int, unreadable: int) -> str:
+    """Return which records of the dead-letter topics a total leaves out."""
     hidden = f", {expired} expired ones are hidden" if expired else ""
-    return hidden + (f", {others} of other groups are left out (--of-group)" if others else "")
+    hidden += f", {others} of other groups are left out (--of-group)" if others else ""
+    return hidden + (f", {unreadable} records that name no group are no dead letters" if unreadable else "")
 
 
 def print_letters(console: Console, letters: Iterable[Mapping[str, Any]]) -> None:
@@ -194,7 +197,7 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
     sent = sum(each.sent for each in slices)
     ends = {each.end for each in slices}
     if None in ends:
-        state = "cancelling" if job.cancelled_ms else "unfinished"
+        state = "cancelling" if job.cancelled_ms is not None else "unreadable" if job.problem else "unfinished"
     else:
         state = "cancelled" if End.CANCELLED in ends else "done"
     return {
@@ -212,7 +215,7 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
         "gone": sum(len(each.gone) for each in slices),
         "parked": sum(len(each.parked) for each in slices),
         "refused": sum(len(each.refused) for each in slices),
-        "contradictory": sum(owned.count_up_to(each.through) for each, owned in both if not each.adds_up(owned)),
+        "contradictory": sum(each.contradictory(owned) for each, owned in both),
         "refusals": sorted({reason for each in slices for reason in each.refused.values()})[:10],
         "options": {
             "group": job.spec.options.group,
@@ -272,8 +275,8 @@ def print_job(console: Console, document: dict[str, Any]) -> None:
         console.print(f"refused: {reason}")
     if document["contradictory"]:
         console.print(
-            f"{document['contradictory']} letters may have been sent or not: what the topic of the actions says does "
-            "not fit the job, so another program or person has written there"
+            f"{document['contradictory']} letters may have been sent or not: what the topic of the actions says cannot "
+            "be read or does not fit the job, so another program or person has written there"
         )
 
 

@@ -44,6 +44,7 @@ def summary_document(summary: Summary, limit: int) -> dict[str, Any]:
         "letters": summary.letters,
         "expired": summary.expired,
         "ofOthers": summary.others,
+        "unreadable": summary.unreadable,
         "fromMs": summary.from_ms,
         "toMs": summary.to_ms,
         "kinds": [

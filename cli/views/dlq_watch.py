@@ -43,7 +43,7 @@ class _Lines:
     def show(self, found: Summary, problem: str) -> None:
         """Print a summary, unless it is the one before at a later time."""
         kinds = [(row.kind, row.states, row.recovered) for row in found.rows[: self._limit]]
-        now = kinds, found.letters, found.expired, found.others, bool(problem)
+        now = kinds, found.letters, found.expired, found.others, found.unreadable, bool(problem)
         if now != self._before:
             self._print(found, problem)
             self._before = now
@@ -65,7 +65,8 @@ class _Screen:
 
 
 def _line(found: Summary, problem: str) -> str:
-    total = f"{printable_time(found.to_ms)}: {found.letters} dead letters{left_out(found.expired, found.others)}"
+    hidden = left_out(found.expired, found.others, found.unreadable)
+    total = f"{printable_time(found.to_ms)}: {found.letters} dead letters{hidden}"
     return printable(f"{total}; {problem}" if problem else total)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-VERSION = 3
+VERSION = 4
 """Of the format of all files. An index of another version is built anew."""
 
 
@@ -58,6 +58,16 @@ class Facts:
 
     owned_file: StoredFile | None = None
     action_files: tuple[StoredFile, ...] = ()
+    unread_jobs: int = 0
+    """How many records of the jobs cannot be read."""
+
+    unread_actions: int = 0
+    """The same of the actions."""
+
+    @property
+    def unread(self) -> int:
+        """How many records of both topics cannot be read."""
+        return self.unread_jobs + self.unread_actions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

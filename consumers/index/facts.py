@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from arro3.core import Array, DataType, Table
 
-from kafka_redelivery.topology.redrive.actions import Action, Chunk, Ended
+from kafka_redelivery.topology.redrive.actions import Action, Chunk, Doubt, Ended
 from kafka_redelivery.topology.redrive.job import Job
 
 
@@ -56,8 +56,8 @@ def action_rows(actions: Iterable[Action], sequence: int) -> Iterator[ActionRow]
     """Yield what actions say; the rows are numbered from ``sequence`` on.
 
     ``through``: all letters up to this one are dealt with. ``end_done``, ``end_cancelled``: the slice has ended.
-    ``gone``, ``parked``, ``set_aside``, ``refused``: what became of a letter that was not sent. Any other: the outcome
-    of one that was.
+    ``gone``, ``parked``, ``set_aside``, ``refused``: what became of a letter that was not sent. ``in_doubt``: a record
+    of the slice cannot be read. Any other: the outcome of a letter that was sent.
     """
     for job, number, what in actions:
         sent = 0
@@ -72,6 +72,8 @@ def action_rows(actions: Iterable[Action], sequence: int) -> Iterator[ActionRow]
                 found += [] if what.end is None else [(f"end_{what.end}", -1)]
             case Ended(offset, outcome):
                 found = [(str(outcome), offset)]
+            case Doubt():
+                found = [("in_doubt", -1)]
             case None:
                 found = []
         for kind, offset in found:
@@ -100,6 +102,8 @@ STANDINGS: Final = """
         FROM actions
         WHERE kind IN ('end_done', 'end_cancelled')
         GROUP BY job, slice
+    ), doubts AS (
+        SELECT DISTINCT job, slice, true AS in_doubt FROM actions WHERE kind = 'in_doubt'
     ), unsent AS (
         SELECT job, slice, "offset",
                min(CASE kind WHEN 'gone' THEN 1 WHEN 'parked' THEN 2 WHEN 'set_aside' THEN 3 ELSE 4 END) AS why
@@ -112,8 +116,10 @@ STANDINGS: Final = """
         WHERE kind IN ('recovered', 'dead_again', 'discarded', 'expired')
         GROUP BY job, slice, "offset"
     ), dealt AS (
-        SELECT owned.*, unsent.why, owned."offset" <= coalesce(progress.through, -1) AS done
+        SELECT owned.*, unsent.why, coalesce(in_doubt, false) AS in_doubt,
+               owned."offset" <= coalesce(progress.through, -1) AS done
         FROM owned
+        LEFT JOIN doubts USING (job, slice)
         LEFT JOIN progress USING (job, slice)
         LEFT JOIN unsent USING (job, slice, "offset")
     ), sums AS (
@@ -125,12 +131,13 @@ STANDINGS: Final = """
         SELECT dealt.topic, dealt.partition, dealt."offset", dealt.job,
                dealt.position * 1000000 + dealt.slice AS place,
                CASE
+                   WHEN in_doubt THEN 'sent'
                    WHEN NOT done THEN CASE WHEN ends.ended = 'end_cancelled' THEN NULL ELSE 'in_job' END
                    WHEN NOT adds_up THEN 'sent'
                    WHEN why IS NOT NULL THEN ['gone', 'parked', 'discarded', 'refused'][why]
                    ELSE coalesce(outcomes.outcome, 'sent')
                END AS state,
-               done AND (why IS NULL OR NOT adds_up) AS was_sent
+               in_doubt OR (done AND (why IS NULL OR NOT adds_up)) AS was_sent
         FROM dealt
         LEFT JOIN ends USING (job, slice)
         LEFT JOIN sums USING (job, slice)

@@ -140,7 +140,6 @@ class Index:
             IndexUnusableError: the files cannot be written.
             RedriveError: the cluster does not show the topics.
             TransportError: Kafka does not answer or denies access.
-            RedriveRecordError: a record of a job cannot be read.
         """
         self.close()
         Refresh(self._settings, self._basis, self._folder, progress, settled, self._clock()).run(waiting)

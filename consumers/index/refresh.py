@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,16 +18,19 @@ from kafka_redelivery.consumers.index.facts import action_rows, table_of
 from kafka_redelivery.consumers.index.folder import IndexFolder
 from kafka_redelivery.consumers.index.rows import RowMaker
 from kafka_redelivery.consumers.index.store import Store
-from kafka_redelivery.consumers.redrive.job_reading import read_jobs, warn_of_foreign
+from kafka_redelivery.consumers.redrive.job_reading import LeftOut, read_jobs
 from kafka_redelivery.consumers.redrive.ledger import Progress, letter_partitions, redrive_topics, refuse_missing
 from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.redrive.actions import Action, read_action
+from kafka_redelivery.topology.errors import RedriveRecordError
+from kafka_redelivery.topology.redrive.actions import Action, doubt_of, read_action
 from kafka_redelivery.topology.redrive.job import JobLog
 from kafka_redelivery.transport.admin.identities import Identities, identities
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.bulk_reader import read_batches
 from kafka_redelivery.transport.protocols import Message, Partition
+
+_log = logging.getLogger(__name__)
 
 _FILE_ROWS: Final = 100_000
 _FILE_BYTES: Final = 32 << 20
@@ -67,7 +71,6 @@ class Refresh:
             IndexUnusableError: the files cannot be written.
             RedriveError: the cluster does not show the topics.
             TransportError: Kafka does not answer or denies access.
-            RedriveRecordError: a record of a job cannot be read.
         """
         self._offsets = PartitionOffsets(self.settings.kafka)
         with self.folder.writing(waiting), _no_cycles():
@@ -167,25 +170,31 @@ class Refresh:
         self._total += sum(ends[each] - starts[each] for each in partitions)
         if starts[Partition(jobs, 0)] < ends[Partition(jobs, 0)]:
             facts = self._jobs(store, facts, jobs)
-        return replace(catalogue, facts=self._actions(store, facts, actions, starts, ends))
+        facts = self._actions(store, facts, actions, starts, ends)
+        if facts.unread and (self.settled or facts.unread != catalogue.facts.unread):
+            warning = "%d records of %s and %s cannot be read and are left out; `redelivery dlq jobs` names them"
+            _log.warning(warning, facts.unread, jobs, actions)
+        return replace(catalogue, facts=facts)
 
     def _jobs(self, store: Store, facts: Facts, topic: str) -> Facts:
         """Read all jobs, even if few are new: any record may change what those before it mean."""
         log = JobLog()
-        end = read_jobs(self.settings, topic, log, 0, settled=self.settled)
+        left_out = LeftOut()
+        end = read_jobs(self.settings, topic, log, 0, left_out, settled=self.settled)
         log.settle()
-        return replace(facts, jobs=end, owned_file=store.owned(log.jobs.values()))
+        return replace(facts, jobs=end, owned_file=store.owned(log.jobs.values()), unread_jobs=left_out.count)
 
     def _actions(
         self, store: Store, facts: Facts, topic: str, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
     ) -> Facts:
         held = _Held()
         positions: dict[Partition, int] = {}
+        left_out = LeftOut()
         files, sequence = facts.action_files, facts.sequence
         wanted = {each: end for each, end in ends.items() if each.topic == topic}
         for batch in read_batches(self.settings.kafka, self.settings.group, starts, wanted):
             positions |= batch.positions
-            rows = list(action_rows(_actions(batch.messages), sequence))
+            rows = list(action_rows(_actions(batch.messages, left_out), sequence))
             sequence += len(rows)
             if rows:
                 held.add(table_of(rows))
@@ -196,7 +205,10 @@ class Refresh:
         if last:
             files = store.merged_facts("actions", (*files, store.actions(last)))
         read = {place.number: offset for place, offset in positions.items()}
-        return replace(facts, sequence=sequence, actions={**facts.actions, **read}, action_files=files)
+        unread = facts.unread_actions + left_out.count
+        return replace(
+            facts, sequence=sequence, actions={**facts.actions, **read}, action_files=files, unread_actions=unread
+        )
 
     def _advance(self, records: int) -> None:
         self._read += records
@@ -247,10 +259,14 @@ def _positions(facts: Facts, partitions: Sequence[Partition], jobs: str) -> dict
     return {each: facts.jobs if each.topic == jobs else facts.actions.get(each.number, 0) for each in partitions}
 
 
-def _actions(messages: Sequence[Message]) -> Iterator[Action]:
+def _actions(messages: Sequence[Message], left_out: LeftOut) -> Iterator[Action]:
     for message in messages:
-        action = read_action(message.key(), message.value())
-        if action is None:
-            warn_of_foreign(message)
-        else:
+        try:
+            action = read_action(message.key(), message.value())
+            if action is None:
+                left_out.add(message)
+        except RedriveRecordError as error:
+            left_out.add(message, error)
+            action = doubt_of(message.key(), message.value())
+        if action is not None:
             yield action

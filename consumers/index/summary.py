@@ -49,6 +49,9 @@ class Summary(NamedTuple):
     others: int
     """Letters of other groups."""
 
+    unreadable: int
+    """Records that name no group, so that they are no dead letters of this project."""
+
     from_ms: int
     to_ms: int
 
@@ -70,21 +73,23 @@ def summarise(
         now_ms: the present (epoch ms).
     """
     visible = "NOT (expiration_ms > 0 AND expiration_ms <= ?)"
-    (total, expired, others, first_ms, last_ms) = next(
+    (total, expired, others, unreadable, first_ms, last_ms) = next(
         iter(
             rows(
                 f"""
         SELECT count(*) FILTER (mine AND wanted AND visible), count(*) FILTER (mine AND wanted AND NOT visible),
-               count(*) FILTER (NOT mine), min(died_ms) FILTER (mine AND wanted AND visible),
+               count(*) FILTER (NOT mine AND NOT unreadable), count(*) FILTER (unreadable),
+               min(died_ms) FILTER (mine AND wanted AND visible),
                max(died_ms) FILTER (mine AND wanted AND visible)
-        FROM (SELECT ({ours.sql}) AS mine, ({meant.sql}) AS wanted, ({visible}) AS visible, died_ms FROM letters)
+        FROM (SELECT ({ours.sql}) AS mine, ({meant.sql}) AS wanted, ({visible}) AS visible,
+                     coalesce("group", '') = '' AS unreadable, died_ms FROM letters)
         """,  # noqa: S608 - conditions are compiled
                 (*ours.parameters, *meant.parameters, now_ms),
             )
         )
     )
     if not total:
-        return Summary([], 0, expired, others, now_ms, now_ms)
+        return Summary([], 0, expired, others, unreadable, now_ms, now_ms)
     to_ms = max(now_ms, last_ms + 1)
     width = max(1, -(-(to_ms - first_ms) // BUCKETS))
     columns = [f'"{each}"' for each in by]
@@ -106,7 +111,7 @@ def summarise(
         kinds.setdefault(row[: len(by)], []).append(row[len(by) :])
     found = [_row(dict(zip(by, kind, strict=True)), parts) for kind, parts in kinds.items()]
     found.sort(key=lambda each: (-each.letters, [str(value) for value in each.kind.values()]))
-    return Summary(found, total, expired, others, first_ms, to_ms)
+    return Summary(found, total, expired, others, unreadable, first_ms, to_ms)
 
 
 def _row(kind: dict[By, str | int | None], parts: Sequence[tuple[Any, ...]]) -> SummaryRow:

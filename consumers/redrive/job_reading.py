@@ -1,10 +1,12 @@
-"""Reads the topic of the jobs, never up to the middle of a job."""
+"""Reads the topic of the jobs, never up to the middle of a job, and counts what cannot be read."""
 
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.job import JobLog
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.bounded_reader import read_between
@@ -13,7 +15,39 @@ from kafka_redelivery.transport.protocols import Message, Partition
 _log = logging.getLogger(__name__)
 
 
-def read_jobs(settings: Settings, topic: str, log: JobLog, start: int, *, settled: bool = True) -> int:
+_NAMED: Final = 20
+
+
+class LeftOut:
+    """The records of the jobs and the actions that cannot be read. They are a problem of what they are about alone."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[tuple[str, str]] = []
+        """The first of them: ``topic-partition@offset``, and why it cannot be read."""
+
+        self._told = 0
+
+    def add(self, message: Message, error: RedriveRecordError | None = None) -> None:
+        """Add a record; without an error another program wrote it."""
+        self.count += 1
+        if len(self.first) < _NAMED:
+            why = "another program wrote it; do not let it write there" if error is None else str(error)
+            self.first.append((f"{message.topic()}-{message.partition()}@{message.offset()}", why))
+
+    def tell(self) -> None:
+        """Log a warning for each record that was added since the last call, as far as they are named."""
+        for name, why in self.first[self._told :]:
+            _log.warning("%s is left out: %s", name, why)
+        unnamed = self.count - max(self._told, len(self.first))
+        if unnamed > 0:
+            _log.warning("%d more records are left out", unnamed)
+        self._told = self.count
+
+
+def read_jobs(
+    settings: Settings, topic: str, log: JobLog, start: int, left_out: LeftOut, *, settled: bool = True
+) -> int:
     """Add the records of the jobs to a log, and return the end that was read.
 
     The records of a job are one transaction. An end that counts records of open transactions may lie between them, so
@@ -25,24 +59,21 @@ def read_jobs(settings: Settings, topic: str, log: JobLog, start: int, *, settle
         topic: the topic of the jobs.
         log: gets the records. It has to be settled.
         start: the offset to read first.
+        left_out: gets the records that cannot be read.
         settled: whether to wait for transactions that are open now.
 
     Raises:
         TransportError: Kafka does not answer or denies access.
-        RedriveRecordError: a record cannot be read.
     """
     offsets, partition = PartitionOffsets(settings.kafka), Partition(topic, 0)
     ends = [offsets.high_watermarks, offsets.last_stable_offsets] if settled else [offsets.last_stable_offsets]
     for end_of in ends:
         end = end_of([partition])[partition]
         for message in read_between(settings.kafka, settings.group, {partition: start}, {partition: end}):
-            if not log.add(message.offset(), message.key(), message.value()):
-                warn_of_foreign(message)
+            try:
+                if not log.add(message.offset(), message.key(), message.value()):
+                    left_out.add(message)
+            except RedriveRecordError as error:
+                left_out.add(message, error)
         start = max(start, end)
     return start
-
-
-def warn_of_foreign(message: Message) -> None:
-    """Log that a record is left out, because another program has written it."""
-    place = message.topic(), message.partition(), message.offset()
-    _log.warning("%s-%d@%d is ignored: another program wrote it; do not let it write there", *place)

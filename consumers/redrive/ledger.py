@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.consumers.redrive.job_reading import read_jobs, warn_of_foreign
+from kafka_redelivery.consumers.redrive.job_reading import LeftOut, read_jobs
 from kafka_redelivery.consumers.redrive.rules import letter_topics
 from kafka_redelivery.consumers.redrive.second_deaths import SecondDeaths
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
@@ -57,7 +57,6 @@ class Ledger:
         Raises:
             RedriveError: one of them does not exist. Those of a foreign topic may be missing as long as it has no job.
             TransportError: Kafka does not answer or denies access.
-            RedriveRecordError: a record cannot be read.
         """
         self._settings = settings
         self.group = group or settings.group
@@ -75,6 +74,9 @@ class Ledger:
         self.seen = 0
         """The end of the topic of the jobs that was read."""
 
+        self.left_out = LeftOut()
+        """The records of both topics that cannot be read."""
+
         self._read: dict[Partition, int] = {}
         self._second_deaths = SecondDeaths(settings) if isinstance(settings, ForeignTopic) else None
         self.refresh()
@@ -85,16 +87,20 @@ class Ledger:
         if self._foreign and self.jobs_topic not in self.partition_counts:
             return
         refuse_missing((self.jobs_topic, self._actions_topic), self.partition_counts, self.group)
-        self.seen = read_jobs(self._settings, self.jobs_topic, self.jobs, self.seen)
+        self.seen = read_jobs(self._settings, self.jobs_topic, self.jobs, self.seen, self.left_out)
         self.jobs.settle()
         partitions = (
             Partition(self._actions_topic, each) for each in range(self.partition_counts[self._actions_topic])
         )
         ends = self._offsets.high_watermarks(partitions)
         for message in read_between(self._settings.kafka, self._settings.group, self._read, ends):
-            if not self.actions.add(message.key(), message.value()):
-                warn_of_foreign(message)
+            try:
+                if not self.actions.add(message.key(), message.value()):
+                    self.left_out.add(message)
+            except RedriveRecordError as error:
+                self.left_out.add(message, error)
         self._read = ends
+        self.left_out.tell()
         if self._second_deaths is not None and self.jobs.jobs:
             ends = letter_ends(self._settings, self.partition_counts)
             self._second_deaths.note(self.jobs, self.actions, ends)

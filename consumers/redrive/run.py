@@ -155,11 +155,17 @@ class JobRun:
             self._begin(writer, number, _Made(Part(), [], [], end))
             self._finish(writer, number)
             return
+        if job.problem:
+            raise RedriveError(
+                f"job {self._name} stops: a record of it in {self._ledger.jobs_topic} cannot be read ({job.problem}); "
+                "go on with the version of kafka-redelivery that wrote it, or end the job with: "
+                f"{self._command('cancel')}"
+            )
         if not progress.adds_up(job.owned[number]):
             raise RedriveError(
                 f"job {self._name} stops: what {self._ledger.actions_partition(number).topic} says of slice {number} "
-                "does not fit its letters, so another program or person has written there; see who may, then end the "
-                f"job with: {self._command('cancel')}"
+                "cannot be read or does not fit its letters, so another program or person has written there; see who "
+                f"may, then end the job with: {self._command('cancel')}"
             )
         sender = _Sender(self._settings, self._ledger, job, number, self._clock, self._edited())
         try:

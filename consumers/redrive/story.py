@@ -7,16 +7,17 @@ from the creation of a job on, and a letter's successor from its outcome on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, found, letter_partitions
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.topology.errors import HeaderError
+from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
 from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.redrive.actions import Chunk, End, Ended, read_action
 from kafka_redelivery.topology.redrive.job import Job, SliceId
 from kafka_redelivery.topology.redrive.letter import Letter
 from kafka_redelivery.topology.redrive.records import fields_of
@@ -241,40 +242,41 @@ class _Story:
         size = f", {job.spec.edited.original_bytes} bytes became {job.spec.edited.bytes}" if job.spec.edited else ""
         yield Event(job.spec.at_ms, "job", f"{kind} by {job.spec.by}: job {job.id}{size}", job=job.id)
         outcome_ms = None
-        for record in self._actions(job, number):
-            at_ms = _number(record.get("atMs"))
-            if record["type"] == "outcome":
+        for at_ms, what in self._actions(job, number):
+            if isinstance(what, Ended):
                 outcome_ms = at_ms
-                yield Event(at_ms, "outcome", f"job {job.id}: {record.get('outcome')}", job=job.id)
+                yield Event(at_ms, "outcome", f"job {job.id}: {what.outcome}", job=job.id)
             else:
-                yield Event(at_ms, "progress", f"job {job.id}: {self._dealt_with(record)}", job=job.id)
+                yield Event(at_ms, "progress", f"job {job.id}: {self._dealt_with(what)}", job=job.id)
         if job.cancelled_ms is not None:
             yield Event(job.cancelled_ms, "progress", f"job {job.id} was cancelled", job=job.id)
         if outcome_ms is not None:
             yield from self._after(job, number, outcome_ms)
 
-    def _dealt_with(self, record: Mapping[str, Any]) -> str:
+    def _dealt_with(self, chunk: Chunk) -> str:
         offset = self._letter.offset
-        refused = dict(record.get("refused") or ())
-        for name in ("gone", "parked", "discarded"):
-            if offset in (record.get(name) or ()):
+        for name, offsets in (("gone", chunk.gone), ("parked", chunk.parked), ("discarded", chunk.discarded)):
+            if offset in offsets:
                 return name
-        return f"refused: {refused[offset]}" if offset in refused else "sent"
+        return f"refused: {chunk.refused[offset]}" if offset in chunk.refused else "sent"
 
-    def _actions(self, job: Job, number: int) -> Iterator[dict[str, Any]]:
-        """Yield the first progress of a job that covers the letter, and its outcome."""
+    def _actions(self, job: Job, number: int) -> Iterator[tuple[int, Chunk | Ended]]:
+        """Yield the first progress of a job that covers the letter, and its outcome, each with its time (epoch ms)."""
         key, dealt_with = f"{job.id}/{number}".encode(), False
         partition = self._ledger.actions_partition(number)
         for message in self._between([partition], job.spec.at_ms - _SLACK_MS, None, limit=None):
-            record = fields_of(message.value()) if message.key() == key else None
-            if record is None:
+            if message.key() != key:
                 continue
-            if record.get("type") == "outcome" and record.get("offset") == self._letter.offset:
-                yield record
-            elif record.get("type") == "progress" and not dealt_with:
-                dealt_with = _number(record.get("through")) >= self._letter.offset and record.get("end") != "cancelled"
-                if dealt_with:
-                    yield record
+            with suppress(RedriveRecordError):
+                action = read_action(message.key(), message.value())
+                at_ms = _number((fields_of(message.value()) or {}).get("atMs"))
+                match None if action is None else action.what:
+                    case Ended(offset) as ended if offset == self._letter.offset:
+                        yield at_ms, ended
+                    case Chunk(through=through, end=end) as chunk if not dealt_with:
+                        dealt_with = through >= self._letter.offset and end is not End.CANCELLED
+                        if dealt_with:
+                            yield at_ms, chunk
 
     def _after(self, job: Job, number: int, outcome_ms: int) -> Iterator[Event]:
         """Yield the letter that it became when it died again."""

@@ -125,23 +125,6 @@ def test_an_outcome_of_a_letter_that_was_sent(group: Group) -> None:
     assert dlq_json(group, "redrive", "--dry-run")["letters"] == 0
 
 
-@pytest.mark.parametrize("topic", ["jobs", "actions"])
-def test_a_record_that_cannot_be_read(group: Group, topic: str) -> None:
-    """All commands name it and end, from the index and from the topics; nothing is done on a guess."""
-    _prepare(group)
-    _write(group, "jobs", _spec(group, "open"))
-    assert _states(group) == {"in_job": _LETTERS}
-    forged = {
-        "jobs": StoredRecord(b"open", b'{"version":1,"type":"cancel","atMs":"soon"}'),
-        "actions": StoredRecord(b"open/0", b'{"version":9,"type":"progress"}'),
-    }
-    _write(group, topic, [forged[topic]])
-    for command in (["list"], ["export"], ["jobs"], ["redrive", "--yes"], ["purge", "--yes"]):
-        done = dlq(group, *command)
-        assert done.code == exit_codes.FAILED, (command, done)
-        assert "the record b'open" in done.err.replace("\n", " "), (command, done)
-
-
 def test_more_records_of_an_existing_job(group: Group) -> None:
     """Its specification stays; letters that are added to it are known, in the index, too, and change no other one."""
     _prepare(group)

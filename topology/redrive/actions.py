@@ -16,7 +16,8 @@ type          fields
 
 ``progress`` is written in the transaction that sends the letters of a chunk, ``outcome`` in the one that commits the
 record. Nothing signs these records. So an outcome counts only for a letter that was sent, and what was sent only if the
-records of the slice account for each of its letters.
+records of the slice account for each of its letters. A record of a slice that cannot be read leaves all its letters in
+doubt: they may have been sent.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.java.numbers import INT_MAX
 from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Reason
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
@@ -70,12 +72,16 @@ class Ended(NamedTuple):
     outcome: Outcome
 
 
+class Doubt(NamedTuple):
+    """A record that cannot be read, and may have said that letters were sent."""
+
+
 class Action(NamedTuple):
     """A record of a slice of a job; ``None`` of a type that this version does not know."""
 
     job: str
     slice: int
-    what: Chunk | Ended | None
+    what: Chunk | Ended | Doubt | None
 
 
 @dataclass(slots=True)
@@ -94,6 +100,9 @@ class SliceProgress:
 
     refused: dict[int, str] = field(default_factory=dict)
     end: End | None = None
+    in_doubt: bool = False
+    """Whether there is a record of the slice that cannot be read."""
+
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     """What is said to have become of letters, by offset; :class:`Standings` says for which of them it counts."""
 
@@ -121,10 +130,18 @@ class SliceProgress:
     def adds_up(self, owned: OffsetSet) -> bool:
         """Whether the records account for each letter that they deal with: it was sent, or they name it.
 
-        Otherwise another program or person has written some of them.
+        Otherwise another program or person has written some of them, or one cannot be read.
         """
+        if self.in_doubt:
+            return False
         unsent = sum(each <= self.through and each in owned for each in self.unsent)
         return self.sent + unsent == owned.count_up_to(self.through)
+
+    def contradictory(self, owned: OffsetSet) -> int:
+        """Return how many letters may have been sent or not."""
+        if self.adds_up(owned):
+            return 0
+        return len(owned) if self.in_doubt else owned.count_up_to(self.through)
 
 
 def outcome_of(decision: Decision | None) -> Outcome | None:
@@ -184,6 +201,20 @@ def read_action(key: bytes | None, value: bytes | None) -> Action | None:
                 return Action(job, -1, None)
 
 
+def doubt_of(key: bytes | None, value: bytes | None) -> Action | None:
+    """Return what a record that cannot be read leaves in doubt: the slice that its key names.
+
+    ``None`` if it names none, or the record is an outcome: without it the outcome of one letter is not known.
+    """
+    job, _, digits = (key or b"").decode(errors="replace").partition("/")
+    if (fields_of(value) or {}).get("type") == "outcome":
+        return None
+    try:
+        return Action(job, _slice(digits), Doubt())
+    except ValueError:
+        return None
+
+
 class ActionLog:
     """The progress of all slices. Records of different partitions may be added in any order."""
 
@@ -201,9 +232,15 @@ class ActionLog:
             whether it is a record of this project. Others are left out.
 
         Raises:
-            RedriveRecordError: it has another version, or cannot be read.
+            RedriveRecordError: it has another version, or cannot be read. Other records may still be added.
         """
-        action = read_action(key, value)
+        try:
+            action = read_action(key, value)
+        except RedriveRecordError:
+            doubt = doubt_of(key, value)
+            if doubt is not None:
+                self.slice(doubt.job, doubt.slice).in_doubt = True
+            raise
         if action is None:
             return False
         match action.what:
@@ -211,7 +248,7 @@ class ActionLog:
                 self._add_chunk(self.slice(action.job, action.slice), action.what)
             case Ended(offset, outcome):
                 self.slice(action.job, action.slice).outcomes[offset] = outcome
-            case None:
+            case _:
                 pass
         return True
 

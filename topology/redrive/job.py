@@ -28,6 +28,7 @@ import base64
 import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -130,6 +131,9 @@ class Job:
     """Those of them that belong to it, by slice."""
 
     cancelled_ms: int | None = None
+    problem: str = ""
+    """Why a record of it cannot be read; then it is not sent. Empty if all can."""
+
     edit_offsets: list[int] = field(default_factory=list)
     """Where the topic has the parts of the edited value, in their order. The value is not kept in memory."""
 
@@ -201,32 +205,46 @@ class JobLog:
             whether it is a record of this project. Others are left out.
 
         Raises:
-            RedriveRecordError: it has another version, or cannot be read.
+            RedriveRecordError: it has another version, or cannot be read. Other records may still be added. Of another
+                version counts what this one can read of it: the letters of that job are no other one's.
         """
         record = fields_of(value)
         if record is None:
             return False
-        with reading(key, record, WITH_EDITS) as job:
-            match record["type"]:
-                case "job" if job not in self.jobs:
-                    spec = _spec(job, record)
-                    self.jobs[job] = Job(spec, offset, [OffsetSet() for _ in spec.slices])
-                case "letters" if job in self.jobs:
-                    most = len(self.jobs[job].letters) - 1
-                    number, offsets = whole(record["slice"], most=most), read_part(record["offsets"])
-                    self._offsets.setdefault((job, number), array("q")).extend(offsets)
-                case "edit" if job in self.jobs:
-                    self.jobs[job].edit_offsets.append(offset)
-                case "cancel" if job in self.jobs and self.jobs[job].cancelled_ms is None:
-                    self.jobs[job].cancelled_ms = whole(record["atMs"])
-                case _:
-                    pass
+        try:
+            with reading(key, record, WITH_EDITS) as job:
+                self._take(offset, job, record)
+        except RedriveRecordError as error:
+            if record["version"] not in WITH_EDITS:
+                with suppress(RedriveRecordError), reading(key, record, (record["version"],)) as job:
+                    self._take(offset, job, record)
+            known = self.jobs.get((key or b"").decode(errors="replace"))
+            if known is not None:
+                known.problem = error.problem
+            raise
         return True
+
+    def _take(self, offset: int, job: str, record: Mapping[str, Any]) -> None:
+        match record["type"]:
+            case "job" if job not in self.jobs:
+                spec = _spec(job, record)
+                self.jobs[job] = Job(spec, offset, [OffsetSet() for _ in spec.slices])
+            case "letters" if job in self.jobs:
+                most = len(self.jobs[job].letters) - 1
+                number, offsets = whole(record["slice"], most=most), read_part(record["offsets"])
+                self._offsets.setdefault((job, number), array("q")).extend(offsets)
+            case "edit" if job in self.jobs:
+                self.jobs[job].edit_offsets.append(offset)
+            case "cancel" if job in self.jobs and self.jobs[job].cancelled_ms is None:
+                self.jobs[job].cancelled_ms = whole(record["atMs"])
+            case _:
+                pass
 
     def settle(self) -> None:
         """Find out which letters belong to which job, once all records are added."""
         for (name, number), offsets in self._offsets.items():
-            self.jobs[name].letters[number] = OffsetSet(offsets)
+            before = self.jobs[name].letters[number]
+            self.jobs[name].letters[number] = OffsetSet([*before, *offsets]) if before else OffsetSet(offsets)
         self._offsets.clear()
         ordered = sorted(self.jobs.values(), key=lambda job: job.position)
         for index, job in enumerate(ordered):

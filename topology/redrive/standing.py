@@ -20,7 +20,8 @@ class LetterState(StrEnum):
     """A job has it and has not sent it yet."""
 
     SENT = "sent"
-    """It was sent, and its outcome is not known yet. Or the records of its slice contradict each other."""
+    """It was sent, and its outcome is not known yet. Or the records of its slice contradict each other, or one of them
+    cannot be read."""
 
     RECOVERED = "recovered"
     DEAD_AGAIN = "dead_again"
@@ -94,6 +95,8 @@ class Standings:
     def _after(self, before: Standing, job: Job, number: int, offset: int) -> Standing:
         progress = self._actions.slice(job.id, number)
         sends = before.sends
+        if progress.in_doubt:
+            return Standing(LetterState.SENT, job.id, sends + 1)
         if offset > progress.through:
             if progress.end is End.CANCELLED:
                 return before

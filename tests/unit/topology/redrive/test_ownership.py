@@ -1,5 +1,6 @@
 """To which job a letter belongs, and where it stands, follows from the two topics alone."""
 
+import json
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import ActionLog, Chunk, End, Outcome, outcome_record, progress_record
 from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, SliceId, cancel_record, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
+from kafka_redelivery.topology.redrive.records import StoredRecord
 from kafka_redelivery.topology.redrive.standing import LetterState, Standings
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
 
@@ -21,22 +23,25 @@ OTHERS = SliceId("DLQ.orders", 1)
 
 def log_of(jobs: Iterable[tuple[str, int, dict[SliceId, set[int]]]]) -> JobLog:
     """Write jobs, each with its name, what its author had seen, and its letters."""
-    log, offset = JobLog(), 0
-    for name, seen, letters in jobs:
-        spec = JobSpec(
-            job=name,
-            at_ms=1,
-            by="me",
-            seen=seen,
-            options=JobOptions(group="billing"),
-            selection={},
-            slices=tuple(sorted(letters)),
-        )
-        for key, value in job_records(spec, {each: OffsetSet(offsets) for each, offsets in letters.items()}):
-            log.add(offset, key, value)
-            offset += 1
+    log = JobLog()
+    for offset, (key, value) in enumerate(each for job in jobs for each in records_of(*job)):
+        log.add(offset, key, value)
     log.settle()
     return log
+
+
+def records_of(name: str, seen: int, letters: dict[SliceId, set[int]]) -> list[StoredRecord]:
+    """Return the records of a job."""
+    spec = JobSpec(
+        job=name,
+        at_ms=1,
+        by="me",
+        seen=seen,
+        options=JobOptions(group="billing"),
+        selection={},
+        slices=tuple(sorted(letters)),
+    )
+    return list(job_records(spec, {each: OffsetSet(offsets) for each, offsets in letters.items()}))
 
 
 @given(st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=1, max_size=6), st.data())
@@ -191,3 +196,23 @@ def test_a_mark_is_read_as_it_is_written() -> None:
     """Job, slice, offset and number."""
     mark = RedriveMark("0123456789", 12, 34567, 2)
     assert parse_mark(str(mark)) == mark
+
+
+def test_letters_of_a_job_that_come_later() -> None:
+    """They are added, so who reads on knows the same letters as who reads all."""
+    log = log_of([("first", 0, {LETTERS: {1, 4}})])
+    more = json.dumps({"version": 1, "type": "letters", "slice": 0, "offsets": next(OffsetSet([2]).parts())})
+    log.add(9, b"first", more.encode())
+    log.settle()
+    assert owned_by(log) == {"first": {1, 2, 4}}
+
+
+def test_a_job_of_a_newer_version_owns_its_letters() -> None:
+    """What this version can read of it counts, so that no other job sends them; the job itself has a problem."""
+    log = log_of([])
+    for offset, (key, value) in enumerate(records_of("newer", 0, {LETTERS: {1}})):
+        with pytest.raises(RedriveRecordError, match="version 3"):
+            log.add(offset, key, json.dumps({**json.loads(value), "version": 3}).encode())
+    log.settle()
+    assert owned_by(log) == {"newer": {1}}
+    assert log.jobs["newer"].problem.startswith("version 3")
