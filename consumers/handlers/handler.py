@@ -67,9 +67,10 @@ class Handler:
         """Log the traceback, as a warning only once per class, so that a storm of failures stays readable."""
         level = logging.DEBUG if type(error) in self.logged else logging.WARNING
         self.logged.add(type(error))
+        if not _log.isEnabledFor(level):
+            return
         if self.details.class_only:
-            if _log.isEnabledFor(level):
-                _log.log(level, "%s %s", _RAISED, classes_and_frames(error))
+            _log.log(level, "%s %s", _RAISED, classes_and_frames(error))
         else:
             _log.log(level, _RAISED, exc_info=error)
 

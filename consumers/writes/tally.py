@@ -33,8 +33,10 @@ class Tally:
     def add(self, outcomes: Outcomes) -> None:
         """Count the outcomes of a work item."""
         item, source = outcomes.item, outcomes.assigned.route.source
+        self._count_retries(source, outcomes)
         for each in outcomes.decided.values():
-            self._count(outcomes, each)
+            if not isinstance(each.decision, Retry):
+                self._count(outcomes, each)
         self._seconds += item.seconds
         unsuccessful = outcomes.unsuccessful()
         successes = item.position - len(unsuccessful)
@@ -67,14 +69,20 @@ class Tally:
             self._redriven_arrived,
         )
 
+    def _count_retries(self, source: str, outcomes: Outcomes) -> None:
+        """Count the retries together: all records of an item may fail."""
+        decided = outcomes.decided.values()
+        retries = [(e.lineage.deliveries, e.decision.ack_type) for e in decided if isinstance(e.decision, Retry)]
+        for (deliveries, ack_type), number in Counter(retries).items():
+            self._redeliveries[source, deliveries] += number
+            self._counts[OutcomeLabel(source, "retried", ack_type)] += number
+
     def _count(self, outcomes: Outcomes, decided: Decided) -> None:
         decision, route = decided.decision, outcomes.assigned.route
         outcome = outcome_of(decision)
         if outcome is None or isinstance(decision, Halt):
             return
-        if isinstance(decision, Retry):
-            self._redeliveries[route.source, decided.lineage.deliveries] += 1
-        elif isinstance(decision, DeadLetter):
+        if isinstance(decision, DeadLetter):
             self._dead_letters[route.source, str(decision.reason)] += 1
         elif isinstance(decision, Discard):
             reason = decision.reason

@@ -35,6 +35,6 @@ class FailureDetails(StrEnum):
 
     def of(self, failure: Failure) -> Failure:
         """Return what may be written down about a failure."""
-        if not self.class_only or failure.kind in _TEXT_OF_OURS:
+        if self is FailureDetails.FULL or failure.kind in _TEXT_OF_OURS:
             return failure
         return failure._replace(message="")

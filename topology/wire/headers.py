@@ -105,16 +105,13 @@ def retry_headers(
     ``dlqDeliveryFailureCause`` says why the last delivery failed, in the bytes that the others leave of
     :data:`RETRY_LIMIT`.
     """
-    ours = [
-        *_origin(lineage, group),
-        (SCHEDULED_DELAY, b"%d" % decision.delay_ms),
-        (SCHEDULED_DELIVERY, b"%d" % decision.due_ms),
-    ]
+    ours = _origin(lineage, group)
+    ours += (SCHEDULED_DELAY, b"%d" % decision.delay_ms), (SCHEDULED_DELIVERY, b"%d" % decision.due_ms)
     if failure is not None:
-        room = RETRY_LIMIT - _RETRY_NAMES - sum([len(value or b"") for _, value in ours])
+        room = RETRY_LIMIT - _RETRY_NAMES - len(b"".join([value for _, value in ours]))
         if room >= _SHORTEST_CAUSE:
             ours.append((FAILURE_CAUSE, _retry_cause(failure.exception, failure.message[:room], room)))
-    return users_own(user) + ours
+    return [*users_own(user), *ours] if user else [*ours]
 
 
 def dead_letter_headers(
@@ -351,17 +348,24 @@ def _due(value: bytes | None) -> int | None:
     return int(value) if value is not None and value.isdigit() and len(value) <= _DIGITS else None
 
 
-def _origin(lineage: Lineage, group: str) -> list[tuple[str, bytes | None]]:
-    headers: list[tuple[str, bytes | None]] = [
-        (ORIG_ADDRESS, lineage.address.encode()),
-        (ORIG_QUEUE, group.encode()),
-        (ORIG_MESSAGE_ID, lineage.message_id.encode()),
+def _origin(lineage: Lineage, group: str) -> list[tuple[str, bytes]]:
+    address, queue = _address_and_queue(lineage.address, group)
+    headers = [
+        address,
+        queue,
+        (ORIG_MESSAGE_ID, b"%b-%d@%d" % (address[1], lineage.partition, lineage.offset)),
         (TIMESTAMP, b"%d" % lineage.timestamp_ms),
         (DELIVERY_COUNT, b"%d" % lineage.deliveries),
     ]
     if lineage.redrive:
         headers.append((REDRIVE, lineage.redrive.encode()))
     return headers
+
+
+@lru_cache(maxsize=1024)
+def _address_and_queue(address: str, group: str) -> tuple[tuple[str, bytes], tuple[str, bytes]]:
+    """Return the two headers that all records of a source have in common."""
+    return (ORIG_ADDRESS, address.encode()), (ORIG_QUEUE, group.encode())
 
 
 def _text(values: Mapping[str, bytes | None], name: str) -> str:
