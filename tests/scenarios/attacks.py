@@ -1,7 +1,7 @@
 """What someone who may write to a topic could try, and what each attempt achieves.
 
 docs/security.md has these texts as a table. ``test_attacks.py``, ``test_attacks_on_jobs.py``,
-``test_attacks_on_actions.py`` and ``test_foreign_letters.py`` make the attempts.
+``test_attacks_on_actions.py``, ``test_unreadable_records.py`` and ``test_foreign_letters.py`` make the attempts.
 """
 
 from enum import StrEnum
@@ -17,9 +17,11 @@ class Attack(StrEnum):
     MODE = "`JMSDeliveryMode: NON_PERSISTENT`"
     KEY = "escape sequences, markup and line breaks as key"
     REDELIVERY = "a redelivery that names any record of the source"
+    READY_MARK = "a redelivery with a header `redrive` that names a letter"
     COUNT = "a delivery count above the limit"
     POSITION = "an origin that no Kafka has, or of ten kilobytes"
     DUPLICATE = "a redelivery that fails and names a record that will fail"
+    BARE = "a record without our headers"
     FAR = "a due time in the year 2100"
     EARLY = "a due time in the past"
     ORIGIN = "an origin that is no source of the group"
@@ -33,7 +35,9 @@ class Attack(StrEnum):
     SENT_OUTCOME = "an outcome of a letter that was sent"
     MISFIT = "progress of a job that does not fit its letters"
     FITTING = "progress of a job that fits its letters, and outcomes of these"
-    UNREADABLE = "a record of another version, or with a damaged field"
+    GARBAGE = "bytes that are no dead letter"
+    UNREADABLE_JOB = "a record of another version, or with a damaged field"
+    UNREADABLE_ACTION = "progress of another version, or with a damaged field"
     PARKED = "any record"
     MORE = "another specification of a job, or more letters for it"
     CANCEL = "a cancellation"
@@ -58,9 +62,13 @@ EFFECTS: Final = {
     ),
     Attack.KEY: Effect("source", "nothing: they are escaped where people read them"),
     Attack.REDELIVERY: Effect("ready", "the handler is called, as for that record; the journal has an outcome of it"),
+    Attack.READY_MARK: Effect(
+        "ready", "its outcome counts as that of the letter, **if a job has sent it**: as Write on `{group}.dlq.actions`"
+    ),
     Attack.COUNT: Effect("ready", "a dead letter without a delivery"),
     Attack.POSITION: Effect("ready", "a dead letter with reason `bad_headers`"),
     Attack.DUPLICATE: Effect("ready", "**the dead letter of that record is dropped** as a duplicate (`enableAudit`)"),
+    Attack.BARE: Effect("ready, tier", "a dead letter with reason `bad_headers`"),
     Attack.FAR: Effect("tier", "the record waits until then; those behind it do not"),
     Attack.EARLY: Effect("tier", "the record is released at once"),
     Attack.ORIGIN: Effect("tier", "a dead letter with reason `undeliverable`"),
@@ -88,9 +96,19 @@ EFFECTS: Final = {
     Attack.FITTING: Effect(
         "`{group}.dlq.actions`", "**the letters are not sent, count as recovered, and a purge removes them**"
     ),
-    Attack.UNREADABLE: Effect(
-        "`{group}.dlq.actions`, `{group}.dlq.jobs`",
-        "**no command of `redelivery dlq` that needs the topic goes on**, and the error names the record",
+    Attack.GARBAGE: Effect(
+        "dead letters",
+        "nothing: they are counted as `unreadable`, and are not sent; `purge` and expiration stop before them, as "
+        "before letters of others",
+    ),
+    Attack.UNREADABLE_JOB: Effect(
+        "`{group}.dlq.jobs`",
+        "the commands name it and go on; the job that its key names is not sent, keeps its letters, and can be "
+        "cancelled",
+    ),
+    Attack.UNREADABLE_ACTION: Effect(
+        "`{group}.dlq.actions`",
+        "the commands name it and go on; the letters of the slice that its key names are `sent`, without an outcome",
     ),
     Attack.PARKED: Effect("`{group}.dlq.parked`", "nothing: no command reads the topic"),
     Attack.MORE: Effect(

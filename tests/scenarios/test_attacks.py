@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kafka_redelivery.topology import exit_codes
+from kafka_redelivery.topology.redrive.actions import Action, Ended, Outcome, read_action
 from kafka_redelivery.topology.wire.control import saved_record
 from kafka_redelivery.topology.wire.headers import OURS
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -54,6 +55,34 @@ def _save_position(group: Group, partition: int, offset: int) -> None:
     group.cluster.produce(f"{group.name}.control", [Sent(record.value, record.key, (), 0)])
 
 
+def _source_records() -> list[Sent]:
+    """Make source records with everything of the wire contract, forged."""
+    forged = [(name, b"%d" % _YEAR_2100_MS) for name in sorted(OURS)]
+    forged += [("_AMQ_ORIG_ADDRESS", b"elsewhere"), ("_AMQ_ORIG_MESSAGE_ID", b"elsewhere-0@1")]
+    return [
+        script(0, ["raise", "ok"], headers=forged, partition=0),
+        script(1, ["raise"], headers=forged, partition=0),
+        script(2, ["ok"], headers=[("JMSExpiration", b"1")], partition=0),
+        script(3, ["ok"], headers=[("JMSExpiration", b"soon")], partition=0),
+        script(4, ["reject"], headers=[("JMSDeliveryMode", b"NON_PERSISTENT")], partition=0),
+        Sent(json.dumps({"n": 5, "do": ["reject"]}).encode(), _HOSTILE_KEY, (), 0),
+        script(7, ["ok"], headers=[("redrive", b"job/0@0/1")], partition=0),
+    ]
+
+
+def _ready_records(group: Group, victim: int) -> list[Sent]:
+    """Make records of the ready topic; the last one names the source record at offset ``victim``."""
+    return [
+        _redelivery(group, 20, ["ok"]),
+        _redelivery(group, 21, ["ok"], JMSXDeliveryCount=99),
+        _redelivery(group, 22, ["ok"], ORIG_MESSAGE_ID=f"{'x' * 10_000}-0@1"),
+        _redelivery(group, 23, ["ok"], ORIG_MESSAGE_ID=f"{group.source}-0@{10**30}"),
+        _redelivery(group, 25, ["ok"], redrive="job/0@7/1"),
+        Sent(json.dumps({"n": 26, "do": ["ok"]}).encode(), b"k", (), 0),
+        _redelivery(group, 24, ["raise"], ORIG_MESSAGE_ID=f"{group.source}-0@{victim}"),
+    ]
+
+
 def test_every_attempt(group: Group) -> None:
     """All in one group, so that they meet each other and honest records."""
     group.prepare(
@@ -61,32 +90,13 @@ def test_every_attempt(group: Group) -> None:
         policyEntry={"redeliveryPolicy": {"maximumRedeliveries": 1, "initialRedeliveryDelay": 1000}},
     )
     tier, control = group.tier("1s"), f"{group.name}.control"
-    # Source: everything of the wire contract, forged.
-    forged = [(name, b"%d" % _YEAR_2100_MS) for name in sorted(OURS)]
-    forged += [("_AMQ_ORIG_ADDRESS", b"elsewhere"), ("_AMQ_ORIG_MESSAGE_ID", b"elsewhere-0@1")]
-    of_source = [
-        script(0, ["raise", "ok"], headers=forged, partition=0),
-        script(1, ["raise"], headers=forged, partition=0),
-        script(2, ["ok"], headers=[("JMSExpiration", b"1")], partition=0),
-        script(3, ["ok"], headers=[("JMSExpiration", b"soon")], partition=0),
-        script(4, ["reject"], headers=[("JMSDeliveryMode", b"NON_PERSISTENT")], partition=0),
-        Sent(json.dumps({"n": 5, "do": ["reject"]}).encode(), _HOSTILE_KEY, (), 0),
-    ]
+    of_source = _source_records()
     group.cluster.produce(group.source, of_source)
     # Control: the first three records of partition 1 seem to be finished.
     group.cluster.produce(group.source, [script(n, ["ok"], partition=1) for n in range(10, 15)])
     _save_position(group, 1, 3)
     victim = len(of_source)
-    group.cluster.produce(
-        group.ready,
-        [
-            _redelivery(group, 20, ["ok"]),
-            _redelivery(group, 21, ["ok"], JMSXDeliveryCount=99),
-            _redelivery(group, 22, ["ok"], ORIG_MESSAGE_ID=f"{'x' * 10_000}-0@1"),
-            _redelivery(group, 23, ["ok"], ORIG_MESSAGE_ID=f"{group.source}-0@{10**30}"),
-            _redelivery(group, 24, ["raise"], ORIG_MESSAGE_ID=f"{group.source}-0@{victim}"),
-        ],
-    )
+    group.cluster.produce(group.ready, _ready_records(group, victim))
     worker = group.worker()
     group.scheduler()
     until(lambda: 24 in group.dead(), "the forged duplicate is a dead letter")
@@ -99,10 +109,11 @@ def test_every_attempt(group: Group) -> None:
             _redelivery(group, 32, ["ok"], ORIG_ADDRESS="elsewhere", ORIG_MESSAGE_ID="elsewhere-0@1"),
         ],
     )
+    group.cluster.produce(tier, [Sent(json.dumps({"n": 33, "do": ["ok"]}).encode(), b"k", (), 0)])
     group.cluster.produce(group.dead_letters, [_redelivery(group, 40, ["ok"])])
     group.cluster.produce(group.journal, [Sent(b'{"v":1,"group":"%s"}' % group.name.encode(), b"k", (), 0)])
-    outputs = exactly([0, 3, 13, 14, 20, 31])
-    dead = exactly([1, 2, 4, 5, 21, 22, 23, 24, 32, 40])  # not 6
+    outputs = exactly([0, 3, 7, 13, 14, 20, 25, 31])
+    dead = exactly([1, 2, 4, 5, 21, 22, 23, 24, 26, 32, 33, 40])  # not 6
     until(lambda: group.outputs() == outputs and group.dead() == dead, "every attempt has its end")
     until(lambda: group.deliveries.attempts().get(6) == [1, 2], "the record behind the forged ones is redelivered")
 
@@ -117,13 +128,13 @@ def test_every_attempt(group: Group) -> None:
     group.cluster.produce(control, [Sent(None, key.encode(), (), 0)])
     late = group.worker("w3")
     until(lambda: " reads " in late.own_log, "a process starts again without the record")
-    outputs = exactly([0, 3, 13, 14, 20, 31, 50])
+    outputs = exactly([0, 3, 7, 13, 14, 20, 25, 31, 50])
     until(lambda: group.outputs() == outputs, "the worker goes on")
     group.stop()
 
     assert group.outputs() == outputs
     assert group.dead() == dead, "the dead letter of record 6 is dropped"
-    assert f"{group.source}-0@6 (key 'k6') discarded (duplicate)" in worker.log
+    assert f"{group.source}-0@{victim} (key 'k6') discarded (duplicate)" in worker.log
     attempts = group.deliveries.attempts()
     assert {n: attempts.get(n) for n in (0, 1, 3, 20, 24, 31)} == {
         0: [1, 2],
@@ -133,15 +144,22 @@ def test_every_attempt(group: Group) -> None:
         24: [2],
         31: [2],
     }
-    assert not {2, 10, 11, 12, 21, 22, 23, 30, 32, 40} & attempts.keys()
+    assert not {2, 10, 11, 12, 21, 22, 23, 26, 30, 32, 33, 40} & attempts.keys()
     _check_letters(group, {number(letter): letter for letter in group.cluster.read(group.dead_letters)})
     [waiting] = {number(record) for record in group.pending()}
     assert waiting == 30
     journal = [json.loads(record.value or b"") for record in group.cluster.read(group.journal)]
     assert any([20, 20] in entry.get("recovered", []) for entry in journal)
     assert all(last < 2**63 for entry in journal for _, last in entry.get("dead_lettered", []))
+    _check_actions(group)
     assert "\x1b" not in worker.log
     assert "\n2026-01-01 INFO" not in worker.log
+
+
+def _check_actions(group: Group) -> None:
+    """The mark of a ready record says something, that of a source record does not."""
+    actions = [read_action(each.key, each.value) for each in group.cluster.read(f"{group.name}.dlq.actions")]
+    assert actions == [Action("job", 0, Ended(7, Outcome.RECOVERED))]
 
 
 def _check_letters(group: Group, letters: Mapping[int, Seen]) -> None:
@@ -158,6 +176,8 @@ def _check_letters(group: Group, letters: Mapping[int, Seen]) -> None:
         22: "bad_headers",
         23: "bad_headers",
         24: "redeliveries_exceeded",
+        26: "bad_headers",
+        33: "bad_headers",
         32: "undeliverable",
         40: None,
     }
