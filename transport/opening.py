@@ -128,9 +128,14 @@ def read_password(file: str) -> str:
         PasswordFileError: it cannot be read.
     """
     try:
-        return Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+        return password_in(Path(file))
     except (OSError, UnicodeDecodeError) as error:
         raise PasswordFileError(file, str(error)) from None
+
+
+def password_in(file: Path) -> str:
+    """Return the text of a file without the line break at its end."""
+    return file.read_text(encoding="utf-8").rstrip("\r\n")
 
 
 def renew_passwords() -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from contextlib import closing
+from contextlib import closing, suppress
+from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import unquote, urlsplit
 
@@ -18,6 +21,8 @@ from kafka_redelivery.topology import exit_codes
 if TYPE_CHECKING:
     from kafka_redelivery.transport.activemq.queue_reader import BrokerAddress
 
+_log = logging.getLogger(__name__)
+
 _PASSWORD = "REDELIVERY_ACTIVEMQ_PASSWORD"  # noqa: S105 - the name of a variable
 _PORTS = {"stomp": 61613, "stomp+ssl": 61614}
 
@@ -26,7 +31,8 @@ def import_letters(
     broker: Annotated[
         str,
         typer.Argument(
-            metavar="URL", help=f"stomp://USER@HOST:PORT, or stomp+ssl:// with --ca; the password is in {_PASSWORD}."
+            metavar="URL",
+            help=f"stomp://USER@HOST:PORT, or stomp+ssl:// with --ca; the password: {_PASSWORD} or --password-file.",
         ),
     ],
     config: ConfigFile = DEFAULT_CONFIG,
@@ -47,6 +53,9 @@ def import_letters(
         str, typer.Option("--key", metavar="PROPERTY", help="The property that becomes the key of the record.")
     ] = "JMSXGroupID",
     ca: Annotated[str | None, typer.Option("--ca", metavar="FILE", help="Trusted certificates, for TLS.")] = None,
+    password_file: Annotated[
+        Path | None, typer.Option("--password-file", metavar="FILE", help="A file that holds only the password.")
+    ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Import this many at most.")] = None,
     wait: Annotated[
         str, typer.Option("--wait", metavar="TIME", help="The queue is empty if no message comes for this time.")
@@ -67,7 +76,7 @@ def import_letters(
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = load_quietly(config, overrides)
-    address, wait_s = _address(broker, ca), duration(wait, "--wait").total_seconds()
+    address, wait_s = _address(broker, ca, password_file), duration(wait, "--wait").total_seconds()
 
     def drain(*, browse: bool) -> Drained:
         moving = Drain(settings, origin, key)
@@ -101,8 +110,9 @@ def import_letters(
         raise typer.Exit(exit_codes.FAILED)
 
 
-def _address(url: str, ca: str | None) -> BrokerAddress:
+def _address(url: str, ca: str | None, password_file: Path | None) -> BrokerAddress:
     from kafka_redelivery.transport.activemq.queue_reader import BrokerAddress
+    from kafka_redelivery.transport.opening import password_in
 
     parts = urlsplit(url)
     try:
@@ -114,8 +124,25 @@ def _address(url: str, ca: str | None) -> BrokerAddress:
             f"{shown!r} is not stomp://HOST:PORT or stomp+ssl://HOST:PORT", param_hint="URL"
         ) from None
     if not parts.hostname or parts.password is not None:
-        raise typer.BadParameter(f"it needs a host, and no password: that belongs in {_PASSWORD}", param_hint="URL")
+        raise typer.BadParameter(
+            f"it needs a host, and no password: that belongs in {_PASSWORD}, or in --password-file", param_hint="URL"
+        )
     if (parts.scheme == "stomp+ssl") != (ca is not None):
         raise typer.BadParameter("and stomp+ssl:// need each other", param_hint="--ca")
     user = None if parts.username is None else unquote(parts.username)
-    return BrokerAddress(host=parts.hostname, port=port, user=user, password=os.environ.get(_PASSWORD), ca_file=ca)
+    password = os.environ.get(_PASSWORD)
+    if password_file is not None:
+        try:
+            password = password_in(password_file)
+        except (OSError, UnicodeDecodeError) as error:
+            raise typer.BadParameter(f"cannot be read: {error}", param_hint="--password-file") from None
+    address = BrokerAddress(host=parts.hostname, port=port, user=user, password=password, ca_file=ca)
+    if ca is None and password is not None and not _is_loopback(address.host):
+        _log.warning("the password for %s crosses the network unencrypted; use stomp+ssl:// and --ca", address)
+    return address
+
+
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host.rstrip(".").lower() == "localhost"

@@ -6,6 +6,8 @@ import itertools
 import json
 import logging
 import queue
+import socket
+import ssl
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -61,6 +63,37 @@ class BrokerAddress:
         return f"{self.host}:{self.port}"
 
 
+def _trusted(address: BrokerAddress) -> ssl.SSLContext | None:
+    """Return what verifies the certificate of the broker; ``None`` without TLS.
+
+    Raises:
+        QueueError: the file of certificates cannot be read.
+    """
+    if address.ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=address.ca_file)
+    except OSError as error:  # also of a file without certificates
+        raise QueueError(f"no TLS connection to {address}: --ca {address.ca_file} cannot be read: {error}") from None
+
+
+def _tls_problem(address: BrokerAddress, trusted: ssl.SSLContext | None) -> str:
+    """Return why there is no TLS connection, which the client does not say; empty if there is one, or no broker."""
+    if trusted is None:
+        return ""
+    try:
+        with (
+            socket.create_connection((address.host, address.port), _CONNECT_S) as plain,
+            trusted.wrap_socket(plain, server_hostname=address.host),
+        ):
+            return ""
+    except ssl.SSLError as error:
+        fix = "check that it has TLS on this port, its host name, and that --ca has its authority"
+        return f"no TLS connection to {address}: {error}; {fix}"
+    except OSError:
+        return ""
+
+
 class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client has no types
     """Receives the messages of one queue. They stay there until :meth:`acknowledge`.
 
@@ -88,15 +121,18 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         if address.ca_file is not None:
             self._connection.set_ssl(place, ca_certs=address.ca_file)
         self._connection.set_listener("", self)
-        headers = _UNLIMITED if browse else _WINDOW
+        headers, trusted = _UNLIMITED if browse else _WINDOW, _trusted(address)
         try:
             self._connection.connect(address.user, address.password, wait=True)
             self._connection.subscribe(
                 name, _MESSAGES, ack="client-individual", headers=headers | ({"selector": selector} if selector else {})
             )
         except (OSError, stomp.exception.StompException) as error:
-            problem = self._problem() or f"no STOMP broker answers at {address}: {type(error).__name__} {error}"
-            raise QueueError(f"{problem}; is its STOMP connector on, usually port 61613?") from error
+            problem = self._problem() or _tls_problem(address, trusted)
+            if not problem:
+                found = f"no STOMP broker answers at {address}: {type(error).__name__} {error}"
+                problem = f"{found}; is its STOMP connector on, usually port 61613?"
+            raise QueueError(problem) from error
 
     def receive(self, within_s: float) -> BrokerMessage | None:
         """Return the next message; ``None`` if none arrives within the time, or a browser has seen all.
