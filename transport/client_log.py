@@ -11,7 +11,7 @@ _HARMLESS = ("Coordinator load in progress: retrying", "Not coordinator: retryin
 
 
 class RateLimitFilter(logging.Filter):
-    """Passes one message of each kind every ten seconds, and drops those that are part of a normal start."""
+    """Passes one message of each kind every ten seconds; drops settings, and what is part of a normal start."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,6 +23,8 @@ class RateLimitFilter(logging.Filter):
         if text.endswith(_HARMLESS):
             return False
         kind = text.partition(" ")[0]
+        if kind == "CONF":  # with `debug`, the settings of the client, which hides some secrets and not all
+            return False
         now = time.monotonic()
         if now - self._last_s.get(kind, -_INTERVAL_S) < _INTERVAL_S:
             return False

@@ -21,9 +21,10 @@ QUEUES: Final = {"classic": "ActiveMQ.DLQ", "artemis": "DLQ"}
 
 
 class Broker:
-    """One broker, on a port that stays the same."""
+    """One broker, on a port that stays the same; one of Classic may ask for a user and a password."""
 
-    def __init__(self, kind: str, data: Path) -> None:
+    def __init__(self, kind: str, data: Path, *login: str) -> None:
+        self._login = login
         self.queue = QUEUES[kind]
         self._kind, self._data = kind, data
         with socket.socket() as probe:
@@ -41,7 +42,7 @@ class Broker:
         jars = kafka_jars(lock_file=HERE / f"{self._kind}_jars.txt", what=self._kind)
         options = ["-Xmx192m", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
         options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", ":".join(map(str, jars))]
-        program = ["bsh.Interpreter", f"{self._kind}.bsh", str(self._data), str(self._port)]
+        program = ["bsh.Interpreter", f"{self._kind}.bsh", str(self._data), str(self._port), *self._login]
         self._process = subprocess.Popen(
             [find_java(), *options, *program],
             cwd=HERE,

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -9,11 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_redelivery.cli.main import app
+from tests.activemq.broker import Broker
 from tests.scenarios.canary import CANARY, REGISTRY, SECRETS, SPARK
 from tests.scenarios.letters import now_ms
 from tests.scenarios.redriving import died
-from tests.scenarios.running import Group
+from tests.scenarios.running import COMMAND, Group, Process
 from tests.scenarios.scraping import free_port
+from tests.scenarios.waiting import LONG_S, until
 
 pytestmark = pytest.mark.kafka
 
@@ -56,6 +60,41 @@ def _printed(command: str, environment: Mapping[str, str | None]) -> str:
     return said
 
 
+def _watch(group: Group) -> None:
+    """Follow the dead letters in a process until one more is shown."""
+    command = [*COMMAND, "--debug", "dlq", "watch", "--json", "--every", "0.2", "--config", str(group.file)]
+    process = Process("watch", command, os.environ, group.folder / "watch.log", warm=True)
+    group.processes.append(process)
+    until(lambda: '"letters"' in process.log, "it shows what is there")
+    before = len(process.log)
+    group.cluster.produce(group.dead_letters, [died(group, 6)])
+    until(lambda: len(process.log) > before, "it shows one more")
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(LONG_S) == 0
+    assert CANARY not in process.log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", ["", "x"])
+def test_a_canary_as_the_password_of_activemq(
+    group: Group, tmp_path: Path, caplog: pytest.LogCaptureFixture, wrong: str
+) -> None:
+    """Its messages are imported with a password from a file, or the broker refuses a wrong one; neither shows it."""
+    caplog.set_level(logging.DEBUG)
+    group.prepare()
+    password = tmp_path / "password"
+    password.write_text(f"{CANARY}\n", encoding="utf-8")
+    with Broker("classic", tmp_path / "broker", "admin", f"{CANARY}{wrong}") as broker:
+        broker.fill(4)
+        command = f"import-letters {broker.url.replace('//', '//admin@')} --origin {group.source} --wait 1s --yes"
+        said = _printed(f"{command} --password-file {password} --config {group.file}", {})
+        assert broker.count() == (4 if wrong else 0), said
+    written = group.cluster.read(group.dead_letters)
+    assert len(written) == (0 if wrong else 4)
+    assert CANARY not in str(written)
+    assert CANARY not in caplog.text
+
+
 def test_a_canary_in_every_command(group: Group, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """As text, as JSON, with tracebacks and all logs; the index, the topics and exported letters have none either."""
     password = tmp_path / "password"
@@ -82,6 +121,7 @@ def test_a_canary_in_every_command(group: Group, tmp_path: Path, caplog: pytest.
     for command in _foreign(group):
         ran += bool(_printed(command, unset | {"REDELIVERY_KAFKA__SASL_PASSWORD": CANARY}))
     assert ran > 30
+    _watch(group)
     assert CANARY not in caplog.text
     topics = sorted(topic for topic in group.cluster.topics() if group.name in topic)
     assert CANARY not in str(group.cluster.read(*topics))

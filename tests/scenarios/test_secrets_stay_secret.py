@@ -1,5 +1,7 @@
 """A secret of the configuration is in nothing that a group writes: no topic, commit, metric, probe or log."""
 
+import pytest
+
 from tests.scenarios.canary import CANARY, REGISTRY, SECRETS, SPARK
 from tests.scenarios.cluster import Sent
 from tests.scenarios.commands import topology
@@ -8,16 +10,17 @@ from tests.scenarios.scraping import free_port, get
 from tests.scenarios.waiting import until
 
 
-def test_a_canary_in_every_secret(group: Group) -> None:
+def test_a_canary_in_every_secret(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records fail because the registry is down, so retries and dead letters describe a failure of a secret address."""
     ports = {"worker": free_port(), "scheduler": free_port()}
     group.prepare(
-        kafka=SECRETS,
+        kafka=SECRETS | {"log_level": 7, "debug": "all"},
         sources=[{"topic": group.source, "value": {"format": "avro", "registry": REGISTRY}}],
         pipeline={"checkpoint": "checkpoint", "spark": SPARK},
         journal=True,
         policyEntry={"redeliveryPolicy": {"maximumRedeliveries": 1, "initialRedeliveryDelay": 200}},
     )
+    monkeypatch.setenv("REDELIVERY_LOG_LEVEL", "debug")
     group.start("worker", "w1", f"metrics.port={ports['worker']}", "metrics.host=127.0.0.1")
     group.start("scheduler", "s1", f"metrics.port={ports['scheduler']}", "metrics.host=127.0.0.1")
     group.cluster.produce(group.source, [Sent(b"\x00\x00\x00\x00\x07%d" % n, b"k") for n in range(4)])
@@ -38,4 +41,5 @@ def test_a_canary_in_every_secret(group: Group) -> None:
     assert all(commits)
     logs = [process.log for process in group.processes]
     assert all("SchemaSourceUnavailable" in log for log in logs[:1])
+    assert all("DEBUG" in log for log in logs)
     assert CANARY not in str([written, commits, pages, logs, checked])
