@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from confluent_kafka import Producer
 
+from kafka_redelivery.consumers.writes.tier_placement import TierPlacement
 from kafka_redelivery.topology.policy.decision import Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import retry_headers
@@ -17,9 +18,14 @@ _BEHIND_S = 0.001
 def park(
     servers: str, topic: str, source: str, *, n: int, rate: float, delay_ms: int, partitions: int, value_bytes: int
 ) -> dict[str, float]:
-    """Write ``n`` retry records, each due ``delay_ms`` after it is written, to all partitions in turn."""
+    """Write ``n`` retry records, each due ``delay_ms`` after it is written.
+
+    They come from all source partitions in turn, and are in the partitions in which the owner of all of these puts them.
+    """
     producer = Producer(producer_config({"bootstrap.servers": servers}, transactional_id=None))
     values = Values(value_bytes)
+    placement = TierPlacement(lambda: range(partitions))
+    placement.refresh()
     begun = time.monotonic()
     for number in range(n):
         while number > (time.monotonic() - begun) * rate:
@@ -32,7 +38,7 @@ def park(
             topic,
             values.value(number),
             b"k%d" % number,
-            partition,
+            placement.number_for(partition),
             timestamp=now_ms,
             headers=cast("Any", retry_headers(lineage, "bench", (), Retry(delay_ms, now_ms + delay_ms))),
         )
