@@ -340,7 +340,9 @@ class Committer:
 
         They would miss what other workers do.
         """
-        self._dependencies.audits.forget_partition(assigned.route.source, assigned.partition.number)
+        topic, number = assigned.partition
+        shared_by = self._dependencies.retry_topics.partitions[topic] if assigned.redelivered else None
+        self._dependencies.audits.forget_partition(assigned.route.source, number, shared_by)
         failures = self._dependencies.write_failures
         for record in [record for record in failures if record[0] == assigned.partition]:
             del failures[record]

@@ -54,11 +54,24 @@ class DeadLetterAudit:
             if audit is not None:
                 audit.forget(_producer(lineage, suffix), lineage.offset)
 
-    def forget_partition(self, source: str, partition: int) -> None:
-        """Remove all records of a source partition."""
+    def forget_partition(self, source: str, number: int, modulus: int | None = None) -> None:
+        """Remove all records of a source partition.
+
+        Args:
+            source: the source topic.
+            number: the number of the partition.
+            modulus: number of partitions of the ready topic; ``number`` is then one of these, and the records of all
+                source partitions that share it are removed.
+        """
+
+        def matches(producer: str) -> bool:
+            address, _, partition = producer.rpartition("-")
+            found = int(partition)
+            return address == source and number == (found if modulus is None else found % modulus)
+
         audit = self._audits.get(source)
         if audit is not None:
-            audit.drop(f"{source}-{partition}")
+            audit.drop(matches)
 
 
 def _producer(lineage: Lineage, suffix: str) -> str:

@@ -145,6 +145,7 @@ class Team:
             "sources": [{"topic": self.source}],
             "handler": how,
             "journal": options.journal,
+            "topics": {} if options.max_partitions is None else {"maxPartitions": options.max_partitions},
             "deadLetters": {"index": {"path": str(self.folder / "index")}},
             **sections,
         }

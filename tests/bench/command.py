@@ -29,6 +29,7 @@ def bench(
     value_bytes: Annotated[int, typer.Option(min=10, help="bytes of a value")] = 300,
     keys: Annotated[int, typer.Option(min=1, help="distinct keys")] = 10_000,
     partitions: Annotated[int, typer.Option(min=1, help="partitions of the source")] = 8,
+    max_partitions: Annotated[int | None, typer.Option(min=1, help="of tiers and ready topics")] = None,
     slots: Annotated[int, typer.Option(min=1, help="slots of the worker")] = 1,
     output: Annotated[bool, typer.Option("--output", help="W0: one output record each")] = False,
     persist_counts: Annotated[
@@ -60,6 +61,7 @@ def bench(
         value_bytes=value_bytes,
         keys=keys,
         partitions=partitions,
+        max_partitions=max_partitions,
         slots=slots,
         output=output,
         persist_counts=persist_counts,

@@ -13,6 +13,7 @@ class Options:
     value_bytes: int = 300
     keys: int = 10_000
     partitions: int = 8
+    max_partitions: int | None = None
     slots: int = 1
     output: bool = False
     persist_counts: bool = False
@@ -26,6 +27,11 @@ class Options:
     transaction_s: float = 30
     quick: bool = False
     profile: Path | None = None
+
+    @property
+    def ready_partitions(self) -> int:
+        """Partitions of the ready topic."""
+        return self.partitions if self.max_partitions is None else min(self.partitions, self.max_partitions)
 
     def with_changes(self, **changes: object) -> "Options":
         """Return a copy with these changes."""

@@ -15,16 +15,26 @@ from tests.bench.feed import Values
 _BEHIND_S = 0.001
 
 
-def park(
-    servers: str, topic: str, source: str, *, n: int, rate: float, delay_ms: int, partitions: int, value_bytes: int
+def park(  # noqa: PLR0913
+    servers: str,
+    topic: str,
+    source: str,
+    *,
+    n: int,
+    rate: float,
+    delay_ms: int,
+    origins: int,
+    partitions: int,
+    value_bytes: int,
 ) -> dict[str, float]:
     """Write ``n`` retry records, each due ``delay_ms`` after it is written.
 
-    They come from all source partitions in turn, and are in the partitions in which the owner of all of these puts them.
+    They come from ``origins`` source partitions in turn. They wait where a worker puts them that owns all of these, in
+    a tier with this number of ``partitions``.
     """
     producer = Producer(producer_config({"bootstrap.servers": servers}, transactional_id=None))
     values = Values(value_bytes)
-    placement = TierPlacement(lambda: range(partitions))
+    placement = TierPlacement(lambda: range(origins))
     placement.refresh()
     begun = time.monotonic()
     for number in range(n):
@@ -32,13 +42,13 @@ def park(
             producer.poll(0)
             time.sleep(_BEHIND_S)
         now_ms = time.time_ns() // 1_000_000 + 1
-        partition = number % partitions
-        lineage = Lineage(source, partition, number, now_ms, 1)
+        origin = number % origins
+        lineage = Lineage(source, origin, number, now_ms, 1)
         producer.produce(
             topic,
             values.value(number),
             b"k%d" % number,
-            placement.number_for(partition),
+            placement.number_for(origin) % partitions,
             timestamp=now_ms,
             headers=cast("Any", retry_headers(lineage, "bench", (), Retry(delay_ms, now_ms + delay_ms))),
         )

@@ -39,7 +39,11 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     yield Result(
         workload="release",
         mode=options.mode,
-        params={"turns": TURNS, "delay_ms": DELAY_MS, **options.params("rate", "seconds", "partitions", "value_bytes")},
+        params={
+            "turns": TURNS,
+            "delay_ms": DELAY_MS,
+            **options.params("rate", "seconds", "partitions", "max_partitions", "value_bytes"),
+        },
         records_per_s=options.rate,
         baseline=Baseline(name="naive release loop", lateness=limit),
         ratio=round(late.p99 / limit.p99, 3),
@@ -69,7 +73,7 @@ def _scheduler(bed: Bed, options: Options) -> dict[str, Any]:
         scheduler = team.start("scheduler", program=program(options))
         before, broker = usage(scheduler.pid), bed.broker()
         tier = team.settings.naming().tier_topic(DELAY_MS)
-        found = _park_and_watch(bed, options, tier, source, team.ready)
+        found = _park_and_watch(bed, options, tier, source, team.ready, options.ready_partitions)
         used = usage(scheduler.pid)
         cpu_s = used.cpu_s - before.cpu_s + bed.broker().cpu_s - broker.cpu_s
         team.stop()
@@ -82,7 +86,7 @@ def _naive(bed: Bed, options: Options, *, tuned: bool) -> list[float]:
     within_s = n / options.rate + _AFTERWARDS_S
     loop = bed.start("naive:release", tier=tier, ready=ready, n=n, mode=options.mode, tuned=tuned, within_s=within_s)
     try:
-        found = _park_and_watch(bed, options, tier, "source", ready)
+        found = _park_and_watch(bed, options, tier, "source", ready, options.partitions)
         loop.result()
     finally:
         loop.end()
@@ -90,12 +94,10 @@ def _naive(bed: Bed, options: Options, *, tuned: bool) -> list[float]:
     return late
 
 
-def _park_and_watch(bed: Bed, options: Options, tier: str, source: str, ready: str) -> dict[str, Any]:
+def _park_and_watch(bed: Bed, options: Options, tier: str, source: str, ready: str, partitions: int) -> dict[str, Any]:
     n, warm_up = _count(options)
     within_s = n / options.rate + _AFTERWARDS_S
-    reader = bed.start(
-        "arrivals:watch", topic=ready, partitions=options.partitions, n=n, warm_up=warm_up, within_s=within_s
-    )
+    reader = bed.start("arrivals:watch", topic=ready, partitions=partitions, n=n, warm_up=warm_up, within_s=within_s)
     try:
         bed.act(
             "parked:park",
@@ -104,7 +106,8 @@ def _park_and_watch(bed: Bed, options: Options, tier: str, source: str, ready: s
             n=n,
             rate=options.rate,
             delay_ms=DELAY_MS,
-            partitions=options.partitions,
+            origins=options.partitions,
+            partitions=partitions,
             value_bytes=options.value_bytes,
         )
         return reader.result()

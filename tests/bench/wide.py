@@ -11,18 +11,24 @@ from tests.bench.result import Result
 NARROW = 6
 """The width that wider ones are compared with."""
 
-_WIDTHS = (1, NARROW, 64, 300)
-_QUICK_WIDTHS = (NARROW, 24)
+FEW = 16
+"""``topics.maxPartitions`` of the second run at a width above it."""
+
+_WIDTHS = ((1, None), (NARROW, None), (64, None), (64, FEW), (300, None), (300, FEW))
+_QUICK_WIDTHS = ((NARROW, None), (24, None), (24, FEW))
 _N = 20_000
 _SECONDS = 4.0
 
 
 def run(bed: Bed, options: Options) -> Iterator[Result]:
-    """Yield two results for each width, with the figures of W1 at the narrow one in their details."""
+    """Yield two results for each width, with the figures of W1 at the narrow one in their details.
+
+    Wide ones are run again with few partitions of the tier and of the ready topic.
+    """
     n, seconds = options.n or _N, min(options.seconds, _SECONDS)
     narrow: Result | None = None
-    for partitions in _QUICK_WIDTHS if options.quick else _WIDTHS:
-        given = options.with_changes(partitions=partitions, n=n, seconds=seconds, quick=True)
+    for partitions, most in _QUICK_WIDTHS if options.quick else _WIDTHS:
+        given = options.with_changes(partitions=partitions, max_partitions=most, n=n, seconds=seconds, quick=True)
         (failed,) = w1.run(bed, given)
         if partitions == NARROW:
             narrow = failed

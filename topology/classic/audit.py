@@ -10,6 +10,7 @@ a window of whole blocks of 64, which moves on when a higher number comes.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _BLOCK = 64
@@ -59,9 +60,10 @@ class DuplicateAudit:
             self._windows.popitem(last=False)
         return window.put(number, seen=True)
 
-    def drop(self, producer: str) -> None:
-        """Forget all messages of a producer."""
-        self._windows.pop(producer, None)
+    def drop(self, matches: Callable[[str], bool]) -> None:
+        """Forget all messages of the producers whose name matches."""
+        for producer in list(filter(matches, self._windows)):
+            del self._windows[producer]
 
     def forget(self, producer: str, number: int) -> None:
         """Forget a message again, because its dead letter could not be written."""

@@ -92,7 +92,7 @@ def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]
             optional = _OPTIONAL.get(topic.role)
             yield _missing(topic, cluster) if optional is None else _missing_optional(topic, optional)
             continue
-        yield from _partitions(topic, actual)
+        yield from _partitions(plan, topic, actual)
         yield from _replication(plan, topic, actual)
         yield from properties(plan, topic, actual)
     yield from check_shared(plan, cluster)
@@ -126,7 +126,8 @@ def _missing_optional(topic: PlannedTopic, loss: str) -> TopologyFault:
     return TopologyFault(Severity.WARN, topic.name, _MISSING, f"no record is lost, but {loss}", _APPLY)
 
 
-def _partitions(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:
+def _partitions(plan: TopologyPlan, topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFault]:
+    of_sources = max(plan.sources[name].partitions for name in topic.sources)
     if actual.partitions < topic.partitions:
         yield TopologyFault(
             Severity.WARN,
@@ -136,11 +137,11 @@ def _partitions(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFau
             "with those of other ones",
             _APPLY,
         )
-    elif actual.partitions > topic.partitions and topic.role in {Role.READY, Role.DEAD_LETTER}:
+    elif actual.partitions > of_sources and topic.role in {Role.READY, Role.DEAD_LETTER}:
         yield TopologyFault(
             Severity.WARN,
             topic.name,
-            f"has {actual.partitions} partitions, its source {topic.partitions}",
+            f"has {actual.partitions} partitions, its source {of_sources}",
             "no record is lost: the partitions beyond stay empty",
             f"give the source as many partitions, or leave it ({', '.join(topic.sources)})",
         )

@@ -222,12 +222,18 @@ def _waiting(settings: Settings, known: Sequence[TopicFacts]) -> list[PlannedTop
     ]
     if tiers.mixed:
         topics.append(_internal(settings, naming.mixed_topic(), Role.MIXED, known, reader=reader))
-    return topics
+    return [_narrow(settings, topic) for topic in topics]
 
 
 def _ready(settings: Settings, source: TopicFacts) -> PlannedTopic:
     name = settings.naming().ready_topic(source.name)
-    return _internal(settings, name, Role.READY, [source], reader=settings.group)
+    return _narrow(settings, _internal(settings, name, Role.READY, [source], reader=settings.group))
+
+
+def _narrow(settings: Settings, topic: PlannedTopic) -> PlannedTopic:
+    """Return the topic with at most as many partitions as the configuration allows."""
+    most = settings.topics.max_partitions
+    return topic if most is None else replace(topic, partitions=min(topic.partitions, most))
 
 
 def _dead_letter(settings: Settings, known: Sequence[TopicFacts]) -> list[PlannedTopic]:

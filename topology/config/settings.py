@@ -172,6 +172,9 @@ class TopicsSection(Section):
     control: str = "{group}.control"
     redrive: str = Field("{group}.dlq", description="Start of the names of the topics .jobs, .actions and .parked.")
     replication_factor: int | None = Field(None, ge=1, description="Absent: that of the source.")
+    max_partitions: int | None = Field(
+        None, ge=1, description="Largest number of partitions of tiers and ready topics. Absent: that of the source."
+    )
     audit_horizon: Duration = Field(timedelta(days=7), description="How long internal topics keep finished records.")
 
 

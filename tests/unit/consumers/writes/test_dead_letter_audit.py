@@ -112,8 +112,21 @@ def test_an_assignment_or_revocation_empties_the_audit_of_a_partition() -> None:
     assert dead_letters(rejected(shared, 10)) == 1
     committer.forget(source(partition=4))
     assert dead_letters(rejected(shared, 11)) == 0
+    committer.forget(ready(partition=4))
+    assert dead_letters(rejected(shared, 12)) == 0
     committer.forget(ready(partition=5))
-    assert dead_letters(rejected(shared, 12)) == 1
+    assert dead_letters(rejected(shared, 13)) == 1
+
+
+def test_a_partition_of_the_ready_topic_stands_for_all_source_partitions_that_share_it() -> None:
+    """``topics.maxPartitions`` can be smaller than the number of source partitions."""
+    audits = DeadLetterAudit({"orders": ENTRY})
+    for partition in range(12):
+        assert not audits.is_duplicate(lineage(7, partition=partition))
+    audits.forget_partition("orders", 1, 4)
+    assert [number for number in range(12) if not audits.is_duplicate(lineage(7, partition=number))] == [1, 5, 9]
+    audits.forget_partition("orders", 1)
+    assert [number for number in range(12) if not audits.is_duplicate(lineage(7, partition=number))] == [1]
 
 
 def test_the_sources_of_a_shared_strategy_share_an_audit() -> None:
