@@ -1,0 +1,57 @@
+"""A secret of the configuration is in nothing that a job on Spark prints or writes, whether it succeeds or fails."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.streaming import LONG_S, prepare
+from tests.scenarios.canary import CANARY, REGISTRY, SECRETS, SPARK
+from tests.scenarios.cluster import Sent
+from tests.scenarios.running import COMMAND, Group
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+_MASTER = ["--spark", "spark.master=local[1]", "--spark", "spark.sql.shuffle.partitions=1"]
+
+
+def _run(group: Group, *words: str) -> tuple[int, str]:
+    whole = [sys.executable, *COMMAND, "--debug", "pipeline", *words, "--config", str(group.file)]
+    done = subprocess.run(
+        whole, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=2 * LONG_S, check=False, cwd=group.folder
+    )
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+@pytest.mark.long
+def test_a_canary_in_every_job(group: Group, tmp_path: Path) -> None:
+    """Records fail because the registry is down, so the query describes a failure of a secret address."""
+    prepare(
+        group,
+        kafka=SECRETS,
+        sources=[{"topic": group.source, "value": {"format": "avro", "registry": REGISTRY}}],
+        pipeline={"checkpoint": "checkpoint", "spark": SPARK | {"spark.master": "local[1]"}},
+        policyEntry={"redeliveryPolicy": {"maximumRedeliveries": 0}},
+        journal=True,
+    )
+    group.cluster.produce(group.source, [Sent(b"\x00\x00\x00\x00\x07%d" % n, b"k") for n in range(4)])
+    table = str(tmp_path / "table")
+    jobs = (
+        ("stream", "--available-now"),
+        ("archive", "--output", table, *_MASTER),
+        ("report", "--archive", table, "--output", str(tmp_path / "report"), *_MASTER),
+        ("audit", *_MASTER),
+        ("archive", "--output", "nowhere://table", *_MASTER),
+    )
+    said = {each: _run(group, *each) for each in jobs}
+    assert [code for code, _ in said.values()][:3] == [0, 0, 0], said
+    assert said[jobs[-1]][0] != 0
+    assert CANARY not in str(said)
+    assert len(group.cluster.read(group.dead_letters)) == 4
+    topics = sorted(topic for topic in group.cluster.topics() if group.name in topic)
+    assert CANARY not in str(group.cluster.read(*topics))
+    configurations = {group.file}
+    files = [each for root in (group.folder, tmp_path) for each in root.rglob("*") if each.is_file()]
+    assert any("checkpoint" in str(each) for each in files)
+    assert [each for each in files if CANARY.encode() in each.read_bytes()] == [*configurations]
