@@ -168,7 +168,7 @@ class _Finder:
                         at,
                         lineage.deliveries,
                         due_ms(message),
-                        ": ".join(filter(None, last_failure(message))),
+                        self._cause(message),
                     )
 
     def _dead_letters(self) -> Iterator[Found]:
@@ -188,8 +188,14 @@ class _Finder:
                     at,
                     lineage.deliveries,
                     None,
-                    ": ".join(filter(None, last_failure(message))),
+                    self._cause(message),
                 )
+
+    def _cause(self, message: Message) -> str:
+        """Return why a record failed the last time; with ``failureDetails: class-only`` the class alone."""
+        cause = last_failure(message)
+        shown = cause[:-1] if self._settings.failure_details.class_only else cause
+        return ": ".join(filter(None, shown))
 
     def _in_source(self, partition: Partition, offset: int) -> Iterator[Found]:
         """Yield the source record if it is not finished."""

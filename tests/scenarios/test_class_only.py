@@ -3,7 +3,11 @@
 import json
 import time
 
+from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
+from kafka_redelivery.topology.policy.lineage import Lineage
+from kafka_redelivery.topology.wire.headers import dead_letter_headers
 from tests.scenarios.cluster import Sent
+from tests.scenarios.commands import in_process
 from tests.scenarios.redriving import dlq, dlq_json
 from tests.scenarios.running import Group
 from tests.scenarios.scraping import free_port, get
@@ -65,10 +69,42 @@ def test_a_canary_in_exception_cause_and_key(group: Group) -> None:
             listed = dlq(group, "list", "--each", *selected, *form)
             assert listed.code == 0
             assert _CANARY not in listed.out, (selected, form)
+    # Dead letters that were written in full: their text is not shown either.
+    failure = Failure(FailureKind.RAISED, "KeyError", _CANARY)
+    in_full = [
+        dead_letter_headers(
+            Lineage(group.source, 0, n, 1_700_000_000_000, deliveries=1),
+            group.name,
+            [],
+            DeadLetter(Reason.REJECTED, failure),
+            int(time.time() * 1000),
+        )
+        for n in range(50, 52)
+    ]
+    group.cluster.produce(group.dead_letters, [Sent(b"{}", b"other", headers, 0) for headers in in_full])
+    last = max(each.offset for each in group.cluster.read(group.dead_letters) if each.key == b"other")
+    name = f"{group.dead_letters}-0@{last}"
+    for command in (
+        "list --each",
+        "summary",
+        f"show {name}",
+        f"show {name} --diff {name}",
+        "redrive --dry-run",
+        "jobs",
+    ):
+        for form in ([], ["--json"]):
+            said = dlq(group, *command.split(), *form)
+            assert (said.code, _CANARY in said.out + said.err) == (0, False), (command, said)
+    for command in (["find", "other"], ["find", f"{group.source}-0@50"], ["status"]):
+        for form in ([], ["--json"]):
+            found = in_process(*command, *form, file=group.file)
+            assert _CANARY not in found.out + found.err, (command, found)
+    assert "KeyError" in in_process("find", "other", file=group.file).out
     assert all("caused by KeyError" in process.log for process in group.processes[:2])
     topics = sorted(topic for topic in group.cluster.topics() if group.name in topic)
     assert {group.journal, f"{group.name}.control"} < set(topics)
     written = group.cluster.read(*topics)
+    written = [each for each in written if each.key != b"other"]
     damaged = {(group.ready, _CANARY), (group.tier("200ms"), _CANARY)}
     assert {
         (each.topic, each.header("JMSTimestamp")) for each in written if _CANARY in str(each.headers)
