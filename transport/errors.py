@@ -18,7 +18,8 @@ class TransportError(Exception):
 
 def grant(right: str) -> str:
     """Return what to add to a message about a missing right, such as ``Read on topic orders``."""
-    return f"; grant the right {right} (`redelivery topology acls` prints the command)"
+    command = "`redelivery topology acls` prints the command"
+    return f"; grant the right {right} ({command}), or remove the rule that denies it"
 
 
 class RefusalCause(StrEnum):

@@ -25,7 +25,8 @@ _MAX_LISTED = 5
 
 _FIXES: Mapping[RefusalCause, str] = {
     RefusalCause.TOO_LARGE: "raise max.message.bytes of {topic}",
-    RefusalCause.FORBIDDEN: "grant the right Write on {topic} (`redelivery topology acls` prints the command)",
+    RefusalCause.FORBIDDEN: "grant the right Write on {topic} (`redelivery topology acls` prints the command), or "
+    "remove the rule that denies it",
     RefusalCause.MISSING: "run `redelivery topology apply`, or create {topic} yourself if it is an output",
     RefusalCause.OTHER: "change the configuration of {topic} so that Kafka accepts the record",
 }

@@ -36,13 +36,14 @@ _TYPES = {
 
 
 class Acl(NamedTuple):
-    """One ACL that allows an operation, in the words of ``kafka-acls.sh``."""
+    """One ACL that allows or denies an operation, in the words of ``kafka-acls.sh``."""
 
     principal: str
     flag: str
     pattern: str
     name: str
     operation: str
+    permission: str = "allow"
 
 
 class AuthenticatedKafka:
@@ -81,15 +82,16 @@ class AuthenticatedKafka:
         wanted = list(acls)
         for answer in self._admin.create_acls([AclBinding(*_fields(acl)) for acl in wanted]).values():
             answer.result(_ANSWER_S)
-        until(lambda: all(self._exists(acl) for acl in wanted), "the ACLs exist")
+        until(lambda: all(self.exists(acl) for acl in wanted), "the ACLs exist")
 
     def revoke(self, acl: Acl) -> None:
         """Delete an ACL, and wait until the broker has forgotten it."""
         for answer in self._admin.delete_acls([AclBindingFilter(*_fields(acl))]).values():
             assert len(answer.result(_ANSWER_S)) == 1
-        until(lambda: not self._exists(acl), "the ACL is deleted")
+        until(lambda: not self.exists(acl), "the ACL is deleted")
 
-    def _exists(self, acl: Acl) -> bool:
+    def exists(self, acl: Acl) -> bool:
+        """Whether there is an ACL."""
         return bool(self._admin.describe_acls(AclBindingFilter(*_fields(acl))).result(_ANSWER_S))
 
 
@@ -100,7 +102,7 @@ def _fields(acl: Acl) -> _Fields:
     """Return what the client calls an ACL by; it writes ``DescribeConfigs`` as ``DESCRIBE_CONFIGS``."""
     pattern = ResourcePatternType[acl.pattern.upper()]
     operation = AclOperation[re.sub("(?<=[a-z])(?=[A-Z])", "_", acl.operation).upper()]
-    return _TYPES[acl.flag], acl.name, pattern, acl.principal, "*", operation, AclPermissionType.ALLOW
+    return _TYPES[acl.flag], acl.name, pattern, acl.principal, "*", operation, AclPermissionType[acl.permission.upper()]
 
 
 @contextmanager

@@ -63,8 +63,10 @@ class MissingRightsError(NotAuthorisedError):
     """The user lacks rights without which a worker, scheduler or command cannot start; ``rights`` are all of them."""
 
     def __init__(self, role: AclRole, rights: Sequence[Right]) -> None:
-        count = "a right" if len(rights) == 1 else f"{len(rights)} rights"
-        head = f"the Kafka user lacks {count}; grant with the commands of `redelivery topology acls --role {role}`:"
+        one = len(rights) == 1
+        count, rule = ("a right", "rule that denies it") if one else (f"{len(rights)} rights", "rules that deny them")
+        commands = f"`redelivery topology acls --role {role}`"
+        head = f"the Kafka user lacks {count}; grant with the commands of {commands}, or remove the {rule}:"
         super().__init__(str(role), "\n".join([head, *(f"  {right}" for right in rights)]))
         self.rights = tuple(rights)
 

@@ -1,0 +1,123 @@
+"""A rule that denies takes precedence over one that allows, as the message says; those for prefixes and ``*`` count."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_redelivery.topology import exit_codes
+from tests.scenarios.authenticated import AuthenticatedKafka
+from tests.scenarios.each_right import names, right_of
+from tests.scenarios.running import SHORT_SESSION, Group, exactly
+from tests.scenarios.users import Users
+from tests.scenarios.waiting import until
+
+pytestmark = pytest.mark.kafka
+
+_FIX = "remove the rule"
+
+
+@pytest.fixture
+def ready(secured: AuthenticatedKafka, unique: str, tmp_path: Path) -> Iterator[Users]:
+    """A group with its topics; only `topology apply` has rights."""
+    users = Users(secured, Group(secured.cluster, unique, tmp_path))
+    policy = {"redeliveryPolicy": {"maximumRedeliveries": 1, "initialRedeliveryDelay": 200}}
+    quick = SHORT_SESSION | {"topic.metadata.refresh.interval.ms": 1000}
+    users.configure(kafka=quick, policyEntry=policy, journal=True)
+    users.apply()
+    try:
+        yield users
+    finally:
+        users.group.close()
+
+
+def _handle(users: Users, sent: int) -> None:
+    """Wait until all of some records are done: of three, one succeeds, one is retried and one dies."""
+    users.group.settle()
+    assert users.group.outputs() == exactly(n for n in range(sent) if n % 3 < 2)
+    assert users.group.dead() == exactly(n for n in range(sent) if n % 3 == 2)
+
+
+_SCRIPTS = [["ok"], ["raise", "ok"], ["raise", "raise"]] * 3
+
+
+@pytest.mark.parametrize("pattern", ["*", "prefix"])
+def test_wider_rules_suffice(ready: Users, pattern: str) -> None:
+    """Rules for ``*``, or for shorter prefixes than those that are printed, give the rights that are asked for."""
+    given = {acl for role in ("worker", "scheduler") for acl in ready.acls(role)}
+    if pattern == "*":
+        wide = {acl._replace(pattern="literal", name="*") for acl in given}
+    else:
+        wide = {acl._replace(pattern="prefixed", name=acl.name[:4]) for acl in given}
+    assert not wide & given
+    ready.secured.grant(wide)
+    try:
+        scheduler, worker = ready.start("scheduler"), ready.start("worker")
+        ready.group.send(_SCRIPTS)
+        _handle(ready, 9)
+        checked = ready.topology("check")
+        assert checked.code == 0, checked.out + checked.err
+        ready.group.stop()
+        assert "grant the right" not in scheduler.log + worker.log
+    finally:  # the broker is shared, and these rules cover other groups
+        for acl in wide:
+            ready.secured.revoke(acl)
+
+
+@pytest.mark.parametrize(
+    ("flag", "operation"),
+    [("--topic", "Read"), ("--topic", "DescribeConfigs"), ("--group", "Read"), ("--transactional-id", "Write")],
+)
+@pytest.mark.parametrize("of", ["name", "prefix", "everyone"])
+def test_a_denied_right_at_start(ready: Users, flag: str, operation: str, of: str) -> None:
+    """The worker ends and names the right; the message says that a rule may deny it. Without the rule it starts."""
+    ready.grant("worker")
+    allowed = next(
+        acl
+        for acl in ready.acls("worker")
+        if (acl.flag, acl.operation) == (flag, operation) and ready.group.name in acl.name
+    )
+    denied = allowed._replace(permission="deny")
+    if of == "prefix":
+        denied = denied._replace(pattern="prefixed", name=allowed.name[: len(ready.group.name)])
+    elif of == "everyone":
+        denied = denied._replace(principal="User:*")
+    ready.secured.grant([denied])
+    worker = ready.start("worker")
+    until(lambda: not worker.running, "it ends")
+    assert worker.wait(10) == exit_codes.FAILED
+    assert names(right_of(allowed), worker.own_log)
+    assert _FIX in worker.own_log
+    assert "no Kafka broker answers" not in worker.own_log
+    assert "Traceback" not in worker.own_log
+    ready.secured.revoke(denied)
+    again = ready.start("worker")
+    until(lambda: " reads " in again.own_log, "it starts")
+
+
+def test_a_right_that_is_denied_while_the_group_runs(ready: Users) -> None:
+    """The worker waits, names the right, and goes on when the rule is gone. Nothing is lost or doubled."""
+    ready.grant("worker", "scheduler")
+    ready.start("scheduler")
+    worker = ready.start("worker")
+    ready.group.send(_SCRIPTS)
+    _handle(ready, 9)
+    for number, (name, operation) in enumerate(
+        [(ready.group.dead_letters, "Write"), (ready.group.source, "Read"), (ready.group.ready, "Write")], start=1
+    ):
+        allowed = next(a for a in ready.acls("worker") if (a.name, a.operation) == (name, operation))
+        denied = allowed._replace(permission="deny")
+        begins = len(worker.own_log)
+        ready.secured.grant([denied])
+        ready.group.send(_SCRIPTS, first=9 * number)
+        until(
+            lambda: names(right_of(allowed), worker.own_log[begins:]) or ready.group.settled(),  # noqa: B023 - at once
+            f"{name} is named, or not needed",
+        )
+        assert worker.running
+        said = worker.own_log[begins:]
+        assert (_FIX in said) == names(right_of(allowed), said)
+        assert _FIX in said or name == ready.group.ready
+        ready.secured.revoke(denied)
+        _handle(ready, 9 * (number + 1))
+    ready.group.stop()
