@@ -2,16 +2,25 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.pipeline.streaming import LONG_S, prepare
-from tests.scenarios.canary import CANARY, REGISTRY, SECRETS, SPARK
+from tests.scenarios.canary import CANARY, REGISTRY, SPARK
 from tests.scenarios.cluster import Sent
 from tests.scenarios.running import COMMAND, Group
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+_KAFKA = {
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "billing",
+    "sasl.password": CANARY,
+    "producer.sasl.password": CANARY,
+    "spark.ssl.keystore.key": CANARY,
+    "spark.ssl.key.password": CANARY,
+}
+"""Secrets that both clients know. They do not use them while ``security.protocol`` is ``PLAINTEXT``."""
 
 _MASTER = ["--spark", "spark.master=local[1]", "--spark", "spark.sql.shuffle.partitions=1"]
 
@@ -25,22 +34,22 @@ def _run(group: Group, *words: str) -> tuple[int, str]:
 
 
 @pytest.mark.long
-def test_a_canary_in_every_job(group: Group, tmp_path: Path) -> None:
+def test_a_canary_in_every_job(group: Group) -> None:
     """Records fail because the registry is down, so the query describes a failure of a secret address."""
     prepare(
         group,
-        kafka=SECRETS,
+        kafka=_KAFKA,
         sources=[{"topic": group.source, "value": {"format": "avro", "registry": REGISTRY}}],
         pipeline={"checkpoint": "checkpoint", "spark": SPARK | {"spark.master": "local[1]"}},
         policyEntry={"redeliveryPolicy": {"maximumRedeliveries": 0}},
         journal=True,
     )
     group.cluster.produce(group.source, [Sent(b"\x00\x00\x00\x00\x07%d" % n, b"k") for n in range(4)])
-    table = str(tmp_path / "table")
+    table = str(group.folder / "table")
     jobs = (
         ("stream", "--available-now"),
         ("archive", "--output", table, *_MASTER),
-        ("report", "--archive", table, "--output", str(tmp_path / "report"), *_MASTER),
+        ("report", "--archive", table, "--output", str(group.folder / "report"), *_MASTER),
         ("audit", *_MASTER),
         ("archive", "--output", "nowhere://table", *_MASTER),
     )
@@ -51,7 +60,7 @@ def test_a_canary_in_every_job(group: Group, tmp_path: Path) -> None:
     assert len(group.cluster.read(group.dead_letters)) == 4
     topics = sorted(topic for topic in group.cluster.topics() if group.name in topic)
     assert CANARY not in str(group.cluster.read(*topics))
-    configurations = {group.file}
-    files = [each for root in (group.folder, tmp_path) for each in root.rglob("*") if each.is_file()]
+    files = [each for each in group.folder.rglob("*") if each.is_file()]
     assert any("checkpoint" in str(each) for each in files)
-    assert [each for each in files if CANARY.encode() in each.read_bytes()] == [*configurations]
+    assert any("table" in str(each) for each in files)
+    assert [each for each in files if CANARY.encode() in each.read_bytes()] == [group.file]

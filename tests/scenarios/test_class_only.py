@@ -95,10 +95,10 @@ def test_a_canary_in_exception_cause_and_key(group: Group) -> None:
         for form in ([], ["--json"]):
             said = dlq(group, *command.split(), *form)
             assert (said.code, _CANARY in said.out + said.err) == (0, False), (command, said)
-    for command in (["find", "other"], ["find", f"{group.source}-0@50"], ["status"]):
+    for words in (["find", "other"], ["find", f"{group.source}-0@50"], ["status"]):
         for form in ([], ["--json"]):
-            found = in_process(*command, *form, file=group.file)
-            assert _CANARY not in found.out + found.err, (command, found)
+            found = in_process(*words, *form, file=group.file)
+            assert _CANARY not in found.out + found.err, (words, found)
     assert "KeyError" in in_process("find", "other", file=group.file).out
     assert all("caused by KeyError" in process.log for process in group.processes[:2])
     topics = sorted(topic for topic in group.cluster.topics() if group.name in topic)
