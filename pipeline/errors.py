@@ -119,6 +119,20 @@ class PredicateError(PipelineError):
     exit_code = exit_codes.USAGE
 
 
+class SlowConditionError(PipelineError):
+    """The condition was not computed within its time limit. Nothing has been changed.
+
+    Args:
+        seconds: the limit.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"--where was not computed for all rows within {seconds:g} s, and nothing was changed: a LIKE with many % "
+            "can take for ever on a long text; make it simpler (contains, starts_with), or give more time: --within"
+        )
+
+
 class CompactionError(PipelineError):
     """Compaction or erasure failed and left the table unchanged."""
 

@@ -21,6 +21,9 @@ _IMAGES_S = 600
 _JVM_FLAG = "-XX:TieredStopAtLevel=1"
 """A JVM of a test ends so soon that optimising its code takes more time than it saves."""
 
+_CODE_FLAG = "-XX:ReservedCodeCacheSize=192m"
+"""With the flag above there is room for 48 MiB of compiled code. Spark with Delta Lake fills it, and gets slow."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that select the crash tests, the long tests and the tests with containers."""
@@ -36,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse ``--no-containers`` in CI, and make the JVMs of Kafka and Spark do without their optimising compiler."""
     launch._JVM_FLAGS = (*launch._JVM_FLAGS, _JVM_FLAG)  # type: ignore[assignment, misc]
-    os.environ["SPARK_SUBMIT_OPTS"] = _JVM_FLAG
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{_JVM_FLAG} {_CODE_FLAG}"
     if config.getoption("no_containers") and os.environ.get("CI"):
         raise pytest.UsageError("--no-containers is not allowed while CI is set, since CI must run every test")
 

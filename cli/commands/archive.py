@@ -23,7 +23,7 @@ from kafka_redelivery.cli.options import (
     load,
 )
 from kafka_redelivery.cli.output import print_json, print_table, stderr, stdout
-from kafka_redelivery.pipeline.lake.table import TableFormat
+from kafka_redelivery.pipeline.lake.table import TableFormat, table_jars
 
 if TYPE_CHECKING:
     from kafka_redelivery.pipeline.archive.archive import ArchiveRun
@@ -39,7 +39,10 @@ def archive(
     ],
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
-    table: Annotated[TableFormat, typer.Option("--format", help="The format of the table.")] = TableFormat.PARQUET,
+    table: Annotated[
+        TableFormat | None,
+        typer.Option("--format", help="The format of the table. Default: the one it has; a new one is Delta."),
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="Maximum dead letters per batch.")] = 200_000,
     compact: Annotated[bool, typer.Option("--compact", help="Compact small files after the run.")] = False,
     grace: Annotated[
@@ -63,7 +66,7 @@ def archive(
     exit_on_signals()
     pause, kept = duration(every, "--every"), duration(grace, "--grace")
     settings = load(config, overrides)
-    needed = table.settings | spark_settings(settings, spark, log_level)
+    needed = spark_settings(settings, spark, log_level)
     from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, count_pending, read_positions
     from kafka_redelivery.pipeline.archive.decoding import SourceCodecs
     from kafka_redelivery.pipeline.archive.service import ArchiveService
@@ -76,7 +79,7 @@ def archive(
         format=table,
         batch=batch,
     )
-    with stop_event() as stop, spark_session("redelivery archive", needed, table.jars) as session:
+    with stop_event() as stop, spark_session("redelivery archive", needed, table_jars(table)) as session:
         ours = archive_session(session)
         if dry_run:
             found = read_positions(ours, to)

@@ -10,7 +10,7 @@ import typer
 from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
-from kafka_redelivery.pipeline.lake.table import TableFormat
+from kafka_redelivery.pipeline.lake.table import TableFormat, table_jars
 from kafka_redelivery.topology import exit_codes
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def audit(
         str | None,
         typer.Option(metavar="TABLE", help="The table of `pipeline archive`; a dead letter in it is not missing."),
     ] = None,
-    archive_format: Annotated[TableFormat, typer.Option(help="The format of the archive.")] = TableFormat.PARQUET,
+    archive_format: Annotated[
+        TableFormat | None, typer.Option(help="The format that the archive has to have. Default: any.")
+    ] = None,
     spark_options: SparkSettings = None,
     log_level: LogLevelOption = LogLevel.WARNING,
 ) -> None:
@@ -74,9 +76,9 @@ def audit(
         output=output,
     )
     console = stderr()
-    needed = archive_format.settings | spark_settings(settings, spark_options, log_level)
+    needed = spark_settings(settings, spark_options, log_level)
     name = "redelivery audit"
-    started = spark_session(name, needed, archive_format.jars)
+    started = spark_session(name, needed, () if archive is None else table_jars(archive_format))
     with console.status("starting Spark") as status, started as spark:
         result = audit(spark, settings, options, on_progress=describing_jobs(spark, name, status.update))
     if as_json:

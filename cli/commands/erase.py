@@ -9,7 +9,16 @@ from rich.table import Table
 
 from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
+from kafka_redelivery.cli.options import (
+    DEFAULT_CONFIG,
+    AsJson,
+    ConfigFile,
+    LogLevel,
+    LogLevelOption,
+    Overrides,
+    duration,
+    load,
+)
 from kafka_redelivery.cli.output import print_json, print_table, stderr, stdout
 
 if TYPE_CHECKING:
@@ -28,6 +37,9 @@ def erase(
         str | None,
         typer.Option("--where", metavar="CONDITION", help="Rows for which this is true (docs/where.md)."),
     ] = None,
+    within: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long it may take to find the rows with --where.")
+    ] = "10m",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be erased; erase nothing.")] = False,
     as_json: AsJson = False,
     spark: SparkSettings = None,
@@ -43,13 +55,14 @@ def erase(
     from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.pipeline.archive.archive import archive_session
     from kafka_redelivery.pipeline.archive.erasure import Predicate, count_rows, erase
+    from kafka_redelivery.pipeline.lake.table import table_jars
     from kafka_redelivery.pipeline.spark.session import spark_session
     from kafka_redelivery.topology.query.where import Where
 
     met = None if where is None else Where.of(where, wall_clock_ms())
-    chosen = Predicate(key, origin, met)
+    chosen = Predicate(key, origin, met, duration(within, "--within"))
     path = absolute_table(archive)
-    with spark_session("redelivery erase", needed) as session, stderr().status("reading the table"):
+    with spark_session("redelivery erase", needed, table_jars(None)) as session, stderr().status("reading the table"):
         found = (count_rows if dry_run else erase)(archive_session(session), path, chosen)
     _print(path, found, dry_run=dry_run, as_json=as_json)
 
@@ -66,3 +79,5 @@ def _print(path: str, found: Erasure, *, dry_run: bool, as_json: bool) -> None:
         print_table(stdout(), listed)
     done = "would be erased" if dry_run else "erased"
     typer.echo(f"{found.rows:,} rows {done} from {path} (files that had them: {found.files:,})")
+    if found.rows:
+        typer.echo("Not changed: Kafka's topics, which keep the records until retention, and copies of the table")

@@ -9,9 +9,18 @@ import typer
 
 from kafka_redelivery.cli.commands.signals import exit_on_signals
 from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, folder_uri, spark_settings
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, LogLevel, LogLevelOption, Overrides, load
+from kafka_redelivery.cli.options import (
+    DEFAULT_CONFIG,
+    AsJson,
+    ConfigFile,
+    LogLevel,
+    LogLevelOption,
+    Overrides,
+    duration,
+    load,
+)
 from kafka_redelivery.cli.output import print_json, stderr
-from kafka_redelivery.pipeline.lake.table import TableFormat
+from kafka_redelivery.pipeline.lake.table import TableFormat, table_jars
 
 PAGE = "report.html"
 
@@ -37,7 +46,12 @@ def report(
         str | None,
         typer.Option("--where", metavar="CONDITION", help="Count dead letters for which this is true (docs/where.md)."),
     ] = None,
-    archive_format: Annotated[TableFormat, typer.Option(help="The format of the archive.")] = TableFormat.PARQUET,
+    within: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long it may take to compute --where for all dead letters.")
+    ] = "10m",
+    archive_format: Annotated[
+        TableFormat | None, typer.Option(help="The format that the archive has to have. Default: any.")
+    ] = None,
     tables: Annotated[str, typer.Option(metavar="<parquet|csv|json>", help="The format of the tables.")] = "parquet",
     journal: Annotated[bool, typer.Option("--journal/--no-journal", help="Use the journal, if it is on.")] = True,
     as_json: AsJson = False,
@@ -50,7 +64,7 @@ def report(
     """
     exit_on_signals()
     settings = load(config, overrides)
-    needed = archive_format.settings | spark_settings(settings, spark, log_level)
+    needed = spark_settings(settings, spark, log_level)
     from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.pipeline.archive.archive import archive_session
     from kafka_redelivery.pipeline.lake.files import LakeFiles
@@ -67,12 +81,13 @@ def report(
         archive=None if archive is None else absolute_table(archive),
         archive_format=archive_format,
         where=where,
+        within=duration(within, "--within"),
         journal=journal,
         output=folder_uri(output),
         form=Tables(tables),
     )
     name = "redelivery report"
-    started = spark_session(name, needed, archive_format.jars)
+    started = spark_session(name, needed, () if archive is None else table_jars(archive_format))
     with stderr().status("starting Spark") as status, started as session:
         on_progress = describing_jobs(session, name, status.update)
         made = make_report(archive_session(session), request, wall_clock_ms(), on_progress)

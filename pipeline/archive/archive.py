@@ -14,15 +14,17 @@ from threading import Event
 from typing import Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_redelivery.pipeline.archive.dead_letters import dead_letters
 from kafka_redelivery.pipeline.archive.decoding import SourceCodecs
+from kafka_redelivery.pipeline.archive.delta_table import DELTA_CONFIGURATION, partition_columns
 from kafka_redelivery.pipeline.archive.positions import Positions, RemovedLetters, archived_offsets, positions
 from kafka_redelivery.pipeline.archive.schema import PARTITION_COLUMNS
 from kafka_redelivery.pipeline.errors import LettersRemovedError, QueryFailedError, without_stack
-from kafka_redelivery.pipeline.lake.table import TableFormat, refuse_other_format
+from kafka_redelivery.pipeline.lake.files import LakeFiles
+from kafka_redelivery.pipeline.lake.table import TableFormat, table_format
 from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
 from kafka_redelivery.topology.config.settings import Settings
 
@@ -42,9 +44,10 @@ _CONFIGURATION: Final = {
     # Limit Arrow batches by bytes: a dead letter may have a megabyte.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 2**20),
-    # The amount that one task writes, see _rebalanced.
+    # The amount that one task writes, see _start.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(32 * 2**20),
+    **DELTA_CONFIGURATION,
 }
 
 
@@ -57,7 +60,9 @@ class Archive:
     output: str
     """The folder of the table: a path, or a URI of a file system that Spark supports."""
 
-    format: TableFormat = TableFormat.PARQUET
+    format: TableFormat | None = None
+    """The format that the table has to have; ``None`` = any. A new one is Delta where the session has Delta."""
+
     batch: int = DEFAULT_BATCH
     """The maximum number of dead letters in a micro-batch."""
 
@@ -67,9 +72,9 @@ class Archive:
         return f"{self.output.rstrip('/')}/{CHECKPOINT}"
 
     @classmethod
-    def of(cls, settings: Settings, base: Path, output: str) -> Archive:
+    def of(cls, settings: Settings, base: Path, output: str, wanted: TableFormat | None = None) -> Archive:
         """Return an archive with default settings; ``base`` is the folder of the configuration."""
-        return cls(settings=settings, codecs=SourceCodecs.of(settings, base), output=output)
+        return cls(settings=settings, codecs=SourceCodecs.of(settings, base), output=output, format=wanted)
 
 
 @dataclass(slots=True)
@@ -144,14 +149,14 @@ def run_archive(
         TableFormatError: the table has another format.
         TransportError: Kafka does not answer.
     """
-    refuse_other_format(spark, archive.output, archive.format)
+    stored = table_format(spark, archive.output, archive.format)
     found = read_positions(spark, archive)
     run = ArchiveRun(removed=found.removed, missing=found.missing)
     if run.removed and not skip_removed:
         raise LettersRemovedError([each.location for each in run.removed])
     if not found.topics:
         return run
-    query = _start(spark, archive, found, skip_removed=skip_removed)
+    query = _start(spark, archive, stored, found, skip_removed=skip_removed)
     try:
         while not query.awaitTermination(_POLL_S) and not (stop is not None and stop.is_set()):
             _note(query, run)
@@ -164,7 +169,9 @@ def run_archive(
     return run
 
 
-def _start(spark: SparkSession, archive: Archive, found: Positions, *, skip_removed: bool) -> StreamingQuery:
+def _start(
+    spark: SparkSession, archive: Archive, stored: TableFormat, found: Positions, *, skip_removed: bool
+) -> StreamingQuery:
     options = {
         **kafka_options(archive.settings.kafka),
         "subscribe": ",".join(found.topics),
@@ -174,20 +181,18 @@ def _start(spark: SparkSession, archive: Archive, found: Positions, *, skip_remo
         "maxOffsetsPerTrigger": str(archive.batch),
     }
     records = spark.readStream.format("kafka").options(**options).load()
-    writer = _rebalanced(dead_letters(records, archive.codecs)).writeStream.queryName("archive")
-    writer = writer.format(archive.format).partitionBy(*PARTITION_COLUMNS).option("compression", "zstd")
+    layout: tuple[str, ...] = PARTITION_COLUMNS
+    if stored is TableFormat.DELTA:
+        layout = partition_columns(spark, LakeFiles(spark, archive.output))
+    # One task gets the dead letters of a partition of the table, because each task writes a file for each of them.
+    # Spark splits one that is much larger than others.
+    letters = dead_letters(records, archive.codecs).hint("rebalance", *layout)
+    writer = letters.writeStream.queryName("archive").format(stored).partitionBy(*layout)
+    writer = writer.option("compression", "zstd")
     # A Delta table of an earlier version gets the columns of this one; other formats ignore the option.
     writer = writer.option("mergeSchema", "true")
     writer = writer.option("checkpointLocation", archive.checkpoint).trigger(availableNow=True)
     return writer.start(archive.output)
-
-
-def _rebalanced(letters: DataFrame) -> DataFrame:
-    """Give one task the dead letters of a day and origin, because each task writes a file for each of them.
-
-    Spark splits a day and origin that is much larger than others.
-    """
-    return letters.hint("rebalance", *PARTITION_COLUMNS)
 
 
 def _note(query: StreamingQuery, run: ArchiveRun) -> None:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kafka_redelivery.pipeline.archive.delta_table import erase_rows
 from kafka_redelivery.pipeline.archive.rewriting import (
     TARGET_BYTES,
     Rewrite,
@@ -25,11 +28,11 @@ from kafka_redelivery.pipeline.archive.rewriting import (
     rewrites,
 )
 from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA
-from kafka_redelivery.pipeline.archive.where import condition
-from kafka_redelivery.pipeline.errors import PredicateError, TableFormatError, TableLogError
+from kafka_redelivery.pipeline.archive.where import DEFAULT_LIMIT, condition, limited
+from kafka_redelivery.pipeline.errors import PredicateError, TableLogError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.sink_log import SinkLog
-from kafka_redelivery.pipeline.lake.table import TableFormat, read_table
+from kafka_redelivery.pipeline.lake.table import DELTA_LOG, read_table
 from kafka_redelivery.topology.query.where import Where
 
 if TYPE_CHECKING:
@@ -62,6 +65,8 @@ class Predicate:
     """The source topic."""
 
     where: Where | None = None
+    within: timedelta = DEFAULT_LIMIT
+    """How long it may take to find the rows with ``where``."""
 
     def __post_init__(self) -> None:
         """Refuse to erase all rows.
@@ -98,7 +103,8 @@ def count_rows(spark: SparkSession, path: str, chosen: Predicate) -> Erasure:
 
     Raises:
         PredicateError: the condition names a column that the archive does not have.
-        TableFormatError: the table does not exist or is a Delta table.
+        SlowConditionError: ``where`` takes too long.
+        TableFormatError: the table does not exist, or is a Delta table and the session does not have Delta.
     """
     return _summary(_rows_by_file(spark, path, chosen))
 
@@ -117,25 +123,25 @@ def erase(spark: SparkSession, path: str, chosen: Predicate) -> Erasure:
         CompactionError: the file system cannot replace files atomically, the table was moved, or the number of rows
             is not the expected one.
         PredicateError: the condition names a column that the archive does not have.
-        TableFormatError: the table does not exist or is a Delta table.
+        SlowConditionError: ``where`` takes too long.
+        TableFormatError: the table does not exist, or is a Delta table and the session does not have Delta.
         TableLogError: the log is not one that the archive writes.
     """
     found = _rows_by_file(spark, path, chosen)
-    _rewrite_files(spark, path, {file for _, file in found}, chosen)
+    files = LakeFiles(spark, path)
+    if files.names(DELTA_LOG):
+        erase_rows(spark, files, (file for _, file in found), lambda old: _others(old, chosen))
+    else:
+        _rewrite_files(spark, files, {file for _, file in found}, chosen)
     return _summary(found)
 
 
 def _rows_by_file(spark: SparkSession, path: str, chosen: Predicate) -> Counter[tuple[str, str]]:
     """Return the number of rows to erase by origin and file."""
-    if LakeFiles(spark, path).names("_delta_log"):
-        raise TableFormatError(
-            f"{path} is a Delta table: erase its rows with DELETE and VACUUM of Spark's SQL (docs/spark.md)"
-        )
-    frame = read_table(spark, path, TableFormat.PARQUET, ARCHIVE_SCHEMA).select(
-        "*", F.col("_metadata.file_path").alias(_FILE)
-    )
+    frame = read_table(spark, path, schema=ARCHIVE_SCHEMA).select("*", F.col("_metadata.file_path").alias(_FILE))
     rows = frame.where(chosen.column()).groupBy("origin", _FILE).count()
-    return Counter({(row["origin"], _location(row[_FILE])): row["count"] for row in rows.collect()})
+    with nullcontext() if chosen.where is None else limited(spark, chosen.within):
+        return Counter({(row["origin"], _location(row[_FILE])): row["count"] for row in rows.collect()})
 
 
 def _summary(found: Mapping[tuple[str, str], int]) -> Erasure:
@@ -145,8 +151,7 @@ def _summary(found: Mapping[tuple[str, str], int]) -> Erasure:
     return Erasure(origins.total(), len({file for _, file in found}), dict(sorted(origins.items())))
 
 
-def _rewrite_files(spark: SparkSession, path: str, files_of: set[str], chosen: Predicate) -> None:
-    files = LakeFiles(spark, path)
+def _rewrite_files(spark: SparkSession, files: LakeFiles, files_of: set[str], chosen: Predicate) -> None:
     refuse_object_stores(files)
     log = SinkLog(files)
     delete_unused(files, log, _ANY_AGE_MS, 0)

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.pipeline.archive.archive import Archive, ArchiveRun, run_archive
 from kafka_redelivery.pipeline.archive.compaction import CompactionResult, compact
+from kafka_redelivery.pipeline.archive.delta_table import optimize
 from kafka_redelivery.pipeline.lake.files import LakeFiles
-from kafka_redelivery.pipeline.lake.table import TableFormat
+from kafka_redelivery.pipeline.lake.table import DELTA_LOG
 
 _MIN_FILES_FOLLOWING: Final = 16
 """With ``follow``, a folder is compacted when it has this many small files."""
@@ -60,14 +61,8 @@ class ArchiveService:
 
     def _compact(self, min_files: int) -> CompactionResult:
         files = LakeFiles(self.spark, self.archive.output)
-        if self.archive.format is TableFormat.DELTA:
-            return self._optimize() if files.names("_delta_log") else CompactionResult()
+        if files.names(DELTA_LOG):
+            return optimize(self.spark, files, wall_clock_ms(), min_files=min_files)
         return compact(
             self.spark, files, wall_clock_ms(), grace_ms=self.grace // timedelta(milliseconds=1), min_files=min_files
         )
-
-    def _optimize(self) -> CompactionResult:
-        """Compact with Delta's OPTIMIZE. Replaced files stay until VACUUM deletes them."""
-        path = self.archive.output.replace("`", "``")
-        done = self.spark.sql(f"OPTIMIZE delta.`{path}`").select("metrics.*").collect()[0]
-        return CompactionResult(done["partitionsOptimized"], done["numFilesRemoved"], done["numFilesAdded"])

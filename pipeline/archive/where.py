@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
 from functools import reduce
 from operator import add, and_, eq, ge, gt, le, lt, mul, ne, or_, sub
 from typing import Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_redelivery.pipeline.archive.json_paths import at_json_path
-from kafka_redelivery.pipeline.errors import PredicateError
+from kafka_redelivery.pipeline.errors import PredicateError, SlowConditionError
+from kafka_redelivery.pipeline.spark.time_limit import time_limit
 from kafka_redelivery.topology.query.columns import Kind
 from kafka_redelivery.topology.query.expression import (
     Expression,
@@ -28,6 +31,9 @@ from kafka_redelivery.topology.query.expression import (
 from kafka_redelivery.topology.query.letter_case import LOWER, UPPER
 from kafka_redelivery.topology.query.number_text import DOUBLE_TEXT, INTEGER_TEXT
 from kafka_redelivery.topology.query.times import TIMESTAMP_TEXT
+
+DEFAULT_LIMIT: Final = timedelta(minutes=10)
+"""How long a condition may take for all rows."""
 
 LACKING: Final = frozenset({"state", "job", "sends"})
 """Columns that the archive does not have: jobs come after it."""
@@ -59,6 +65,22 @@ def condition(expression: Expression, now_ms: int) -> Column:
             "leave it out of --where"
         )
     return _column(expression, now_ms)
+
+
+@contextmanager
+def limited(session: SparkSession, limit: timedelta) -> Iterator[None]:
+    """Stop the block's jobs, which compute a condition, after a time.
+
+    Raises:
+        SlowConditionError: they have been stopped.
+    """
+    with time_limit(session, limit) as expired:
+        try:
+            yield
+        except Exception as error:  # of PySpark, or of Py4J for what PySpark does not know
+            if expired.is_set():
+                raise SlowConditionError(limit.total_seconds()) from error
+            raise
 
 
 def _column(node: Expression, now_ms: int) -> Column:

@@ -51,7 +51,7 @@ class AuditOptions:
     archive: str | None = None
     """The table of ``redelivery pipeline archive``, a path or URI. Archived dead letters do not count as missing."""
 
-    archive_format: TableFormat = TableFormat.PARQUET
+    archive_format: TableFormat | None = None
     listed: int = 20
     """The maximum number of findings in the result."""
 

@@ -57,12 +57,12 @@ class TopicFrames:
         )
         return with_status(self._frames, records.select(*ORIGIN), marks, progress).select(*ORIGIN, "status")
 
-    def copies(self, archive: str | None = None, archive_format: TableFormat = TableFormat.PARQUET) -> DataFrame:
+    def copies(self, archive: str | None = None, archive_format: TableFormat | None = None) -> DataFrame:
         """Return one row for each copy in a tier, a ready topic or a dead-letter topic.
 
         Args:
             archive: a table of archived dead letters; those that Kafka has removed from their topics are added.
-            archive_format: the format of the table.
+            archive_format: the format that the table has to have; ``None`` = any.
 
         Returns:
             ``topic, partition, offset`` of the copy, its ``kind`` and timestamp ``at_ms``; ``origin_topic,
@@ -83,7 +83,7 @@ class TopicFrames:
         there = self._parsed(with_status(self._frames, records, marks, progress))
         return there if archive is None else there.unionByName(self._archived(archive, archive_format))
 
-    def _archived(self, path: str, table: TableFormat) -> DataFrame:
+    def _archived(self, path: str, table: TableFormat | None) -> DataFrame:
         """Return dead letters that are in the archive but no longer in their topic."""
         starts = self._frames.local(
             [(*span.partition, span.start) for span in self._snapshot.spans[Kind.LETTER]],

@@ -13,12 +13,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_DELTA_SETTINGS: Final = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # As with shuffles: of the default 50 partitions most would be empty.
-    "spark.databricks.delta.snapshotPartitions": "8",
-}
 _DAY_MS: Final = 86_400_000
 
 
@@ -28,56 +22,76 @@ class TableFormat(StrEnum):
     PARQUET = "parquet"
     DELTA = "delta"
 
-    @property
-    def settings(self) -> dict[str, str]:
-        """Spark settings that a session needs for the format."""
-        return dict(_DELTA_SETTINGS) if self is TableFormat.DELTA else {}
 
-    @property
-    def jars(self) -> tuple[JarSet, ...]:
-        """Jars that a session needs for the format."""
-        return (DELTA,) if self is TableFormat.DELTA else ()
+DELTA_LOG: Final = "_delta_log"
+_LOGS: Final = {TableFormat.DELTA: DELTA_LOG, TableFormat.PARQUET: "_spark_metadata"}
 
 
-_LOGS: Final = {TableFormat.DELTA: "_delta_log", TableFormat.PARQUET: "_spark_metadata"}
+def table_jars(wanted: TableFormat | None) -> tuple[JarSet, ...]:
+    """Return the jars of a session for a table, without those for Kafka; ``None`` = its format is not known yet."""
+    return () if wanted is TableFormat.PARQUET else (DELTA,)
 
 
-def refuse_other_format(spark: SparkSession, path: str, table: TableFormat) -> None:
-    """Refuse a table of another format. Read in the wrong format it would show rows twice, or none.
+def table_format(spark: SparkSession, path: str, wanted: TableFormat | None = None) -> TableFormat:
+    """Return the format of a table: the one it has; that of a new one is Delta where the session has Delta.
+
+    Args:
+        spark: the session.
+        path: the folder of the table; it need not exist.
+        wanted: the format that it has to have; ``None`` = any.
 
     Raises:
-        TableFormatError: the table has another format.
+        TableFormatError: the table has another format, or the session does not have Delta. Read in the wrong format it
+            would show rows twice, or none.
     """
-    files = LakeFiles(spark, path)
-    for other, log in _LOGS.items():
-        if other is not table and files.names(log):
-            raise TableFormatError(
-                f"{path} is a table of the format {other}, not {table}; set the format (the command's option, or "
-                "pipeline.sink.format for the table of a stream), or name another folder"
-            )
+    found = _format_of(spark, path)
+    if found is not None and wanted not in {None, found}:
+        raise TableFormatError(
+            f"{path} is a table of the format {found}, not {wanted}; leave the format out (the command's option, or "
+            "pipeline.sink.format for the table of a stream), or name another folder"
+        )
+    chosen = found or wanted or (TableFormat.DELTA if _has_delta(spark) else TableFormat.PARQUET)
+    if chosen is TableFormat.DELTA and not _has_delta(spark):
+        raise TableFormatError(
+            f"{path} is to be a Delta table, and this Spark session has no Delta Lake: start it with Delta's jars and "
+            "settings (docs/spark.md), or choose the format parquet for a new table"
+        )
+    return chosen
 
 
-def read_table(spark: SparkSession, path: str, table: TableFormat, schema: StructType | None = None) -> DataFrame:
+def read_table(
+    spark: SparkSession, path: str, wanted: TableFormat | None = None, schema: StructType | None = None
+) -> DataFrame:
     """Read a table.
 
     Args:
         spark: the session.
         path: the folder of the table.
-        table: its format.
+        wanted: the format that it has to have; ``None`` = any.
         schema: the columns to return. Those that an earlier version did not write are null. ``None`` = those it has.
 
     Raises:
-        TableFormatError: the table does not exist or has another format.
+        TableFormatError: the table does not exist, has another format, or the session does not have Delta.
     """
-    refuse_other_format(spark, path, table)
+    # Without a log, what is there are files of Parquet.
+    found = table_format(spark, path, wanted or _format_of(spark, path) or TableFormat.PARQUET)
     if not LakeFiles(spark, path).names(""):
         raise TableFormatError(f"there is no table at {path}; correct the path, or archive dead letters there first")
-    reader = spark.read.format(table)
+    reader = spark.read.format(found)
     if schema is None:
         return reader.load(path)
-    if table is TableFormat.PARQUET:
+    if found is TableFormat.PARQUET:
         return reader.schema(schema).load(path)  # inferred, the columns would be those of any one file
     return _with_columns(reader.load(path), schema)
+
+
+def _format_of(spark: SparkSession, path: str) -> TableFormat | None:
+    files = LakeFiles(spark, path)
+    return next((each for each, log in _LOGS.items() if files.names(log)), None)
+
+
+def _has_delta(spark: SparkSession) -> bool:
+    return DELTA.main_class in (spark.conf.get("spark.sql.extensions", "") or "")
 
 
 def _with_columns(frame: DataFrame, schema: StructType) -> DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kafka_redelivery.pipeline.archive.where import DEFAULT_LIMIT, limited
 from kafka_redelivery.pipeline.lake.table import TableFormat
 from kafka_redelivery.pipeline.report import tables
 from kafka_redelivery.pipeline.report.topic_frames import TopicFrames, Topics
@@ -88,9 +89,12 @@ class Request:
     archive: str | None = None
     """A table of archived dead letters; those of the topics that are not in it are added."""
 
-    archive_format: TableFormat = TableFormat.PARQUET
+    archive_format: TableFormat | None = None
     where: str | None = None
     """A condition on the dead letters that are counted (docs/where.md)."""
+
+    within: timedelta = DEFAULT_LIMIT
+    """How long it may take to compute ``where``."""
 
     journal: bool = True
     """Whether to use the journal if it is on."""
@@ -116,6 +120,7 @@ def make_report(
         TransportError: Kafka does not answer.
         KafkaOptionError: a client setting has no equivalent for Spark.
         ExpressionError, PredicateError: the condition is not one, or not on what the archive has.
+        SlowConditionError: the condition takes too long.
     """
     where = None if request.where is None else Where.of(request.where, now_ms)
     on_progress("reading the topics")
@@ -156,12 +161,14 @@ class _CachedFrames:
 def _count(frames: _CachedFrames, request: Request, now_ms: int, on_progress: Callable[[str], None]) -> Report:
     letters, histories = frames.letters.where("selected"), frames.histories
     on_progress("counting the dead letters")
-    total = letters.agg(
-        F.count("*").alias("letters"),
-        F.countDistinct("origin").alias("origins"),
-        F.min("at").alias("first"),
-        F.max("at").alias("last"),
-    ).collect()[0]
+    # The letters are cached, so the condition is computed here and not again.
+    with nullcontext() if request.where is None else limited(letters.sparkSession, request.within):
+        total = letters.agg(
+            F.count("*").alias("letters"),
+            F.countDistinct("origin").alias("origins"),
+            F.min("at").alias("first"),
+            F.max("at").alias("last"),
+        ).collect()[0]
     unit = _unit(total["first"], total["last"])
     wanted = {
         "by_origin": tables.by(letters, "origin"),

@@ -111,13 +111,13 @@ class TopicFrames:
         self._ends = self._positions.last_stable_offsets(partitions)
 
     def letters(
-        self, table: str | None, table_format: TableFormat = TableFormat.PARQUET, where: Where | None = None
+        self, table: str | None, table_format: TableFormat | None = None, where: Where | None = None
     ) -> DataFrame:
         """Return one row for each dead letter in the archive, and for each newer one in the topics.
 
         Args:
             table: the archive; ``None`` = the topics alone.
-            table_format: the format of the archive.
+            table_format: the format that the archive has to have; ``None`` = any.
             where: which letters have true in the column ``selected``; ``None`` = all.
 
         Raises:

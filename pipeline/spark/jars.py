@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,10 @@ class JarSet:
     main_jar: str
     """The prefix of the main jar's name. Settings that name this jar are assumed to name the whole set."""
 
+    main_class: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Spark settings of a session that has these jars."""
+
     def paths(self) -> tuple[Path, ...]:
         """Return the paths of the jars. Downloads those that are missing.
 
@@ -32,8 +36,24 @@ class JarSet:
         return kafka_jars(lock_file=self.lock_file, what=self.what)
 
 
-CONNECTOR: Final = JarSet("Spark's Kafka connector", Path(__file__).with_name("spark_jars.txt"), "spark-sql-kafka")
-DELTA: Final = JarSet("Delta Lake", Path(__file__).with_name("delta_jars.txt"), "delta-spark")
+CONNECTOR: Final = JarSet(
+    "Spark's Kafka connector",
+    Path(__file__).with_name("spark_jars.txt"),
+    "spark-sql-kafka",
+    "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+)
+DELTA: Final = JarSet(
+    "Delta Lake",
+    Path(__file__).with_name("delta_jars.txt"),
+    "delta-spark",
+    "io.delta.sql.DeltaSparkSessionExtension",
+    {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # As with shuffles: of the default 50 partitions most would be empty.
+        "spark.databricks.delta.snapshotPartitions": "8",
+    },
+)
 
 
 def with_jars(settings: Mapping[str, str], wanted: Iterable[JarSet]) -> dict[str, str]:

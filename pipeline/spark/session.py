@@ -59,7 +59,8 @@ def spark_session(
     Args:
         name: the name of the application.
         settings: Spark settings; they override our defaults and are overridden by submitted ones.
-        jars: jars besides Spark's Kafka connector. A submitted or running application must bring its own.
+        jars: jars besides Spark's Kafka connector, with their settings. A submitted or running application must bring
+            its own.
 
     Raises:
         SparkUnavailableError: PySpark is not installed, or no suitable Java is found.
@@ -79,7 +80,11 @@ def spark_session(
         yield _session_beside(SparkSession.builder.getOrCreate(), chosen)
         return
     own_java = _GATEWAY not in os.environ
-    fixed = _local(chosen, jars) if own_java else _submitted()
+    wanted = tuple(jars)
+    fixed = _local(chosen, wanted) if own_java else _submitted()
+    for each in wanted:
+        if own_java or _has_class(each.main_class):
+            chosen = {**each.settings, **chosen}
     builder = SparkSession.builder.appName(name)
     for key, value in {**chosen, **fixed}.items():
         builder = builder.config(key, value)
@@ -157,6 +162,14 @@ def _submitted() -> dict[str, str]:
     if found.get("spark.app.name") == Path(sys.argv[0]).name:
         del found["spark.app.name"]  # the script's name, which spark-submit uses if no name is given
     return found
+
+
+def _has_class(name: str) -> bool:
+    """Return whether the JVM that spark-submit runs has a class, in Spark's jars or in those of the job."""
+    from pyspark import SparkContext  # noqa: PLC0415 - an optional dependency
+
+    jvm: Any = SparkContext._jvm  # noqa: SLF001 - as in _submitted, which has connected this process
+    return bool(jvm.org.apache.spark.util.Utils.classIsLoadable(name))
 
 
 def _local(chosen: Mapping[str, str], jars: Iterable[JarSet]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.pipeline.errors import StreamRefusedError
-from kafka_redelivery.pipeline.lake.table import TableFormat, refuse_other_format, utc_day
+from kafka_redelivery.pipeline.lake.table import TableFormat, table_format, utc_day
 from kafka_redelivery.pipeline.stream.checkpoint import checkpoint_offsets
 from kafka_redelivery.topology.config.pipeline_section import PipelineSection, SinkSection
 from kafka_redelivery.topology.config.settings import Settings
@@ -55,6 +55,11 @@ def validate_sink(sink: SinkSection | None, counts: Mapping[str, int], *, skip_r
         )
 
 
+def sink_format(sink: SinkSection) -> TableFormat | None:
+    """Return the format that the table has to have; ``None`` = any."""
+    return None if sink.format is None else TableFormat(sink.format)
+
+
 @dataclass(frozen=True, slots=True)
 class SinkTable:
     """The table of a query, and where its records come from."""
@@ -82,7 +87,7 @@ class SinkTable:
         Raises:
             TableFormatError: the table has another format.
         """
-        refuse_other_format(self.session, self.path, TableFormat(self.sink.format))
+        stored = table_format(self.session, self.path, sink_format(self.sink))
         if skip_removed:
             self._log_removed()
         read = (
@@ -97,7 +102,7 @@ class SinkTable:
         )
         # Each task writes a file of its own into each folder.
         rows = table_rows(read).coalesce(self.sink.files)
-        writer = rows.writeStream.queryName(f"{self.settings.group}: table").format(self.sink.format)
+        writer = rows.writeStream.queryName(f"{self.settings.group}: table").format(stored)
         writer = writer.outputMode("append").partitionBy(*self.sink.partition_by)
         return writer.option("path", self.path).option("checkpointLocation", self.checkpoint)
 

@@ -25,7 +25,7 @@ from kafka_redelivery.consumers.telemetry.observers import QueryObserver
 from kafka_redelivery.pipeline.errors import PipelineError, StreamHaltedError, first_line
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.handler.process import HandlerProcess
-from kafka_redelivery.pipeline.lake.table import TableFormat
+from kafka_redelivery.pipeline.lake.table import table_jars
 from kafka_redelivery.pipeline.spark.kafka_options import kafka_options, refuse_delegation_tokens
 from kafka_redelivery.pipeline.spark.schema_files import SchemaFiles
 from kafka_redelivery.pipeline.spark.session import spark_session, submitted_settings
@@ -44,7 +44,7 @@ from kafka_redelivery.pipeline.stream.monitor import ROLE, QueryMonitor, query_m
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.query_runner import QueryRunner
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown, shutdown_on_signals
-from kafka_redelivery.pipeline.stream.sink_table import AUTO_COMPACTION, SinkTable, validate_sink
+from kafka_redelivery.pipeline.stream.sink_table import AUTO_COMPACTION, SinkTable, sink_format, validate_sink
 from kafka_redelivery.pipeline.stream.start_offsets import (
     offsets_json,
     partition_counts,
@@ -131,16 +131,15 @@ def run_stream(
         monitor = stack.enter_context(query_monitor(settings, observer))
         pauses = stack.enter_context(watch_pauses(settings, ROLE, settings.instance or NAME, monitor.health))
         monitor.gate = gate = PauseGate(pauses, topics_of(settings), stop)
-        stored = TableFormat.PARQUET if section.sink is None else TableFormat(section.sink.format)
+        jars = () if section.sink is None else table_jars(sink_format(section.sink))
         spark = {
             "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.limits.buffer_bytes),
             "spark.kafka.consumer.cache.capacity": str(_consumers(wanted, section, counts)),
             "spark.log.level": "DEBUG" if _log.isEnabledFor(logging.DEBUG) else "ERROR",
-            **stored.settings,
             **AUTO_COMPACTION,
             **configured,
         }
-        own = nullcontext(session) if session is not None else spark_session(settings.group, spark, stored.jars)
+        own = nullcontext(session) if session is not None else spark_session(settings.group, spark, jars)
         session = stack.enter_context(own)
         # Join after Spark has started, which takes seconds: a query that this one replaces keeps running until then.
         member = stack.enter_context(membership(settings, wanted))

@@ -133,7 +133,7 @@ def _origin(number: int) -> str:
 def _run(directory: Path, step: str, spark: list[str]) -> None:
     table = str(directory / "table")
     arguments = {
-        "archive": ["archive", "--output", table],
+        "archive": ["archive", "--output", table, "--format", "parquet"],
         "compact": ["archive", "--output", table, "--compact", "--grace", "0s"],
         "report": ["report", "--output", str(directory / "report"), "--archive", table],
     }[step]

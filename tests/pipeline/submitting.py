@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -46,6 +47,16 @@ def make_environment(folder: Path) -> None:
     home.mkdir()
     for part in Path(pyspark.__file__).parent.iterdir():
         (home / part.name).symlink_to(part)
+
+
+def submission(master: str, settings: Mapping[str, str]) -> str:
+    """Return the commands of docs/spark.md that submit a query, with another master and more settings."""
+    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+    commands = re.search(r"^    echo .*?^    jars=.*? run\.py pipeline stream [^\n]*$", text, re.MULTILINE | re.DOTALL)
+    assert commands is not None
+    assert "--master spark://... " in commands[0]
+    more = " ".join(f"--conf {name}={value}" for name, value in settings.items())
+    return commands[0].replace("--master spark://... ", f"--master '{master}' {more} ")
 
 
 def spark_variables(home: Path) -> dict[str, str]:

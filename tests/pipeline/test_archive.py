@@ -29,6 +29,7 @@ from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, document_of, letter, 
 from tests.scenarios.cluster import Cluster, Sent
 from tests.scenarios.waiting import until
 
+_PARQUET = TableFormat.PARQUET
 Rows = Mapping[tuple[str, int, int], dict[str, Any]]
 
 _HOSTILE = (
@@ -56,7 +57,9 @@ def test_the_archive_holds_what_the_topics_hold(
     undecodable = letter(source, 8, at_ms=FIRST_MS + DAY_MS, value=b"\xff")
     cluster.produce(letters, [letter(source, 7, headers=own), undecodable])
     cluster.produce(strange, [Sent(None, None, _HOSTILE, 1, FIRST_MS), Sent(b"bare", b"key", (), 1, FIRST_MS)])
-    archive = Archive.of(settings_of(cluster, unique, source, other), tmp_path, str(tmp_path / "table"))
+    archive = Archive.of(
+        settings_of(cluster, unique, source, other), tmp_path, str(tmp_path / "table"), TableFormat.PARQUET
+    )
     pending = count_pending(session, archive, read_positions(session, archive))
 
     runs = [run_archive(session, archive), run_archive(session, archive)]
@@ -102,7 +105,7 @@ def test_a_batch_that_is_written_again_is_in_the_table_once(
     """If a run dies before its micro-batch is committed or in the table, no row is lost or doubled."""
     source = f"{unique}.orders"
     cluster.create(f"DLQ.{source}", config=KEPT)
-    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
+    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"), _PARQUET)
     commits, log = tmp_path / "table/_checkpoint/commits", tmp_path / "table/_spark_metadata"
     for number in range(3):
         cluster.produce(f"DLQ.{source}", [letter(source, number)])
@@ -130,7 +133,7 @@ def test_letters_removed_before_they_are_archived_are_reported(
     """A run fails and names the removed offsets. It continues without them only with ``skip_removed``."""
     source = f"{unique}.orders"
     cluster.create(f"DLQ.{source}", config=KEPT)
-    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
+    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"), _PARQUET)
     cluster.produce(f"DLQ.{source}", [letter(source, 0)])
     run_archive(session, archive)
     cluster.produce(f"DLQ.{source}", [letter(source, number) for number in range(1, 5)])
@@ -148,12 +151,12 @@ def test_a_table_keeps_its_format(session: SparkSession, cluster: Cluster, uniqu
     table = tmp_path / "table"
     (table / "_delta_log").mkdir(parents=True)
     (table / "_delta_log" / "00000000000000000000.json").touch()
-    archive = Archive.of(settings_of(cluster, unique, f"{unique}.orders"), tmp_path, str(table))
+    archive = Archive.of(settings_of(cluster, unique, f"{unique}.orders"), tmp_path, str(table), _PARQUET)
 
     with pytest.raises(TableFormatError, match="is a table of the format delta"):
         run_archive(session, archive)
     with pytest.raises(TableFormatError, match="is a table of the format delta"):
-        read_table(session, str(table), TableFormat.PARQUET)
+        read_table(session, str(table), _PARQUET)
 
 
 def test_a_table_of_an_earlier_version_has_the_new_columns(spark: SparkSession, tmp_path: Path) -> None:
@@ -164,7 +167,7 @@ def test_a_table_of_an_earlier_version_has_the_new_columns(spark: SparkSession, 
     for frame in (newer.drop("added"), newer):
         frame.write.mode("append").partitionBy("day", "origin").parquet(str(tmp_path / "table"))
 
-    read = read_table(spark, str(tmp_path / "table"), TableFormat.PARQUET, newer.schema)
+    read = read_table(spark, str(tmp_path / "table"), _PARQUET, newer.schema)
 
     assert {tuple(each) for each in read.collect()} == {("DLQ", 1, None, *row[3:]), row}
 
@@ -172,7 +175,7 @@ def test_a_table_of_an_earlier_version_has_the_new_columns(spark: SparkSession, 
 def test_a_missing_table_is_named(session: SparkSession, tmp_path: Path) -> None:
     """The error names the table and a fix."""
     with pytest.raises(TableFormatError, match=r"there is no table at .*nothing; correct the path"):
-        read_table(session, str(tmp_path / "nothing"), TableFormat.PARQUET)
+        read_table(session, str(tmp_path / "nothing"), _PARQUET)
 
 
 @pytest.mark.timeout(400)
@@ -184,10 +187,10 @@ def test_a_killed_run_is_finished_by_the_next(
     cluster.create(f"DLQ.{source}", config=KEPT)
     cluster.produce(f"DLQ.{source}", [letter(source, number) for number in range(40)])
     (tmp_path / "redelivery.yaml").write_text(json.dumps(document_of(cluster, unique, source)), encoding="utf-8")
-    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"))
+    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"), _PARQUET)
     log = Path(archive.output) / "_spark_metadata"
 
-    with command(tmp_path, "--batch", "8") as killed:
+    with command(tmp_path, "--format", "parquet", "--batch", "8") as killed:
         until(lambda: any(log.glob("*.compact")), "a batch is in the table", within_s=180)
         os.killpg(killed.pid, signal.SIGKILL)
         killed.wait(60)

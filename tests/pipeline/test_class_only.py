@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
+from kafka_redelivery.pipeline.lake.table import read_table
 from kafka_redelivery.pipeline.report.page import page
 from kafka_redelivery.pipeline.report.report import Request, Tables, make_report
 from kafka_redelivery.topology.config.loading import load_settings
@@ -49,13 +50,13 @@ def test_a_canary_from_the_query_to_the_report(spark: SparkSession, group: Group
     archive = Archive.of(class_only, tmp_path, str(tmp_path / "table"))
     for each in (before, archive):
         assert run_archive(session, each).letters == 4
-    rows = [row.asDict() | {"value": None, "value_json": None} for row in spark.read.parquet(archive.output).collect()]
+    rows = [row.asDict() | {"value": None, "value_json": None} for row in read_table(spark, archive.output).collect()]
     assert _CANARY not in str(rows)
     assert {(row["exception"], row["message"], row["key"]) for row in rows} == {
         ("ValueError", "", None),
         ("KeyError", "", None),
     }
-    assert _CANARY in str(spark.read.parquet(before.output).select("key", "message").collect())
+    assert _CANARY in str(read_table(spark, before.output).select("key", "message").collect())
 
     for table in (None, before.output):
         output = tmp_path / f"report-{table is None}"

@@ -11,10 +11,12 @@ from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, 
 from kafka_redelivery.pipeline.archive.compaction import CompactionResult, compact
 from kafka_redelivery.pipeline.errors import CompactionError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
+from kafka_redelivery.pipeline.lake.table import TableFormat
 from tests.pipeline.crashing import STEPS, DiedError, traps
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, letter, settings_of
 from tests.scenarios.cluster import Cluster
 
+_PARQUET = TableFormat.PARQUET
 _NOW_MS = 2**62
 """A time after every grace period."""
 
@@ -27,7 +29,7 @@ def archive(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) 
     """A table with three small files in each of two folders, and one in a third."""
     sources = [f"{unique}.{number}" for number in range(_ORIGINS)]
     cluster.create(*(f"DLQ.{source}" for source in sources), config=KEPT)
-    archive = Archive.of(settings_of(cluster, unique, *sources), tmp_path, str(tmp_path / "a table"))
+    archive = Archive.of(settings_of(cluster, unique, *sources), tmp_path, str(tmp_path / "a table"), _PARQUET)
     for number in range(_ROUNDS):
         for source in sources:
             cluster.produce(f"DLQ.{source}", [letter(source, number)])

@@ -12,7 +12,7 @@ from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
 from kafka_redelivery.pipeline.archive.compaction import compact
 from kafka_redelivery.pipeline.archive.erasure import Predicate, count_rows, erase
-from kafka_redelivery.pipeline.errors import PredicateError, TableFormatError
+from kafka_redelivery.pipeline.errors import PredicateError
 from kafka_redelivery.pipeline.lake.files import LakeFiles
 from kafka_redelivery.pipeline.lake.sink_log import SinkLog, entry_of
 from kafka_redelivery.pipeline.lake.table import TableFormat, read_table
@@ -34,7 +34,7 @@ def archive(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) 
     """
     sources = [f"{unique}.{number}" for number in range(2)]
     cluster.create(*(f"DLQ.{source}" for source in sources), config=KEPT)
-    archive = Archive.of(settings_of(cluster, unique, *sources), tmp_path, str(tmp_path / "a table"))
+    archive = Archive.of(settings_of(cluster, unique, *sources), tmp_path, str(tmp_path / "a table"), _PARQUET)
     for number in range(2):
         for source in sources:
             later = letter(source, number + 2, at_ms=FIRST_MS + DAY_MS)
@@ -94,12 +94,6 @@ def test_rows_are_erased_from_all_files(spark: SparkSession, archive: Archive, c
         erase(session, archive.output, Predicate(where=_where("state = 'waiting'")))
     with pytest.raises(PredicateError, match="nothing says which rows"):
         Predicate()
-
-    (table / "_delta_log").mkdir()
-    (table / "_delta_log" / "0.json").touch()
-    with pytest.raises(TableFormatError, match="is a Delta table: erase its rows with DELETE and VACUUM"):
-        erase(session, archive.output, condition)
-    shutil.rmtree(table / "_delta_log")
 
     cluster.produce(f"DLQ.{source}", [letter(source, 5)])
     assert run_archive(archive_session(spark), archive).letters == 1

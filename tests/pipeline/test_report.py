@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from kafka_redelivery.cli.main import app
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
 from kafka_redelivery.pipeline.frames.progress_frames import DONE, IN_HAND, IN_PLACE, UNREAD
+from kafka_redelivery.pipeline.lake.table import read_table
 from kafka_redelivery.pipeline.report.page import page
 from kafka_redelivery.pipeline.report.report import Request, Tables, make_report
 from kafka_redelivery.pipeline.report.tables import pending
@@ -69,7 +70,7 @@ def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluste
     for group, topic in ((f"{unique}.scheduler", tier), (unique, ready)):
         until(partial(_commit, cluster, group, topic), f"{group} has an offset")
     older = tmp_path / "older"  # without a column that this version has
-    table = session.read.parquet(archive.output).drop("original_expiration")
+    table = read_table(session, archive.output).drop("original_expiration")
     table.write.partitionBy("day", "origin").parquet(older.as_uri())
     output = (tmp_path / "report").as_uri()
     request = Request(settings=settings, archive=str(older), output=output, form=Tables.JSON)

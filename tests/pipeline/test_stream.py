@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_redelivery.pipeline.errors import StreamRefusedError, TableFormatError
+from kafka_redelivery.pipeline.lake.table import read_table
 from kafka_redelivery.pipeline.stream import query_runner
 from tests.pipeline.streaming import LONG_S, Gate, audited, prepare, run, running
 from tests.scenarios.running import Group, exactly, number, script
@@ -80,12 +81,12 @@ def test_the_table_holds_each_output_once(spark: SparkSession, group: Group) -> 
     group.send([["ok"]] * 10, first=30)
     run(group, spark)
 
-    rows = spark.read.parquet(str(group.folder / "table")).collect()
+    rows = read_table(spark, str(group.folder / "table")).collect()
 
     assert Counter(int(row.value) for row in rows) == exactly([*range(20), *range(30, 40)])
     assert {row.day for row in rows} == {row.timestamp.date() for row in rows}
-    group.configure(pipeline={"checkpoint": "checkpoint", "sink": sink | {"format": "delta"}})
-    with pytest.raises(TableFormatError, match=r"of the format parquet, not delta; .*pipeline\.sink\.format"):
+    group.configure(pipeline={"checkpoint": "checkpoint", "sink": sink | {"format": "parquet"}})
+    with pytest.raises(TableFormatError, match=r"of the format delta, not parquet; .*pipeline\.sink\.format"):
         run(group, spark)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from pyspark.sql import SparkSession
 
+from kafka_redelivery.pipeline.lake.table import read_table
 from tests.pipeline.streaming import prepare, run
 from tests.scenarios.running import Group, exactly, script
 
@@ -66,7 +67,7 @@ def test_the_start_at_the_end_of_a_source_is_committed(spark: SparkSession, grou
 
 def test_a_table_without_its_checkpoint(spark: SparkSession, group: Group) -> None:
     """After the query's checkpoint is deleted, the sink table still has each record once."""
-    sink = {"topic": group.output, "path": "table"}
+    sink = {"topic": group.output, "path": "table", "format": "parquet"}
     prepare(group, pipeline={"checkpoint": "checkpoint", "sink": sink})
     group.send([["ok"]] * 20)
     run(group, spark)
@@ -74,7 +75,7 @@ def test_a_table_without_its_checkpoint(spark: SparkSession, group: Group) -> No
     group.send([["ok"]] * 10, first=20)
     run(group, spark)
 
-    rows = spark.read.parquet(str(group.folder / "table")).collect()
+    rows = read_table(spark, str(group.folder / "table")).collect()
 
     assert Counter(int(row.value) for row in rows) == exactly(range(30))
 

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_redelivery.pipeline.errors import StreamHaltedError
+from kafka_redelivery.pipeline.lake.table import read_table
 from tests.pipeline.streaming import LONG_S, prepare, run, running
 from tests.scenarios.cluster import Sent
 from tests.scenarios.running import Group, exactly
@@ -21,7 +22,7 @@ def test_records_are_handled_while_the_table_cannot_be_written(
 ) -> None:
     """Then it gets each record once, in micro-batches that are limited like the others."""
     caplog.set_level(logging.WARNING)
-    sink = {"topic": group.output, "path": "table", "trigger": "1s"}
+    sink = {"topic": group.output, "path": "table", "trigger": "1s", "format": "parquet"}
     prepare(group, pipeline={"sink": sink, "maxOffsetsPerTrigger": 20})
     table = group.folder / "table"
     table.mkdir()
@@ -48,7 +49,7 @@ def test_the_table_goes_on_without_what_kafka_has_removed(
     spark: SparkSession, group: Group, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The run fails and names the command. With it, the log names the missing offsets, and the rest is appended."""
-    prepare(group, pipeline={"sink": {"topic": group.output, "path": "table"}})
+    prepare(group, pipeline={"sink": {"topic": group.output, "path": "table", "format": "parquet"}})
     group.cluster.produce(group.output, [Sent(b"%d" % n, partition=0) for n in range(10)])
     run(group, spark)
     group.cluster.produce(group.output, [Sent(b"%d" % n, partition=0) for n in range(10, 20)])
@@ -64,4 +65,4 @@ def test_the_table_goes_on_without_what_kafka_has_removed(
 
 
 def _rows(spark: SparkSession, group: Group) -> Counter[int]:
-    return Counter(int(row.value) for row in spark.read.parquet(str(group.folder / "table")).collect())
+    return Counter(int(row.value) for row in read_table(spark, str(group.folder / "table")).collect())

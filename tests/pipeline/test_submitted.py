@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.submitting import make_environment, spark_daemon, spark_variables
+from tests.pipeline.submitting import make_environment, spark_daemon, spark_variables, submission
 from tests.scenarios.running import Group
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -62,7 +61,7 @@ def test_submitted_settings_override_the_configuration(group: Group, master: str
     group.prepare(
         sources=[{"topic": group.source}],
         handler={"callable": "handlers:handle"},
-        pipeline={"checkpoint": "checkpoint", "spark": settings},
+        pipeline={"checkpoint": "checkpoint", "spark": settings, "sink": {"topic": group.output, "path": "table"}},
     )
     group.send([["ok"]] * 20)
     make_environment(group.folder)
@@ -91,6 +90,7 @@ def test_submitted_settings_override_the_configuration(group: Group, master: str
     assert {name: found[name] for name in wanted} == wanted
     assert {each["Executor ID"] for each in _events(happened, "ExecutorAdded")} == {"0", "1"}
     assert {each["Task Info"]["Executor ID"] for each in _events(happened, "TaskEnd")} <= {"0", "1"}
+    assert (group.folder / "table" / "_spark_metadata").exists(), "no jars of Delta were submitted: it is Parquet"
 
 
 def _events(happened: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
@@ -98,15 +98,9 @@ def _events(happened: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 
 
 def _submit(folder: Path, master: str, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run the commands of docs/spark.md for what exists now, with another master and more settings."""
-    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
-    commands = re.search(r"^    echo .*?^    jars=.*? run\.py pipeline stream [^\n]*$", text, re.MULTILINE | re.DOTALL)
-    assert commands is not None
-    assert "--master spark://... " in commands[0]
-    more = " ".join(f"--conf {name}={value}" for name, value in settings.items())
-    script = commands[0].replace("--master spark://... ", f"--master '{master}' {more} ") + " --available-now"
+    """Handle what exists now."""
     return subprocess.run(
-        ["/bin/bash", "-euc", script],
+        ["/bin/bash", "-euc", submission(master, settings) + " --available-now"],
         cwd=folder,
         env=os.environ | spark_variables(folder / "spark"),
         capture_output=True,

@@ -168,11 +168,11 @@ class Cluster:
 
     def abort(self, topic: str, records: Iterable[Sent]) -> None:
         """Write records in a transaction that is aborted, so that no read-committed reader sees them."""
-        self._begin(topic, records).abort_transaction(_ANSWER_S)
+        self.begin(topic, records).abort_transaction(_ANSWER_S)
 
     def transact(self, topic: str, records: Iterable[Sent]) -> None:
         """Write records in a transaction, and wait until its markers take up the offsets behind them."""
-        self._begin(topic, records).commit_transaction(_ANSWER_S)
+        self.begin(topic, records).commit_transaction(_ANSWER_S)
         self.wait_for_markers(topic)
 
     def wait_for_markers(self, *topics: str) -> None:
@@ -182,7 +182,8 @@ class Cluster:
             f"{topics} have their markers",
         )
 
-    def _begin(self, topic: str, records: Iterable[Sent]) -> Producer:
+    def begin(self, topic: str, records: Iterable[Sent]) -> Producer:
+        """Write records in a transaction, and leave it open."""
         producer = Producer({**self._client, "transactional.id": f"{topic}.upstream"})
         producer.init_transactions(_ANSWER_S)
         producer.begin_transaction()

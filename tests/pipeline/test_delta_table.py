@@ -1,0 +1,137 @@
+"""A new archive is a Delta table, divided by day and ordered by origin. Rows are erased from all of its versions."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
+from kafka_redelivery.pipeline.archive.compaction import CompactionResult
+from kafka_redelivery.pipeline.archive.delta_table import optimize
+from kafka_redelivery.pipeline.archive.erasure import Predicate, count_rows, erase
+from kafka_redelivery.pipeline.lake.files import LakeFiles
+from kafka_redelivery.pipeline.lake.table import read_table
+from kafka_redelivery.topology.exit_codes import CONFIGURATION
+from kafka_redelivery.topology.query.where import Where
+from tests.pipeline.archive_command import command
+from tests.pipeline.delta_table import files
+from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, document_of, letter, settings_of
+from tests.scenarios.cluster import Cluster
+from tests.scenarios.running import COMMAND
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+_ORIGINS = 4
+_TODAY_MS = FIRST_MS + DAY_MS + 1
+
+
+@pytest.fixture
+def archive(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> Archive:
+    """A table with two files of the keys 0 and 1 of each origin on the first day, and of 2 and 3 on the second."""
+    sources = [f"{unique}.{number}" for number in range(_ORIGINS)]
+    cluster.create(*(f"DLQ.{source}" for source in sources), config=KEPT)
+    archive = Archive.of(settings_of(cluster, unique, *sources), tmp_path, str(tmp_path / "a table"))
+    for number in range(2):
+        for source in sources:
+            later = letter(source, number + 2, at_ms=FIRST_MS + DAY_MS)
+            cluster.produce(f"DLQ.{source}", [letter(source, number), later])
+        run_archive(archive_session(spark), archive)
+    return archive
+
+
+@pytest.mark.slow
+def test_the_command_makes_it(cluster: Cluster, unique: str, tmp_path: Path) -> None:
+    """Unless another format is asked for, and with nothing of a record in its log."""
+    source, table = f"{unique}.orders", tmp_path / "table"
+    cluster.create(f"DLQ.{source}", config=KEPT)
+    cluster.produce(f"DLQ.{source}", [letter(source, 0)])
+    (tmp_path / "redelivery.yaml").write_text(json.dumps(document_of(cluster, unique, source)), encoding="utf-8")
+
+    with command(tmp_path, "--compact") as running:
+        assert running.wait(240) == 0
+
+    (file,) = files(table)
+    assert file.parent.relative_to(table) == Path("day=2026-01-01")
+    assert _keys(file) == {b"key-0"}
+    log = (table / "_delta_log" / f"{0:020}.json").read_text(encoding="utf-8")
+    assert "redeliveries_exceeded" in log, "the lowest and the highest value"
+    assert "no plane" not in log
+
+
+@pytest.mark.long
+def test_it_is_divided_by_day_and_ordered_by_origin(spark: SparkSession, archive: Archive) -> None:
+    """A run writes one file for each day. Compaction orders days that are over, and has nothing to do again."""
+    session, table = archive_session(spark), Path(archive.output)
+    session.conf.set("spark.databricks.delta.optimize.maxFileSize", str(files(table)[0].stat().st_size // 2))
+    lake = LakeFiles(session, archive.output)
+    before = _rows(session, archive)
+    assert sorted(file.parent.name for file in files(table)) == ["day=2026-01-01"] * 2 + ["day=2026-01-02"] * 2
+
+    waiting = optimize(session, lake, _TODAY_MS, min_files=3)
+
+    assert waiting.before == 2, "today has fewer files than three"
+    ordered = [pq.read_table(file, partitioning=None)["origin"].to_pylist() for file in files(table)]
+    assert min(len(set(origins)) for origins in ordered) < _ORIGINS
+    session.conf.unset("spark.databricks.delta.optimize.maxFileSize")
+    assert optimize(session, lake, _TODAY_MS + DAY_MS, min_files=3).after == 2
+    assert optimize(session, lake, _TODAY_MS + DAY_MS, min_files=2) == CompactionResult()
+    assert [file.parent.name for file in sorted(files(table))] == ["day=2026-01-01", "day=2026-01-02"]
+    assert _rows(session, archive) == before
+
+
+@pytest.mark.long
+def test_rows_are_erased_from_all_versions(spark: SparkSession, archive: Archive, cluster: Cluster) -> None:
+    """Also from files that compaction has replaced or a killed run has left, and the log tells nothing of them."""
+    session, table = archive_session(spark), Path(archive.output)
+    source = archive.settings.sources[0].topic
+    assert optimize(session, LakeFiles(session, archive.output), wall_clock_ms(), min_files=2).before == 4
+    data = next(path for path in table.glob("day=*/*.parquet") if b"key-1" in _keys(path))
+    shutil.copy(data, data.with_name("part-left.parquet"))
+    before = _rows(session, archive)
+    one = Predicate("key-1", where=Where.of("value ->> '$.n' = '1'", wall_clock_ms()))
+
+    counted = count_rows(session, archive.output, one)
+    assert _rows(session, archive) == before
+    erased = erase(session, archive.output, one)
+
+    assert counted == erased
+    assert (erased.rows, erased.files, erased.origins[source]) == (_ORIGINS, 1, 1)
+    assert _rows(session, archive) == [row for row in before if bytes(row["key"]) != b"key-1"]
+    assert all(b"key-1" not in _keys(path) for path in table.rglob("*.parquet") if "_delta_log" not in path.parts)
+    log = "".join(path.read_text(encoding="utf-8") for path in (table / "_delta_log").glob("*.json"))
+    assert not [text for text in ("key-1", b"key-1".hex().upper(), "no plane", '\\"n\\"') if text in log]
+
+    cluster.produce(f"DLQ.{source}", [letter(source, 5)])
+    assert run_archive(session, archive).letters == 1
+    assert sorted(row["origin_offset"] for row in _rows(session, archive)) == [0] * 4 + [2] * 4 + [3] * 4 + [5]
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_a_session_without_delta_refuses_the_table(archive: Archive, tmp_path: Path) -> None:
+    """The settings of the job override those of Delta: the error says what to do, and nothing is erased."""
+    servers = archive.settings.kafka["bootstrap.servers"]
+    document = {"group": "billing", "kafka": {"bootstrap.servers": servers}, "sources": [{"topic": "orders"}]}
+    (tmp_path / "redelivery.yaml").write_text(json.dumps(document), encoding="utf-8")
+    options = ["--config", str(tmp_path / "redelivery.yaml"), "--archive", archive.output, "--key", "key-1"]
+    erasing = [sys.executable, *COMMAND, "pipeline", "erase", *options, "--spark", "spark.sql.extensions="]
+
+    ended = subprocess.run(erasing, capture_output=True, text=True, timeout=120, check=False)
+
+    assert ended.returncode == CONFIGURATION, ended.stderr
+    assert "this Spark session has no Delta Lake: " in ended.stderr
+    assert len(files(Path(archive.output))) == 4
+
+
+def _keys(path: Path) -> set[bytes]:
+    return set(pq.read_table(path, columns=["key"], partitioning=None)["key"].to_pylist())
+
+
+def _rows(session: SparkSession, archive: Archive) -> list[Row]:
+    return read_table(session, archive.output).orderBy("topic", "partition", "offset").collect()
