@@ -9,6 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing, foreign_options, foreign_settings
+from kafka_redelivery.cli.commands.dlq_options import (
+    DEFAULT_MAX_REDRIVES,
+    DrySending,
+    JobName,
+    JobsOf,
+    KeepAttempts,
+    Ready,
+    To,
+    Yes,
+)
 from kafka_redelivery.cli.commands.dlq_previews import quick_preview, quick_removable
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.commands.signals import stop_event
@@ -30,15 +40,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 app.callback()(foreign_options)
-
-JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job, or the start of its name.")]
-JobsOf = Annotated[
-    str | None, typer.Option("--of-group", metavar="GROUP", help="Jobs of another consumer group's letters.")
-]
-Rate = Annotated[
-    float | None,
-    typer.Option("--rate", min=MIN_RATE, max=MAX_RATE, metavar="N", help="Letters in a second. Default: no limit."),
-]
 
 
 @app.command(name="list")
@@ -88,21 +89,20 @@ def redrive(
     *,
     wanted: Selection,
     of_group: OfGroup = None,
-    to: Annotated[str | None, typer.Option("--to", metavar="TOPIC", help="Send to this topic instead.")] = None,
-    ready: Annotated[
-        str | None, typer.Option("--ready", metavar="TOPIC", help="The ready topic of another group.")
+    to: To = None,
+    ready: Ready = None,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", min=MIN_RATE, max=MAX_RATE, metavar="N", help="Letters in a second. Default: no limit."),
     ] = None,
-    rate: Rate = None,
     again: Annotated[bool, typer.Option("--again", help="Also letters that were sent before.")] = False,
-    keep_attempts: Annotated[
-        bool, typer.Option("--keep-attempts", help="Continue to count attempts instead of beginning anew.")
-    ] = False,
+    keep_attempts: KeepAttempts = False,
     max_redrives: Annotated[
         int, typer.Option("--max-redrives", min=1, help="A record sent again so often goes to the parking topic.")
-    ] = 3,
+    ] = DEFAULT_MAX_REDRIVES,
     create_topics: CreateTopics = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent; send nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DrySending = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Send dead letters again, each exactly once, to the ready topic of the group that failed.
@@ -137,7 +137,7 @@ def discard(
     of_group: OfGroup = None,
     create_topics: CreateTopics = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be discarded.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Set dead letters aside: they count as done, and `redrive` leaves them out without --again. Deletes nothing.
@@ -159,7 +159,7 @@ def purge(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove dead letters that are done from the start of each partition, up to the first one that is not.

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq import JobsOf, load_quietly, refuse_without_question, run_job
+from kafka_redelivery.cli.commands.dlq import load_quietly, refuse_without_question, run_job
 from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing
+from kafka_redelivery.cli.commands.dlq_options import (
+    DEFAULT_MAX_REDRIVES,
+    DrySending,
+    JobsOf,
+    KeepAttempts,
+    Ready,
+    To,
+    Yes,
+)
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.topology import exit_codes
@@ -31,20 +40,16 @@ def edit(
     print_value: Annotated[
         bool, typer.Option("--print", help="Print the value as it would be edited; change nothing.")
     ] = False,
-    to: Annotated[str | None, typer.Option("--to", metavar="TOPIC", help="Send to this topic instead.")] = None,
-    ready: Annotated[
-        str | None, typer.Option("--ready", metavar="TOPIC", help="The ready topic of another group.")
-    ] = None,
+    to: To = None,
+    ready: Ready = None,
     again: Annotated[bool, typer.Option("--again", help="Also if it was sent before.")] = False,
-    keep_attempts: Annotated[
-        bool, typer.Option("--keep-attempts", help="Continue to count attempts instead of beginning anew.")
-    ] = False,
+    keep_attempts: KeepAttempts = False,
     max_redrives: Annotated[
         int, typer.Option("--max-redrives", min=1, help="A record sent again so often is not edited.")
-    ] = 3,
+    ] = DEFAULT_MAX_REDRIVES,
     create_topics: CreateTopics = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent; send nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DrySending = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Edit the decoded value of one dead letter in $EDITOR, and send it again by a job of its own, exactly once.

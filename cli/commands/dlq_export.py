@@ -18,8 +18,8 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.letter import Selection
 
 if TYPE_CHECKING:
+    from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter
     from kafka_redelivery.consumers.redrive.exporting import Exportable
-    from kafka_redelivery.consumers.redrive.ledger import Found
 
 
 @selecting
@@ -66,10 +66,11 @@ def _exportable(settings: Settings, group: str, wanted: Selection, base: Path) -
 
 
 @contextmanager
-def _letters(settings: Settings, group: str, wanted: Selection, base: Path) -> Iterator[Iterator[Found]]:
+def _letters(settings: Settings, group: str, wanted: Selection, base: Path) -> Iterator[Iterator[StoredLetter]]:
     """Read the letters of an export, and show the progress."""
     from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters
+    from kafka_redelivery.consumers.redrive.dead_letters import dead_letters
+    from kafka_redelivery.consumers.redrive.ledger import Ledger
     from kafka_redelivery.consumers.redrive.meant import meant
 
     with progress(stderr(), "reading dead letters") as report_progress:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kafka_redelivery.cli.commands.dlq import load_quietly, refuse_without_question
+from kafka_redelivery.cli.commands.dlq_options import Yes
 from kafka_redelivery.cli.commands.dlq_selection import OfGroup
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
@@ -22,7 +23,7 @@ def import_letters(
     overrides: Overrides = None,
     of_group: OfGroup = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be imported; write nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Send exported dead letters back to their dead-letter topics, each exactly once.

@@ -134,14 +134,15 @@ def _read(settings: Settings, group: str, wanted: Selection, limit: int, base: P
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import Kinds, letter_document
     from kafka_redelivery.consumers.clock import wall_clock_ms
-    from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, dead_letters
+    from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter, dead_letters
+    from kafka_redelivery.consumers.redrive.ledger import Ledger
     from kafka_redelivery.consumers.redrive.meant import meant
     from kafka_redelivery.topology.wire.expiry import has_expired
 
     kinds, expired, others, unreadable = Kinds(), 0, 0, 0
-    shown: list[Found] = []
+    shown: list[StoredLetter] = []
 
-    def ours() -> Iterator[Found]:
+    def ours() -> Iterator[StoredLetter]:
         nonlocal others, unreadable
         for found in dead_letters(settings, ledger, report_progress):
             if ledger.has(found.letter):

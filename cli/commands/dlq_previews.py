@@ -91,7 +91,7 @@ def _asked(
 
     if not can_index(settings):
         return None
-    from kafka_redelivery.consumers.redrive.ledger import letter_ends
+    from kafka_redelivery.consumers.redrive.letter_places import letter_ends
     from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 
     topics = ClusterAdmin(settings.kafka).partition_counts()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq import JobsOf, load_quietly
+from kafka_redelivery.cli.commands.dlq import load_quietly
+from kafka_redelivery.cli.commands.dlq_options import JobsOf
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stdout
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
@@ -64,8 +65,8 @@ def show(
 def _shown(settings: Settings, ledger: Ledger, config: Path, name: str, *, whole: bool = False) -> Shown:
     """Return a letter; ``whole``: with its story, which takes more requests."""
     from kafka_redelivery.cli.views.dlq_show import Shown, sending_again
+    from kafka_redelivery.consumers.redrive.dead_letters import one_dead_letter
     from kafka_redelivery.consumers.redrive.decoding import LetterCodecs
-    from kafka_redelivery.consumers.redrive.ledger import one_dead_letter
     from kafka_redelivery.consumers.redrive.story import story
 
     found = one_dead_letter(settings, ledger, name)

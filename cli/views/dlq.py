@@ -13,9 +13,10 @@ from rich.table import Table
 
 from kafka_redelivery.cli.output import print_table
 from kafka_redelivery.consumers.redrive.creation import Preview
+from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter
 from kafka_redelivery.consumers.redrive.exporting import Exportable
 from kafka_redelivery.consumers.redrive.importing import Importable
-from kafka_redelivery.consumers.redrive.ledger import Found, Ledger
+from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.consumers.redrive.purge import Removable
 from kafka_redelivery.topology.durations import format_duration
 from kafka_redelivery.topology.printable import printable_time
@@ -35,7 +36,7 @@ class Kinds:
         self._oldest: dict[tuple[str, str, str, LetterState], int] = {}
         self._newest: dict[tuple[str, str, str, LetterState], int] = {}
 
-    def add(self, each: Found) -> None:
+    def add(self, each: StoredLetter) -> None:
         """Count a letter."""
         letter = each.letter
         kind = letter.origin, letter.reason, letter.exception, each.standing.state
@@ -88,7 +89,7 @@ def print_letters(console: Console, letters: Iterable[Mapping[str, Any]]) -> Non
     print_table(console, table)
 
 
-def letter_document(each: Found) -> dict[str, Any]:
+def letter_document(each: StoredLetter) -> dict[str, Any]:
     """Return a letter as plain data for JSON, without its value; with ``failureDetails: class-only`` as the index does.
 
     That is without key and text of the exception.
@@ -115,7 +116,7 @@ def letter_document(each: Found) -> dict[str, Any]:
     }
 
 
-def exported_document(each: Found) -> dict[str, Any]:
+def exported_document(each: StoredLetter) -> dict[str, Any]:
     """Return a letter with all its bytes as plain data for JSON."""
     letter, standing, message = each
     content = message.key(), message.value(), headers_of(message)
@@ -210,7 +211,7 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
         "inOtherJobs": sum(map(len, job.letters)) - sum(map(len, job.owned)),
         "sent": sent,
         **{_camel(outcome): outcomes[outcome] for outcome in Outcome},
-        "setAside": sum(len(each.discarded) for each in slices),
+        "setAside": sum(len(each.set_aside) for each in slices),
         "unknown": max(0, sent - outcomes.total()),
         "gone": sum(len(each.gone) for each in slices),
         "parked": sum(len(each.parked) for each in slices),

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from kafka_redelivery.cli.views.dlq import letter_document
 from kafka_redelivery.cli.views.values import hex_dump, plain, tree_of
+from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter
 from kafka_redelivery.consumers.redrive.decoding import Decoded
-from kafka_redelivery.consumers.redrive.ledger import Found
 from kafka_redelivery.consumers.redrive.story import Event
 from kafka_redelivery.topology.foreign.letter import header_text
 from kafka_redelivery.topology.printable import printable, printable_line, printable_time
@@ -28,7 +28,7 @@ _HEADER_CHARS: Final = 300
 class Shown(NamedTuple):
     """What is shown of a dead letter."""
 
-    found: Found
+    found: StoredLetter
     key: Decoded
     value: Decoded
     history: Sequence[Standing]

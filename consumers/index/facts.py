@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from arro3.core import Array, DataType, Table
 
-from kafka_redelivery.topology.redrive.actions import Action, Chunk, Doubt, Ended
+from kafka_redelivery.topology.redrive.actions import Action, ChunkProgress, Doubt, Ended
 from kafka_redelivery.topology.redrive.job import Job
 
 
@@ -62,12 +62,12 @@ def action_rows(actions: Iterable[Action], sequence: int) -> Iterator[ActionRow]
     for job, number, what in actions:
         sent = 0
         match what:
-            case Chunk():
+            case ChunkProgress():
                 sent = what.sent
                 found = [("through", what.through)]
                 found += [("gone", each) for each in what.gone]
                 found += [("parked", each) for each in what.parked]
-                found += [("set_aside", each) for each in what.discarded]
+                found += [("set_aside", each) for each in what.set_aside]
                 found += [("refused", each) for each in what.refused]
                 found += [] if what.end is None else [(f"end_{what.end}", -1)]
             case Ended(offset, outcome):

@@ -26,7 +26,7 @@ from kafka_redelivery.consumers.index.selecting import EVERY, Condition, can_sel
 from kafka_redelivery.consumers.index.store import connection, files_in, give_slots, run
 from kafka_redelivery.consumers.index.summary import Summary, summarise
 from kafka_redelivery.consumers.index.view import empty_letters, empty_standings, letters_view
-from kafka_redelivery.consumers.redrive.ledger import Progress, no_progress
+from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress, no_progress
 from kafka_redelivery.consumers.redrive.time_limit import time_limit
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.letter import Selection
@@ -123,7 +123,7 @@ class Index:
 
     def refresh(
         self,
-        progress: Progress = no_progress,
+        progress: ReportProgress = no_progress,
         *,
         settled: bool = True,
         waiting: Callable[[], None] = lambda: None,

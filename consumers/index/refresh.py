@@ -18,8 +18,10 @@ from kafka_redelivery.consumers.index.facts import action_rows, table_of
 from kafka_redelivery.consumers.index.folder import IndexFolder
 from kafka_redelivery.consumers.index.rows import RowMaker
 from kafka_redelivery.consumers.index.store import Store
+from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress
 from kafka_redelivery.consumers.redrive.job_reading import LeftOut, read_jobs
-from kafka_redelivery.consumers.redrive.ledger import Progress, letter_partitions, redrive_topics, refuse_missing
+from kafka_redelivery.consumers.redrive.ledger import redrive_topics, refuse_missing
+from kafka_redelivery.consumers.redrive.letter_places import letter_partitions
 from kafka_redelivery.topology.cluster.sweep_plan import dead_letter_topics
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import RedriveRecordError
@@ -53,7 +55,7 @@ class Refresh:
     settings: Settings
     basis: Basis
     folder: IndexFolder
-    progress: Progress
+    progress: ReportProgress
     settled: bool
     now_ms: int
     _offsets: PartitionOffsets = field(init=False)

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.checksum import checksum
-from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, Progress, dead_letters
+from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress, StoredLetter, dead_letters
+from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.consumers.redrive.meant import meant
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.consumers.redrive.rules import refuse_options, targets_of
@@ -87,7 +88,7 @@ def preview(
     ledger: Ledger,
     selection: Selection,
     options: JobOptions,
-    progress: Progress,
+    progress: ReportProgress,
     clock: Clock = wall_clock_ms,
     base: Path = Path(),
     ends: Mapping[Partition, int] | None = None,
@@ -108,7 +109,7 @@ def preview(
 
 
 def preview_of(
-    settings: Settings, ledger: Ledger, letters: Iterable[Found], options: JobOptions, now_ms: int
+    settings: Settings, ledger: Ledger, letters: Iterable[StoredLetter], options: JobOptions, now_ms: int
 ) -> Preview:
     """Return what a job for these letters would send. Writes nothing.
 

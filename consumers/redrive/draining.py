@@ -16,7 +16,7 @@ from typing import Protocol
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.creation import open_dlq_writer
-from kafka_redelivery.consumers.redrive.ledger import letter_partitions
+from kafka_redelivery.consumers.redrive.letter_places import letter_partitions
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.foreign.activemq import BrokerMessage

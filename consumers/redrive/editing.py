@@ -8,8 +8,9 @@ from typing import Final
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.creation import Edit, Preview, create, preview_of
+from kafka_redelivery.consumers.redrive.dead_letters import one_dead_letter
 from kafka_redelivery.consumers.redrive.decoding import LetterCodecs
-from kafka_redelivery.consumers.redrive.ledger import Ledger, one_dead_letter
+from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.consumers.redrive.rules import refuse_options
 from kafka_redelivery.serdes.editing import Editable, editable
 from kafka_redelivery.serdes.errors import EncodeError, SerdeError

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kafka_redelivery.consumers.redrive.ledger import Found
+from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter
 from kafka_redelivery.topology.redrive.standing import LetterState
 from kafka_redelivery.topology.wire.expiry import has_expired
 
@@ -31,7 +31,7 @@ class Exportable:
         self.expired += expired
 
 
-def exportable(letters: Iterable[Found], now_ms: int) -> Exportable:
+def exportable(letters: Iterable[StoredLetter], now_ms: int) -> Exportable:
     """Count letters that were read; ``now_ms``: the present (epoch ms)."""
     found = Exportable()
     for letter, standing, _ in letters:

@@ -17,7 +17,8 @@ from threading import Event
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.creation import open_dlq_writer
-from kafka_redelivery.consumers.redrive.ledger import Progress, letter_partitions
+from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress
+from kafka_redelivery.consumers.redrive.letter_places import letter_partitions
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import ExportedLetterError
@@ -78,7 +79,7 @@ class Import:
         self._read: dict[Partition, int] = {}
         self._missing: set[str] = set()
 
-    def preview(self, progress: Progress, clock: Clock = wall_clock_ms) -> Importable:
+    def preview(self, progress: ReportProgress, clock: Clock = wall_clock_ms) -> Importable:
         """Return what :meth:`run` would send. Writes nothing.
 
         Raises:
@@ -105,7 +106,7 @@ class Import:
             found.states[state] += 1
         return found
 
-    def run(self, stop: Event, progress: Progress) -> bool:
+    def run(self, stop: Event, progress: ReportProgress) -> bool:
         """Send what :meth:`preview` has found missing; return whether nothing is missing any more.
 
         Raises:
@@ -133,7 +134,7 @@ class Import:
                     break
         return not self._missing
 
-    def _send(self, writer: TransactionalWriter, stop: Event, total: int, progress: Progress) -> None:
+    def _send(self, writer: TransactionalWriter, stop: Event, total: int, progress: ReportProgress) -> None:
         chunk: dict[str, ProducerRecord] = {}
         size = 0
         for letter, _ in self._letters():
@@ -153,7 +154,7 @@ class Import:
             self._write(writer, chunk, total, progress)
 
     def _write(
-        self, writer: TransactionalWriter, chunk: dict[str, ProducerRecord], total: int, progress: Progress
+        self, writer: TransactionalWriter, chunk: dict[str, ProducerRecord], total: int, progress: ReportProgress
     ) -> None:
         records = list(chunk.values())
         try:
@@ -172,7 +173,7 @@ class Import:
         headers.append((IMPORTED_FROM, identity.encode()))
         return ProducerRecord(topic, number % self._counts[topic], letter.key, letter.value, headers)
 
-    def _leave_out_present(self, progress: Progress) -> None:
+    def _leave_out_present(self, progress: ReportProgress) -> None:
         """Read what the topics have, up to ends that include open transactions, and thus wait for these."""
         ends = self._offsets.high_watermarks(self._partitions)
         total = sum(ends.values())

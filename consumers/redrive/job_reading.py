@@ -7,7 +7,7 @@ from typing import Final
 
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import RedriveRecordError
-from kafka_redelivery.topology.redrive.job import JobLog
+from kafka_redelivery.topology.redrive.job import Job, JobLog, edited_value
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.protocols import Message, Partition
@@ -77,3 +77,18 @@ def read_jobs(
                 left_out.add(message, error)
         start = max(start, end)
     return start
+
+
+def read_edited(settings: Settings, jobs_topic: str, job: Job) -> bytes:
+    """Return the value that a job sends instead of that of its letter.
+
+    Raises:
+        RedriveRecordError: it cannot be read as it was written.
+        TransportError: Kafka does not answer or denies access.
+    """
+    if job.spec.edited is None or not job.edit_offsets:
+        raise RedriveRecordError(job.id, "it has no edited value")
+    partition, wanted = Partition(jobs_topic, 0), set(job.edit_offsets)
+    starts, ends = {partition: min(wanted)}, {partition: max(wanted) + 1}
+    found = read_between(settings.kafka, settings.group, starts, ends)
+    return edited_value(job.spec.edited, [each.value() for each in found if each.offset() in wanted])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.consumers.redrive.ledger import Found
+from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter
 from kafka_redelivery.consumers.redrive.time_limit import time_limit
 from kafka_redelivery.consumers.routes import codecs
 from kafka_redelivery.serdes.decoded_json import as_json
@@ -37,8 +37,8 @@ _TIME: Final = "epoch_ms(unnest(?::BIGINT[]))"
 
 
 def meant(
-    letters: Iterable[Found], selection: Selection, settings: Settings, base: Path, limit_s: float = _LIMIT_S
-) -> Iterator[Found]:
+    letters: Iterable[StoredLetter], selection: Selection, settings: Settings, base: Path, limit_s: float = _LIMIT_S
+) -> Iterator[StoredLetter]:
     """Yield the dead letters that a selection means, in their order.
 
     Args:
@@ -75,7 +75,7 @@ class Values:
             if source.value.format == "avro"
         }
 
-    def text(self, found: Found) -> str | None:
+    def text(self, found: StoredLetter) -> str | None:
         """Return the text of a value, ``None`` if there is none, it cannot be decoded or it is not UTF-8."""
         data = found.message.value()
         codec = self._avro.get(found.letter.origin)
@@ -100,7 +100,7 @@ class _Condition:
         self._limit_s = limit_s
         self._duckdb = _opened()
 
-    def met_by(self, batch: list[Found]) -> Iterator[Found]:
+    def met_by(self, batch: list[StoredLetter]) -> Iterator[StoredLetter]:
         """Yield those that meet it."""
         columns = [[of(each) for each in batch] for _, of in self._columns]
         with time_limit(self._duckdb, self._limit_s):
@@ -124,8 +124,8 @@ def _opened() -> duckdb.DuckDBPyConnection:
     return connect(config={"threads": 1, "enable_external_access": False, "lock_configuration": True})
 
 
-def _batches(letters: Iterable[Found]) -> Iterator[list[Found]]:
-    batch: list[Found] = []
+def _batches(letters: Iterable[StoredLetter]) -> Iterator[list[StoredLetter]]:
+    batch: list[StoredLetter] = []
     size = 0
     for each in letters:
         batch.append(each)
@@ -144,11 +144,11 @@ def _text(data: bytes | None) -> str | None:
         return None
 
 
-def _attempts(found: Found) -> int | None:
+def _attempts(found: StoredLetter) -> int | None:
     return int(found.letter.deliveries) if _ATTEMPTS.fullmatch(found.letter.deliveries) else None
 
 
-def _headers(found: Found) -> dict[str, str | None]:
+def _headers(found: StoredLetter) -> dict[str, str | None]:
     return {name: _text(value) for name, value in found.letter.headers.items()}
 
 
@@ -157,16 +157,16 @@ def _said(text: str) -> str | None:
     return (text if text.isascii() else text.encode(errors="replace").decode()) or None
 
 
-def _expires(found: Found) -> int | None:
+def _expires(found: StoredLetter) -> int | None:
     return min(found.letter.expiration_ms, LATEST_MS) or None
 
 
-def _size(found: Found) -> int | None:
+def _size(found: StoredLetter) -> int | None:
     data = found.message.value()
     return None if data is None else len(data)
 
 
-_Column = tuple[str, Callable[[Found], object]]
+_Column = tuple[str, Callable[[StoredLetter], object]]
 
 _COLUMNS: Final[Mapping[str, Callable[[Values], _Column]]] = {
     "id": lambda _: (_VARCHAR, lambda each: each.letter.id),

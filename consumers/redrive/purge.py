@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_redelivery.consumers.redrive.ledger import Ledger, Progress, dead_letters, letter_ends
+from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress, dead_letters
+from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.consumers.redrive.letter_places import letter_ends
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.standing import LetterState
 from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
@@ -36,7 +38,7 @@ class Removable:
 
 
 def removable(
-    settings: Settings, ledger: Ledger, progress: Progress, ends: Mapping[Partition, int] | None = None
+    settings: Settings, ledger: Ledger, progress: ReportProgress, ends: Mapping[Partition, int] | None = None
 ) -> dict[Partition, Removable]:
     """Return what can be removed from each partition: its first letters up to one that is not done, or not ours.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from threading import Event
 from typing import NamedTuple
 
@@ -12,13 +13,15 @@ from kafka_redelivery.consumers.clock import Clock, monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.errors import ContinuedElsewhereError, RedriveError
 from kafka_redelivery.consumers.redrive.checksum import checksum
 from kafka_redelivery.consumers.redrive.creation import append_jobs, author, open_dlq_writer
-from kafka_redelivery.consumers.redrive.ledger import Ledger, Progress, no_progress, read_edited
+from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress, no_progress
+from kafka_redelivery.consumers.redrive.job_reading import read_edited
+from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.consumers.redrive.rules import copies
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
-from kafka_redelivery.topology.redrive.actions import Chunk, End, SliceProgress, progress_record
-from kafka_redelivery.topology.redrive.chunking import Part, part_size, parts
+from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, SliceProgress, progress_record
+from kafka_redelivery.topology.redrive.chunking import Chunk, chunk_size, chunks
 from kafka_redelivery.topology.redrive.job import Job, cancel_record
 from kafka_redelivery.topology.redrive.standing import Standings
 from kafka_redelivery.topology.wire.headers import read_mark
@@ -66,7 +69,7 @@ class JobRun:
         ledger: Ledger,
         job: str,
         stop: Event,
-        progress: Progress,
+        progress: ReportProgress,
         clock: Clock = wall_clock_ms,
     ) -> None:
         self._settings = settings
@@ -106,7 +109,7 @@ class JobRun:
         if self._job.spec.edited is None:
             return None
         try:
-            return read_edited(self._settings, self._ledger, self._job)
+            return read_edited(self._settings, self._ledger.jobs_topic, self._job)
         except RedriveRecordError as error:
             raise RedriveError(
                 f"job {self._name} stops and sends nothing, because its edited value cannot be read from "
@@ -146,13 +149,12 @@ class JobRun:
                     return
 
     def _send_rest(self, writer: WriteThread, number: int) -> None:
-        """Send the letters that are left; each part is read and made while the one before it is written."""
+        """Send the letters that are left; each chunk is read and made while the one before it is written."""
         job, progress = self._job, self._slice(number)
         if progress.end is not None:
             return
         if job.cancelled_ms is not None:  # also a job of which nothing may be sent
-            end = Chunk(through=progress.through, end=End.CANCELLED)
-            self._begin(writer, number, _Made(Part(), [], [], end))
+            self._begin(writer, number, _Made([], [], ChunkProgress(through=progress.through, end=End.CANCELLED)))
             self._finish(writer, number)
             return
         if job.problem:
@@ -170,16 +172,16 @@ class JobRun:
         sender = _Sender(self._settings, self._ledger, job, number, self._clock, self._edited())
         try:
             pending = job.owned[number].after(progress.through)
-            for part in parts(pending, self._letters(number, pending), part_size(job.spec.options.rate)):
+            for chunk in chunks(pending, self._letters(number, pending), chunk_size(job.spec.options.rate)):
                 if job.spec.options.rate is not None:
-                    self._finish(writer, number, sender)  # progress is shown before the wait
-                if not self._pace.wait(len(part.letters)):
+                    self._finish(writer, number)  # progress is shown before the wait
+                if not self._pace.wait(len(chunk.letters)):
                     return
-                made = sender.make(part, {})
-                self._finish(writer, number, sender)
+                made = sender.make(chunk)
+                self._finish(writer, number)
                 self._begin(writer, number, made)
         finally:
-            self._finish(writer, number, sender)
+            self._finish(writer, number)
 
     def _letters(self, number: int, offsets: Sequence[int]) -> Iterator[tuple[int, int, Message]]:
         if not offsets:
@@ -199,23 +201,20 @@ class JobRun:
             yield message.offset(), len(message) + len(message.key() or b""), message
 
     def _begin(self, writer: WriteThread, number: int, made: _Made) -> None:
-        """Begin the transaction of a part: its records, and how far the slice then is."""
-        key, value = progress_record(self._name, number, made.chunk, self._clock())
+        """Begin the transaction of a chunk: its records, and how far the slice then is."""
+        key, value = progress_record(self._name, number, made.progress, self._clock())
         progress = ProducerRecord(*self._ledger.actions_partition(number), key, value)
         self._under_way = made, progress
         writer.begin([*made.records, progress], {})
 
-    def _finish(self, writer: WriteThread, number: int, sender: _Sender | None = None) -> None:
+    def _finish(self, writer: WriteThread, number: int) -> None:
         """Wait for the transaction that is under way, if one is; repeat it without the letters that Kafka refuses."""
         while writer.busy:
             made, progress = self._under_way
             try:
                 writer.result(None)
             except WriteRefusedError as error:
-                refused = {**made.chunk.refused, **self._refused(error, made, progress)}
-                if sender is None:
-                    raise
-                self._begin(writer, number, sender.make(made.part, refused))
+                self._begin(writer, number, made.without(self._refused(error, made, progress)))
             else:
                 self._ledger.actions.add(progress.key, progress.value)
                 done = sum(self._slice(each).dealt for each in range(len(self._job.owned)))
@@ -239,18 +238,26 @@ class JobRun:
 
 
 class _Made(NamedTuple):
-    """A part that is ready to be written."""
+    """A chunk that is ready to be written."""
 
-    part: Part[Message]
     records: list[ProducerRecord]
     origins: list[int]
     """The offset of the letter of each record."""
 
-    chunk: Chunk
+    progress: ChunkProgress
+
+    def without(self, refused: Mapping[int, str]) -> _Made:
+        """Return the chunk without the letters that Kafka refuses, by offset, each with the reason."""
+        kept = [pair for pair in zip(self.records, self.origins, strict=True) if pair[1] not in refused]
+        parked = tuple(each for each in self.progress.parked if each not in refused)
+        progress = replace(
+            self.progress, sent=len(kept) - len(parked), parked=parked, refused={**self.progress.refused, **refused}
+        )
+        return _Made([record for record, _ in kept], [origin for _, origin in kept], progress)
 
 
 class _Sender:
-    """Makes the records of a part of one slice."""
+    """Makes the records of the chunks of one slice."""
 
     def __init__(
         self, settings: Settings, ledger: Ledger, job: Job, number: int, clock: Clock, edited: bytes | None = None
@@ -265,21 +272,18 @@ class _Sender:
         self._edited, self._edit = edited, job.spec.edited
         self._clock = clock
 
-    def make(self, part: Part[Message], refused: dict[int, str]) -> _Made:
-        """Return the part without the letters that are refused."""
-        end = End.DONE if part.last else None
+    def make(self, chunk: Chunk[Message]) -> _Made:
+        """Return the records of a chunk, and what became of its letters that are not sent."""
+        end, gone = End.DONE if chunk.last else None, tuple(chunk.gone)
         if self._discards:
-            discarded = tuple(offset for offset, _ in part.letters)
-            chunk = Chunk(through=part.through, discarded=discarded, gone=tuple(part.gone), end=end)
-            return _Made(part, [], [], chunk)
+            set_aside = tuple(offset for offset, _ in chunk.letters)
+            return _Made([], [], ChunkProgress(through=chunk.through, set_aside=set_aside, gone=gone, end=end))
         records: list[ProducerRecord] = []
         origins: list[int] = []
         parked: list[int] = []
-        refused = dict(refused)
+        refused: dict[int, str] = {}
         now_ms = self._clock()
-        for offset, message in part.letters:
-            if offset in refused:
-                continue
+        for offset, message in chunk.letters:
             try:
                 record, parks = self._record(offset, message, now_ms)
             except (UnreadableHeadersError, HeaderError, RedriveError) as error:
@@ -289,15 +293,15 @@ class _Sender:
             origins.append(offset)
             if parks:
                 parked.append(offset)
-        chunk = Chunk(
-            through=part.through,
+        progress = ChunkProgress(
+            through=chunk.through,
             sent=len(records) - len(parked),
-            gone=tuple(part.gone),
+            gone=gone,
             parked=tuple(parked),
             refused=refused,
             end=end,
         )
-        return _Made(part, records, origins, chunk)
+        return _Made(records, origins, progress)
 
     def _record(self, offset: int, message: Message, now_ms: int) -> tuple[ProducerRecord, bool]:
         """Return the record that a letter becomes, and whether it goes to the parking topic."""

@@ -12,12 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_redelivery.consumers.redrive.ledger import Found, Ledger, found, letter_partitions
+from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter, stored_letter
+from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.consumers.redrive.letter_places import letter_partitions
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.redrive.actions import Chunk, End, Ended, read_action
+from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, Ended, read_action
 from kafka_redelivery.topology.redrive.job import Job, SliceId
 from kafka_redelivery.topology.redrive.letter import Letter
 from kafka_redelivery.topology.redrive.records import fields_of
@@ -93,7 +95,7 @@ def predecessor(ledger: Ledger, letter: Letter) -> str | None:
     return f"{topic}-{partition}@{mark.offset}"
 
 
-def story(settings: Settings, ledger: Ledger, letter: Found) -> list[Event]:
+def story(settings: Settings, ledger: Ledger, letter: StoredLetter) -> list[Event]:
     """Return what is known of a letter. Parts that may not be read are named as not known.
 
     Raises:
@@ -107,7 +109,7 @@ def _order(event: Event) -> tuple[int, int]:
 
 
 class _Story:
-    def __init__(self, settings: Settings, ledger: Ledger, letter: Found) -> None:
+    def __init__(self, settings: Settings, ledger: Ledger, letter: StoredLetter) -> None:
         self._settings, self._ledger = settings, ledger
         self._letter, self._message = letter.letter, letter.message
         self._standing = letter.standing
@@ -253,14 +255,14 @@ class _Story:
         if outcome_ms is not None:
             yield from self._after(job, number, outcome_ms)
 
-    def _dealt_with(self, chunk: Chunk) -> str:
+    def _dealt_with(self, chunk: ChunkProgress) -> str:
         offset = self._letter.offset
-        for name, offsets in (("gone", chunk.gone), ("parked", chunk.parked), ("discarded", chunk.discarded)):
+        for name, offsets in (("gone", chunk.gone), ("parked", chunk.parked), ("discarded", chunk.set_aside)):
             if offset in offsets:
                 return name
         return f"refused: {chunk.refused[offset]}" if offset in chunk.refused else "sent"
 
-    def _actions(self, job: Job, number: int) -> Iterator[tuple[int, Chunk | Ended]]:
+    def _actions(self, job: Job, number: int) -> Iterator[tuple[int, ChunkProgress | Ended]]:
         """Yield the first progress of a job that covers the letter, and its outcome, each with its time (epoch ms)."""
         key, dealt_with = f"{job.id}/{number}".encode(), False
         partition = self._ledger.actions_partition(number)
@@ -273,7 +275,7 @@ class _Story:
                 match None if action is None else action.what:
                     case Ended(offset) as ended if offset == self._letter.offset:
                         yield at_ms, ended
-                    case Chunk(through=through, end=end) as chunk if not dealt_with:
+                    case ChunkProgress(through=through, end=end) as chunk if not dealt_with:
                         dealt_with = through >= self._letter.offset and end is not End.CANCELLED
                         if dealt_with:
                             yield at_ms, chunk
@@ -285,7 +287,7 @@ class _Story:
             return
         partitions = letter_partitions(self._settings, self._ledger.partition_counts)
         for message in self._between(partitions, outcome_ms - _SLACK_MS, None):
-            mark = found(message, self._ledger.standings(), self._settings).letter.mark
+            mark = stored_letter(message, self._ledger.standings(), self._settings).letter.mark
             if mark is not None and (mark.job, mark.slice, mark.offset) == (job.id, number, self._letter.offset):
                 name = f"{message.topic()}-{message.partition()}@{message.offset()}"
                 yield Event(message.timestamp()[1], "after", f"died again as {name}", name, job.id)

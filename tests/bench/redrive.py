@@ -14,7 +14,8 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafka_redelivery.consumers.redrive.creation import create, preview
-from kafka_redelivery.consumers.redrive.ledger import Ledger, no_progress
+from kafka_redelivery.consumers.redrive.dead_letters import no_progress
+from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.consumers.redrive.run import JobRun
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason

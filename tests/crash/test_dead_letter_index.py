@@ -10,7 +10,8 @@ import pytest
 
 from kafka_redelivery.consumers.index.catalogue import Catalogue
 from kafka_redelivery.consumers.index.index import Index
-from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters, no_progress
+from kafka_redelivery.consumers.redrive.dead_letters import dead_letters, no_progress
+from kafka_redelivery.consumers.redrive.ledger import Ledger
 from tests.scenarios.redriving import dead_letter, dlq_json, settings_of
 from tests.scenarios.running import Group, Process
 

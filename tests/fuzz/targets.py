@@ -19,7 +19,14 @@ from kafka_redelivery.topology.migration.broker_file import read_broker_configur
 from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
 from kafka_redelivery.topology.migration.placeholders import PlaceholderValues
 from kafka_redelivery.topology.query.where import Where
-from kafka_redelivery.topology.redrive.actions import ActionLog, Chunk, End, Outcome, outcome_record, progress_record
+from kafka_redelivery.topology.redrive.actions import (
+    ActionLog,
+    ChunkProgress,
+    End,
+    Outcome,
+    outcome_record,
+    progress_record,
+)
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
 from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, SliceId, cancel_record, job_records
 from kafka_redelivery.topology.redrive.letter import letter_of
@@ -47,7 +54,7 @@ def _spec() -> JobSpec:
 
 
 _JOB: Final = tuple(job_records(_spec(), {_SLICE: _EVERY}))
-_SENT: Final = progress_record("a", 0, Chunk(through=4, sent=2, gone=(1,), parked=(2,), refused={3: "no"}), 1)
+_SENT: Final = progress_record("a", 0, ChunkProgress(through=4, sent=2, gone=(1,), parked=(2,), refused={3: "no"}), 1)
 
 
 def _jobs(value: bytes) -> None:
@@ -228,7 +235,7 @@ TARGETS: Final = (
         _actions,
         (
             _SENT.value,
-            progress_record("a", 0, Chunk(through=4, end=End.CANCELLED, discarded=(4,)), 1).value,
+            progress_record("a", 0, ChunkProgress(through=4, end=End.CANCELLED, set_aside=(4,)), 1).value,
             outcome_record(RedriveMark("a", 0, 3, 1), Outcome.RECOVERED, 1).value,
         ),
     ),

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.redrive.actions import Chunk, End, Outcome, outcome_record, progress_record
+from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, Outcome, outcome_record, progress_record
 from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec, SliceId, cancel_record, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord, stored_record
@@ -81,7 +81,7 @@ def test_progress_that_does_not_fit_the_job(group: Group) -> None:
     """The letters are taken for sent, and stay; the job stops with an error, and can be cancelled."""
     _prepare(group)
     _write(group, "jobs", _spec(group, "open"))
-    _write(group, "actions", [progress_record("open", 0, Chunk(through=1), now_ms()), *_outcomes("open")])
+    _write(group, "actions", [progress_record("open", 0, ChunkProgress(through=1), now_ms()), *_outcomes("open")])
     assert _states(group) == {"sent": 2, "in_job": 2}
     assert _job(group, "open")["recovered"] == 0
     assert dlq_json(group, "purge", "--dry-run")["removed"] == 0
@@ -98,7 +98,7 @@ def test_progress_that_says_the_job_is_done(group: Group) -> None:
     """A resumed job sends nothing, and fails: it is not known what became of its letters."""
     _prepare(group)
     _write(group, "jobs", _spec(group, "open"))
-    _write(group, "actions", [progress_record("open", 0, Chunk(through=2**40, end=End.DONE), now_ms())])
+    _write(group, "actions", [progress_record("open", 0, ChunkProgress(through=2**40, end=End.DONE), now_ms())])
     assert _states(group) == {"sent": _LETTERS}
     assert dlq_json(group, "resume", "open", code=exit_codes.FAILED)["contradictory"] == _LETTERS
     assert "may have been sent or not" in dlq(group, "resume", "open").out
@@ -108,7 +108,7 @@ def test_progress_that_fits(group: Group) -> None:
     """What the page warns of: the letters count as sent and recovered, and a purge removes them."""
     _prepare(group)
     _write(group, "jobs", _spec(group, "open"))
-    done = progress_record("open", 0, Chunk(through=_LETTERS - 1, sent=_LETTERS, end=End.DONE), now_ms())
+    done = progress_record("open", 0, ChunkProgress(through=_LETTERS - 1, sent=_LETTERS, end=End.DONE), now_ms())
     _write(group, "actions", [done, *_outcomes("open")])
     assert _states(group) == {"recovered": _LETTERS}
     assert not sent(group)

@@ -7,8 +7,8 @@ import pytest
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.creation import open_dlq_writer
+from kafka_redelivery.consumers.redrive.dead_letters import no_progress
 from kafka_redelivery.consumers.redrive.importing import Import
-from kafka_redelivery.consumers.redrive.ledger import no_progress
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.transport.protocols import ProducerRecord

@@ -14,8 +14,9 @@ from kafka_redelivery.cli.commands.dlq_previews import quick_exportable, quick_p
 from kafka_redelivery.cli.commands.dlq_selection import selection
 from kafka_redelivery.cli.views.dlq import preview_document, removable_document
 from kafka_redelivery.consumers.redrive.creation import preview
+from kafka_redelivery.consumers.redrive.dead_letters import dead_letters, no_progress
 from kafka_redelivery.consumers.redrive.exporting import exportable
-from kafka_redelivery.consumers.redrive.ledger import Ledger, dead_letters, no_progress
+from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.consumers.redrive.meant import meant
 from kafka_redelivery.consumers.redrive.purge import removable
 from kafka_redelivery.topology.policy.decision import Reason

@@ -9,7 +9,8 @@ import pytest
 
 from kafka_redelivery.consumers.errors import ContinuedElsewhereError
 from kafka_redelivery.consumers.redrive.creation import Preview, create, preview
-from kafka_redelivery.consumers.redrive.ledger import Ledger, no_progress
+from kafka_redelivery.consumers.redrive.dead_letters import no_progress
+from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.consumers.redrive.run import JobRun
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions

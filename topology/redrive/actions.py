@@ -53,14 +53,14 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
+class ChunkProgress:
     """What one transaction of a slice says about its letters."""
 
     through: int
     sent: int = 0
     gone: tuple[int, ...] = ()
     parked: tuple[int, ...] = ()
-    discarded: tuple[int, ...] = ()
+    set_aside: tuple[int, ...] = ()
     refused: Mapping[int, str] = field(default_factory=dict)
     end: End | None = None
 
@@ -81,7 +81,7 @@ class Action(NamedTuple):
 
     job: str
     slice: int
-    what: Chunk | Ended | Doubt | None
+    what: ChunkProgress | Ended | Doubt | None
 
 
 @dataclass(slots=True)
@@ -95,8 +95,8 @@ class SliceProgress:
 
     gone: set[int] = field(default_factory=set)
     parked: set[int] = field(default_factory=set)
-    discarded: set[int] = field(default_factory=set)
-    """Set aside by a job that discards."""
+    set_aside: set[int] = field(default_factory=set)
+    """By a job that discards; the outcome ``discarded`` is that of a record that was sent."""
 
     refused: dict[int, str] = field(default_factory=dict)
     end: End | None = None
@@ -109,12 +109,12 @@ class SliceProgress:
     @property
     def dealt(self) -> int:
         """Number of letters that were sent, or dealt with otherwise."""
-        return self.sent + len(self.gone) + len(self.parked) + len(self.discarded) + len(self.refused)
+        return self.sent + len(self.gone) + len(self.parked) + len(self.set_aside) + len(self.refused)
 
     @property
     def unsent(self) -> set[int]:
         """The letters that were dealt with and not sent."""
-        return set().union(self.gone, self.parked, self.discarded, self.refused)
+        return set().union(self.gone, self.parked, self.set_aside, self.refused)
 
     def known(self, owned: OffsetSet) -> dict[int, Outcome]:
         """Return what became of the letters that were sent; nothing if the records do not add up."""
@@ -159,7 +159,7 @@ def outcome_of(decision: Decision | None) -> Outcome | None:
             return None
 
 
-def progress_record(job: str, number: int, chunk: Chunk, at_ms: int) -> StoredRecord:
+def progress_record(job: str, number: int, chunk: ChunkProgress, at_ms: int) -> StoredRecord:
     """Return the record of a chunk of slice ``number``."""
     return stored_record(
         f"{job}/{number}",
@@ -168,7 +168,7 @@ def progress_record(job: str, number: int, chunk: Chunk, at_ms: int) -> StoredRe
         sent=chunk.sent,
         gone=list(chunk.gone),
         parked=list(chunk.parked),
-        discarded=list(chunk.discarded),
+        discarded=list(chunk.set_aside),
         refused=[[offset, reason] for offset, reason in chunk.refused.items()],
         end=chunk.end,
         atMs=at_ms,
@@ -244,7 +244,7 @@ class ActionLog:
         if action is None:
             return False
         match action.what:
-            case Chunk():
+            case ChunkProgress():
                 self._add_chunk(self.slice(action.job, action.slice), action.what)
             case Ended(offset, outcome):
                 self.slice(action.job, action.slice).outcomes[offset] = outcome
@@ -253,14 +253,14 @@ class ActionLog:
         return True
 
     @staticmethod
-    def _add_chunk(found: SliceProgress, chunk: Chunk) -> None:
+    def _add_chunk(found: SliceProgress, chunk: ChunkProgress) -> None:
         found.through = max(found.through, chunk.through)
         before = found.chunks.get(chunk.through, 0)
         found.chunks[chunk.through] = max(before, chunk.sent)
         found.sent += max(0, chunk.sent - before)
         found.gone.update(chunk.gone)
         found.parked.update(chunk.parked)
-        found.discarded.update(chunk.discarded)
+        found.set_aside.update(chunk.set_aside)
         found.refused.update(chunk.refused)
         found.end = chunk.end or found.end
 
@@ -269,13 +269,13 @@ def _slice(digits: str) -> int:
     return whole(int(digits), most=INT_MAX)
 
 
-def _chunk(record: Mapping[str, Any]) -> Chunk:
-    return Chunk(
+def _chunk(record: Mapping[str, Any]) -> ChunkProgress:
+    return ChunkProgress(
         through=whole(record["through"], least=-1),
         sent=whole(record["sent"]),
         gone=tuple(map(whole, record["gone"])),
         parked=tuple(map(whole, record["parked"])),
-        discarded=tuple(map(whole, record.get("discarded", ()))),
+        set_aside=tuple(map(whole, record.get("discarded", ()))),
         refused={whole(offset): str(reason) for offset, reason in record["refused"]},
         end=None if record["end"] is None else End(record["end"]),
     )

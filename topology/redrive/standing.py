@@ -107,7 +107,7 @@ class Standings:
             return Standing(LetterState.GONE, job.id, sends)
         if offset in progress.parked:
             return Standing(LetterState.PARKED, job.id, sends)
-        if offset in progress.discarded:
+        if offset in progress.set_aside:
             return Standing(LetterState.DISCARDED, job.id, sends)
         if offset in progress.refused:
             return Standing(LetterState.REFUSED, job.id, sends, progress.refused[offset])

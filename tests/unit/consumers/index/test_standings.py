@@ -16,7 +16,7 @@ from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import (
     Action,
     ActionLog,
-    Chunk,
+    ChunkProgress,
     End,
     Outcome,
     doubt_of,
@@ -38,12 +38,12 @@ _SLICES = (SliceId(TOPIC, 0), SliceId(TOPIC, 1), SliceId("DLQ.elsewhere", 0))
 _letters = st.dictionaries(st.sampled_from(_SLICES), st.frozensets(st.integers(0, OFFSETS), min_size=1), min_size=1)
 _some = st.sampled_from([(), (), (), (0,), (1,), (0, 2)])
 _chunks = st.builds(
-    Chunk,
+    ChunkProgress,
     through=st.sampled_from([-1, 0, 1, OFFSETS, OFFSETS]),
     sent=st.sampled_from([0, 1, 1, 2, OFFSETS + 1]),
     gone=_some,
     parked=_some,
-    discarded=_some,
+    set_aside=_some,
     refused=_some.map(lambda offsets: dict.fromkeys(offsets, "too large")),
     end=st.sampled_from([None, None, End.DONE, End.CANCELLED]),
 )
@@ -100,7 +100,7 @@ def test_the_index_and_the_ledger_agree(
         for number, owned in enumerate(job.owned):
             if data.draw(st.booleans()):
                 at = data.draw(st.integers(0, len(actions)))
-                chunk = Chunk(through=OFFSETS, sent=len(owned), end=End.DONE)
+                chunk = ChunkProgress(through=OFFSETS, sent=len(owned), end=End.DONE)
                 actions.insert(at, progress_record(job.id, number, chunk, 1))
     for key, value in actions:
         with suppress(RedriveRecordError):
@@ -162,8 +162,8 @@ def test_the_last_outcome_and_the_first_reason_count() -> None:
     """As in the ledger: a letter of which several are said."""
     (job,) = [_job("a", 0, {_SLICES[0]: frozenset({0, 1, 2})})]
     written = list(enumerate(job))
-    said = Chunk(
-        through=2, sent=1, gone=(1,), parked=(1, 2), discarded=(1, 2), refused={1: "too large", 2: "too large"}
+    said = ChunkProgress(
+        through=2, sent=1, gone=(1,), parked=(1, 2), set_aside=(1, 2), refused={1: "too large", 2: "too large"}
     )
     outcomes = [Outcome.DEAD_AGAIN, Outcome.RECOVERED, Outcome.EXPIRED]
     actions = [

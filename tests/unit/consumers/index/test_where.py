@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from kafka_redelivery.consumers.errors import SlowQueryError
 from kafka_redelivery.consumers.index.index import Index
-from kafka_redelivery.consumers.redrive.ledger import Found
+from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter
 from kafka_redelivery.consumers.redrive.meant import meant
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.query.errors import ExpressionError
@@ -45,7 +45,7 @@ def _letter(number: int) -> Fetched:
 
 LETTERS = [_letter(number) for number in range(120)]
 FOUND = [
-    Found(
+    StoredLetter(
         letter_of(TOPIC, each.number, each.place, each.stamp_ms, each.key_bytes, each.pairs or []),
         Standing(),
         cast("Any", each),

@@ -6,13 +6,14 @@ from typing import cast
 import pytest
 
 from kafka_redelivery.consumers.redrive.creation import Sorting
-from kafka_redelivery.consumers.redrive.ledger import Ledger, found
+from kafka_redelivery.consumers.redrive.dead_letters import stored_letter
+from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.consumers.redrive.run import _Sender
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.redrive.actions import ActionLog
-from kafka_redelivery.topology.redrive.chunking import Part
+from kafka_redelivery.topology.redrive.chunking import Chunk
 from kafka_redelivery.topology.redrive.job import JobOptions, SliceId
 from kafka_redelivery.topology.redrive.standing import Standings
 from kafka_redelivery.topology.wire.headers import HeaderList, dead_letter_headers
@@ -52,12 +53,12 @@ def test_a_damaged_letter_is_refused_and_the_others_are_sent() -> None:
     log = log_of([("first", 0, {SliceId("DLQ.orders", 0): {0, 1, 2}})])
     ledger = SimpleNamespace(group="billing", partition_counts=TOPICS, standings=lambda: Standings(log, ActionLog()))
     sender = _Sender(SETTINGS, cast("Ledger", ledger), log.jobs["first"], 0, lambda: NOW)
-    part = Part(2, [(0, damaged(0)), (1, cut(1)), (2, letter(2, user=[]))])
-    _, records, origins, chunk = sender.make(part, {})
-    assert ([record.topic for record in records], origins, chunk.sent, chunk.through) == ([READY], [2], 1, 2)
-    assert set(chunk.refused) == {0, 1}
-    assert f"there is no topic {SETTINGS.naming().ready_topic(READY)}" in chunk.refused[0]
-    assert "_AMQ_ORIG_MESSAGE_ID" in chunk.refused[1]
+    chunk = Chunk(2, [(0, damaged(0)), (1, cut(1)), (2, letter(2, user=[]))])
+    records, origins, said = sender.make(chunk)
+    assert ([record.topic for record in records], origins, said.sent, said.through) == ([READY], [2], 1, 2)
+    assert set(said.refused) == {0, 1}
+    assert f"there is no topic {SETTINGS.naming().ready_topic(READY)}" in said.refused[0]
+    assert "_AMQ_ORIG_MESSAGE_ID" in said.refused[1]
 
 
 @pytest.mark.parametrize("options", [OPTIONS, JobOptions(group="billing", to="elsewhere")])
@@ -67,7 +68,7 @@ def test_the_preview_says_what_will_be_refused(options: JobOptions) -> None:
     result = sorting.preview
     standings = Standings(log_of([]), ActionLog())
     for message in (damaged(0), cut(1), letter(2, user=[]), letter(3, address="unknown", user=[])):
-        letter_of, standing, _ = found(message, standings, SETTINGS)
+        letter_of, standing, _ = stored_letter(message, standings, SETTINGS)
         assert sorting.add(letter_of, standing)
     assert result.total == 4
     if options.to is None:

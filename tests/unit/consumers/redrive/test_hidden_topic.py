@@ -9,7 +9,9 @@ import pytest
 
 from kafka_redelivery.cli.views.dlq import all_sent
 from kafka_redelivery.consumers.errors import RedriveError
-from kafka_redelivery.consumers.redrive.ledger import Ledger, letter_partitions, no_progress
+from kafka_redelivery.consumers.redrive.dead_letters import no_progress
+from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.consumers.redrive.letter_places import letter_partitions
 from kafka_redelivery.consumers.redrive.run import JobRun
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.redrive.job import SliceId

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_redelivery.topology.errors import RedriveRecordError
-from kafka_redelivery.topology.redrive.actions import ActionLog, Chunk, End, Outcome, outcome_record, progress_record
+from kafka_redelivery.topology.redrive.actions import (
+    ActionLog,
+    ChunkProgress,
+    End,
+    Outcome,
+    outcome_record,
+    progress_record,
+)
 from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, SliceId, cancel_record, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord
@@ -87,7 +94,7 @@ def test_where_letters_stand() -> None:
         return Standings(log, actions).of("DLQ.orders", 0, offset).state
 
     assert (stand(0), stand(10)) == (LetterState.IN_JOB, LetterState.WAITING)
-    chunk = Chunk(through=6, sent=3, gone=(1,), parked=(2,), discarded=(6,), refused={3: "too large"})
+    chunk = ChunkProgress(through=6, sent=3, gone=(1,), parked=(2,), set_aside=(6,), refused={3: "too large"})
     for _ in range(2):  # reading a record twice changes nothing
         actions.add(*progress_record("first", 0, chunk, 7))
     for offset, outcome in ((0, Outcome.RECOVERED), (4, Outcome.DEAD_AGAIN)):
@@ -105,7 +112,7 @@ def test_where_letters_stand() -> None:
     assert actions.slice("first", 0).sent == 3
     log.add(9, *cancel_record("first", 9, "me"))
     assert stand(7) is LetterState.IN_JOB, "its process may still send it"
-    actions.add(*progress_record("first", 0, Chunk(through=6, end=End.CANCELLED), 9))
+    actions.add(*progress_record("first", 0, ChunkProgress(through=6, end=End.CANCELLED), 9))
     assert (stand(7), stand(5)) == (LetterState.WAITING, LetterState.SENT)
     history = Standings(log, actions).history("DLQ.orders", 0, 0)
     assert [(step.job, step.state, step.sends) for step in history] == [("first", LetterState.RECOVERED, 1)]
@@ -132,7 +139,7 @@ def test_memory_is_some_bytes_per_letter() -> None:
 def test_who_may_be_sent() -> None:
     """A letter in a job never, one that was sent or not found only with --again."""
     log, actions = log_of([("first", 0, {LETTERS: {1, 2, 3}})]), ActionLog()
-    actions.add(*progress_record("first", 0, Chunk(through=2, sent=1, gone=(2,)), 7))
+    actions.add(*progress_record("first", 0, ChunkProgress(through=2, sent=1, gone=(2,)), 7))
     standings = Standings(log, actions)
     found = [standings.of("DLQ.orders", 0, offset) for offset in range(4)]
     assert [each.may_be_sent(again=False) for each in found] == [True, False, False, False]
@@ -143,8 +150,8 @@ def test_a_refused_letter_is_free_if_it_was_never_sent() -> None:
     """One that was sent before and refused later may have been handled: only --again sends it."""
     log = log_of([("first", 0, {LETTERS: {1}}), ("second", 1, {LETTERS: {1, 2}})])
     actions = ActionLog()
-    actions.add(*progress_record("first", 0, Chunk(through=1, sent=1, end=End.DONE), 7))
-    actions.add(*progress_record("second", 0, Chunk(through=2, refused={1: "no", 2: "no"}, end=End.DONE), 8))
+    actions.add(*progress_record("first", 0, ChunkProgress(through=1, sent=1, end=End.DONE), 7))
+    actions.add(*progress_record("second", 0, ChunkProgress(through=2, refused={1: "no", 2: "no"}, end=End.DONE), 8))
     sent, never_sent = (Standings(log, actions).of("DLQ.orders", 0, offset) for offset in (1, 2))
     assert (sent.state, never_sent.state) == (LetterState.REFUSED, LetterState.REFUSED)
     assert not sent.may_be_sent(again=False)
