@@ -1,21 +1,29 @@
 """An expression of `--where` selects the same letters in DuckDB and in Spark."""
 
+import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from kafka_redelivery.pipeline.archive import where
 from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA
 from kafka_redelivery.pipeline.archive.where import condition
 from kafka_redelivery.pipeline.errors import PredicateError
 from kafka_redelivery.topology.query.columns import COLUMNS, Kind
 from kafka_redelivery.topology.query.duckdb_sql import duckdb_sql
+from kafka_redelivery.topology.query.expression import Expression
 from kafka_redelivery.topology.query.parsing import parse
+from tests.pipeline.where_crossing import crossed
 from tests.pipeline.where_expressions import LETTERS, NOW_MS, conditions
 
 pytestmark = pytest.mark.spark
@@ -31,6 +39,9 @@ _TYPES = {
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IN_A_JOB = 100
+_IN_A_QUERY = 200
+_MANY = int(os.environ.get("WHERE_EXPRESSIONS", "20000"))
+"""How many expressions the long test evaluates."""
 
 
 def _drawn(strategy: st.SearchStrategy[Any], number: int) -> list[Any]:
@@ -99,55 +110,82 @@ def _in_archive(letter: Letter) -> list[Any]:
 class Engines:
     """The same letters in both."""
 
-    def __init__(self, spark: SparkSession, letters: Sequence[Letter]) -> None:
+    def __init__(self, frame: DataFrame, letters: Sequence[Letter]) -> None:
+        """Take the letters of an archive, in the order of ``letters``."""
+        self.frame = frame
         self._duckdb = duckdb.connect(config={"threads": 1})
         columns = ", ".join(f'"{column.name}" {_TYPES[column.kind]}' for column in COLUMNS)
         self._duckdb.execute(f"CREATE TABLE letters ({columns})")
         signs = ", ".join("?" * len(COLUMNS))
         self._duckdb.executemany(f"INSERT INTO letters VALUES ({signs})", [_in_index(each) for each in letters])  # noqa: S608
-        self.frame: DataFrame = spark.createDataFrame([_in_archive(each) for each in letters], ARCHIVE_SCHEMA).coalesce(
-            1
-        )
-        self.frame = self.frame.cache()
 
-    def by_duckdb(self, expressions: Sequence[str]) -> Answers:
+    def by_duckdb(self, expressions: Sequence[Expression]) -> Answers:
         """Return what each expression says of each letter."""
-        made = [duckdb_sql(parse(each), NOW_MS) for each in expressions]
+        made = [duckdb_sql(each, NOW_MS) for each in expressions]
         parameters = [each for one in made for each in one.parameters]
         sql = f"SELECT {', '.join(each.sql for each in made)} FROM letters"  # noqa: S608 - what is tested
         rows = self._duckdb.execute(sql, parameters).fetchall()
         return [list(each) for each in zip(*rows, strict=True)]
 
-    def by_spark(self, expressions: Sequence[str]) -> Answers:
+    def by_spark(self, expressions: Sequence[Expression]) -> Answers:
         """Return what each expression says of each letter."""
-        made = [condition(parse(each), NOW_MS).alias(f"c{number}") for number, each in enumerate(expressions)]
+        made = [condition(each, NOW_MS).alias(f"c{number}") for number, each in enumerate(expressions)]
         return [list(each) for each in zip(*self.frame.select(*made).collect(), strict=True)]
 
-    def differences(self, expressions: Sequence[str]) -> Iterator[str]:
+    def differences(self, expressions: Sequence[Expression]) -> Iterator[str]:
         """Yield the expressions of which the engines say different things."""
         both = zip(expressions, self.by_duckdb(expressions), self.by_spark(expressions), strict=True)
         for expression, ours, theirs in both:
             if ours != theirs:
                 number = next(n for n, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1])
-                yield f"{expression}\n  of letter {number}: DuckDB {ours[number]}, Spark {theirs[number]}"
+                said = duckdb_sql(expression, NOW_MS)
+                yield f"{said}\n  of letter {number}: DuckDB {ours[number]}, Spark {theirs[number]}"
 
 
 @pytest.fixture(scope="module")
 def engines(spark: SparkSession) -> Engines:
     """Random letters."""
-    return Engines(spark, _drawn(LETTERS, 150))
+    letters = _drawn(LETTERS, 150)
+    frame = spark.createDataFrame([_in_archive(each) for each in letters], ARCHIVE_SCHEMA)
+    return Engines(frame.coalesce(1).cache(), letters)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [500, pytest.param(4_000, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
 def test_random_expressions_select_the_same_letters(engines: Engines, number: int) -> None:
     """Of each letter both engines say true, false or unknown alike."""
-    expressions = [each for each in _drawn(conditions(3), number) if len(each) < 2000]
+    expressions = [parse(each) for each in _drawn(conditions(3), number) if len(each) < 2000]
     wrong = [
         each
         for start in range(0, len(expressions), _IN_A_JOB)
         for each in engines.differences(expressions[start : start + _IN_A_JOB])
     ]
+    assert not wrong, "\n".join(sorted(wrong, key=len)[:10])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2_000, pytest.param(_MANY, marks=[pytest.mark.long, pytest.mark.timeout(14400)])])
+def test_crossed_expressions_select_the_same_letters(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Some thousand expressions whose parts are exchanged again and again: ``WHERE_EXPRESSIONS=1000000`` of them.
+
+    The letters are a constant of Spark's plan, so that its optimizer evaluates a query without compiling or a job.
+    """
+    letters = _drawn(LETTERS, 60)
+    table = pa.Table.from_pylist(
+        [dict(zip(ARCHIVE_SCHEMA.fieldNames(), _in_archive(each), strict=True)) for each in letters],
+        schema=to_arrow_schema(ARCHIVE_SCHEMA, timezone="UTC"),
+    )
+    engines = Engines(spark.createDataFrame(table, ARCHIVE_SCHEMA), letters)
+    monkeypatch.setattr(where, "_column", lru_cache(100_000)(where._column))  # a call of the JVM takes 0.1 ms
+    texts = _drawn(conditions(3), min(5_000, number))
+    made = crossed([parse(each) for each in texts if len(each) < 2000], seed=number)
+    wrong, evaluated = [], set[int]()
+    while len(evaluated) < number:
+        expressions = list(dict.fromkeys(each for each in islice(made, _IN_A_QUERY) if hash(each) not in evaluated))
+        wrong += engines.differences(expressions)
+        evaluated |= {hash(each) for each in expressions}
     assert not wrong, "\n".join(sorted(wrong, key=len)[:10])
 
 
