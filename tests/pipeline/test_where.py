@@ -181,7 +181,8 @@ def test_crossed_expressions_select_the_same_letters(
     monkeypatch.setattr(where, "_column", lru_cache(100_000)(where._column))  # a call of the JVM takes 0.1 ms
     texts = _drawn(conditions(3), min(5_000, number))
     made = crossed([parse(each) for each in texts if len(each) < 2000], seed=number)
-    wrong, evaluated = [], set[int]()
+    wrong: list[str] = []
+    evaluated: set[int] = set()
     while len(evaluated) < number:
         expressions = list(dict.fromkeys(each for each in islice(made, _IN_A_QUERY) if hash(each) not in evaluated))
         wrong += engines.differences(expressions)
