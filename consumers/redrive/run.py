@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from itertools import zip_longest
 from threading import Event
 from typing import NamedTuple
 
@@ -93,12 +95,30 @@ class JobRun:
             RedriveError: the job cannot go on now. It can be resumed.
             TransportError: Kafka does not answer or denies access.
         """
-        for number in range(len(self._job.owned)):
-            if self._stop.is_set():
-                break
-            if self._ledger.actions.slice(self._name, number).end is None:
-                self._run_slice(number)
+        left = [number for number in range(len(self._job.owned)) if self._slice(number).end is None]
+        with closing(self._writers(left)) as writers:
+            for number, writer in writers:
+                self._run_slice(number, writer)
+                if self._stop.is_set():
+                    break
         return all(self._slice(number).end is not None for number in range(len(self._job.owned)))
+
+    def _writers(self, numbers: Sequence[int]) -> Generator[tuple[int, WriteThread]]:
+        """Yield slices with their writers. The next is opened while a slice is sent, because that takes a while."""
+
+        def opened(number: int) -> WriteThread:
+            return WriteThread(open_dlq_writer(self._settings, self._ledger.group, f"{self._name}.{number}"))
+
+        with ThreadPoolExecutor(1, "next-writer") as pool:
+            ahead: Future[WriteThread] | None = None
+            try:
+                for number, following in zip_longest(numbers, numbers[1:]):
+                    writer = opened(number) if ahead is None else ahead.result()
+                    ahead = None if following is None else pool.submit(opened, following)
+                    yield number, writer
+            finally:
+                if ahead is not None and ahead.exception() is None:
+                    ahead.result().close()
 
     def _edited(self) -> bytes | None:
         """Return the value that the job sends instead of that of its letter.
@@ -122,10 +142,9 @@ class JobRun:
     def _slice(self, number: int) -> SliceProgress:
         return self._ledger.actions.slice(self._name, number)
 
-    def _run_slice(self, number: int) -> None:
+    def _run_slice(self, number: int, writer: WriteThread) -> None:
         failures = 0
-        name = f"{self._name}.{number}"
-        with closing(WriteThread(open_dlq_writer(self._settings, self._ledger.group, name))) as writer:
+        with closing(writer):
             while not self._stop.is_set():
                 # The writer has ended the transaction of its predecessor, so all that it has committed is read here.
                 self._ledger.refresh()

@@ -5,10 +5,11 @@ import time
 
 import pytest
 
-from kafka_redelivery.transport.errors import WriteRefusedError
+from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import ProducerRecord, ReleaseTime, Writer
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group, exactly, number, script
+from tests.scenarios.waiting import until
 
 _LARGE = 1_020_000
 """Above the limit of librdkafka (1,000,000), below the default limit of a topic (1,048,588)."""
@@ -58,5 +59,17 @@ def test_a_refused_batch_with_others_in_flight(
     assert time.monotonic() - started_s < _FAST_S
     assert [each.index for each in refused.value.refused] == [10]
 
-    writer.write(records, {})
+    until(lambda: _writes(writer, records), "the others are written")
     assert {record.value for record in cluster.read(unique)} >= {record.value for record in records}
+
+
+def _writes(writer: Writer, records: list[ProducerRecord]) -> bool:
+    """Write as a worker does, which repeats an aborted write.
+
+    While a broker verifies a transaction, it may refuse batches in flight: OUT_OF_ORDER_SEQUENCE_NUMBER (KAFKA-14920).
+    """
+    try:
+        writer.write(records, {})
+    except WriteAbortedError:
+        return False
+    return True

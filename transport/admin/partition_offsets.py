@@ -77,9 +77,8 @@ def list_offsets(
     wanted = {TopicPartition(*partition): spec for partition in partitions}
     if not wanted:
         return {}
-    answers = calls.each(
-        "read the offsets of partitions", lambda: calls.client.list_offsets(wanted, isolation_level=isolation)
-    )
+    operation = "read the offsets of partitions"
+    answers = calls.each(operation, lambda: calls.connected(operation).list_offsets(wanted, isolation_level=isolation))
     return {Partition(entry.topic, entry.partition): answer.offset for entry, answer in answers.items()}
 
 

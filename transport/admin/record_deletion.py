@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
-from kafka_redelivery.transport.errors import grant
+from kafka_redelivery.transport.errors import TransportError, grant
 from kafka_redelivery.transport.kafka_errors import message_of
 from kafka_redelivery.transport.protocols import Partition
 
@@ -29,7 +29,11 @@ class RecordDeleter:
         """
         wanted = [TopicPartition(*partition, end) for partition, end in ends.items()]
         failed: dict[Partition, str] = {}
-        for entry, answer in self._calls.client.delete_records(wanted, request_timeout=_TIMEOUT_S).items():
+        try:
+            client = self._calls.connected("delete records")
+        except TransportError as error:
+            return dict.fromkeys(ends, str(error))
+        for entry, answer in client.delete_records(wanted, request_timeout=_TIMEOUT_S).items():
             try:
                 answer.result(_TIMEOUT_S)
             except KafkaException as error:
