@@ -89,8 +89,8 @@ class Cluster:
     # Topics.
 
     def create(self, *topics: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Create topics and wait until each partition has a leader."""
-        new = [NewTopic(topic, partitions, 1, config=dict(config or {})) for topic in topics]
+        """Create topics with the default replication and wait until each partition has a leader."""
+        new = [NewTopic(topic, partitions, config=dict(config or {})) for topic in topics]
         for answer in self._admin.create_topics(new).values():
             answer.result(_ANSWER_S)
         until(lambda: all(self.partitions(topic) == partitions for topic in topics), f"{topics} exist")
