@@ -75,16 +75,17 @@ class Seen:
 
 
 class Cluster:
-    """Access to one broker from outside the product."""
+    """Access to the brokers from outside the product; ``producer`` has settings of the client that writes records."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, producer: Config | None = None) -> None:
         self.servers = servers
+        self._settings = producer or {}
         self._client: Config = {"bootstrap.servers": servers, **_QUIET}
         self._admin = AdminClient(self._client)
         self._producer = self._new_producer()
 
     def _new_producer(self) -> Producer:
-        return Producer({**self._client, "linger.ms": 5, "message.max.bytes": 100_000_000})
+        return Producer({**self._client, "linger.ms": 5, "message.max.bytes": 100_000_000, **self._settings})
 
     # Topics.
 

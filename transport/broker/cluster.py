@@ -20,7 +20,7 @@ from kafka_redelivery.transport.broker.embedded import (
     PortTakenError,
     free_port,
 )
-from kafka_redelivery.transport.broker.launch import START_SECONDS, BrokerStartError
+from kafka_redelivery.transport.broker.launch import START_SECONDS, BrokerStartError, Listeners
 from kafka_redelivery.transport.broker.quorum import Quorum, new_cluster_id
 
 _PORTS: Final = range(20_000, 32_000)
@@ -29,7 +29,7 @@ _PORTS: Final = range(20_000, 32_000)
 _ANSWER_S: Final = 10.0
 _CHECK_SECONDS: Final = 0.1
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-_NONE_OF_ANY: Final[Mapping[int, Mapping[str, str]]] = MappingProxyType({})
+_NO_LISTENERS: Final[Mapping[int, Listeners]] = MappingProxyType({})
 
 
 class EmbeddedCluster:
@@ -40,11 +40,11 @@ class EmbeddedCluster:
 
     Args:
         nodes: how many; of three, one may fail.
-        data_dir: gets a directory ``1``, ``2``, ... for each node; kept, so that a node or cluster that is started there
-            later has the same data. ``None`` uses temporary directories: a node that ends loses its data.
+        data_dir: gets a directory ``1``, ``2``, ... for each node; kept, so that a node or cluster that is started
+            there later has the same data. ``None`` uses temporary directories: a node that ends loses its data.
         port: the port for clients of the first node; those of the others follow it. ``None`` chooses free ports.
         properties: broker properties of all nodes; they override the defaults.
-        node_properties: broker properties of single nodes, by node id; they override ``properties``.
+        listeners: by node id, further listeners of a node, as for :class:`EmbeddedKafka`.
         heap_mb: maximum heap of each node in MiB.
 
     Attributes:
@@ -58,14 +58,14 @@ class EmbeddedCluster:
         data_dir: Path | None = None,
         port: int | None = None,
         properties: Mapping[str, str] = _NONE,
-        node_properties: Mapping[int, Mapping[str, str]] = _NONE_OF_ANY,
+        listeners: Mapping[int, Listeners] = _NO_LISTENERS,
         heap_mb: int = 512,
     ) -> None:
         self._ids: Final = range(1, nodes + 1)
         self._data_dir = data_dir
         self._port = port
         self._properties = dict(properties)
-        self._node_properties = node_properties
+        self._listeners = listeners
         self._heap_mb = heap_mb
         self.nodes: dict[int, EmbeddedKafka] = {}
 
@@ -73,7 +73,7 @@ class EmbeddedCluster:
         """Start all nodes that do not run, and return when each answers and knows all others.
 
         Raises:
-            BrokerStartError: a node ended or did not answer within a minute.
+            BrokerStartError: a node ended or did not answer within ``START_SECONDS``.
             DataInUseError: another node runs in a data directory.
             PortTakenError: another process listens on a chosen port.
             JavaNotFoundError, JarMismatchError, JarUnavailableError: Java or a jar is missing or not usable.
@@ -138,7 +138,8 @@ class EmbeddedCluster:
             node: EmbeddedKafka(
                 data_dir=homes[node],
                 port=_lasting_port() if self._port is None else self._port + node - 1,
-                properties={**self._properties, **self._node_properties.get(node, _NONE)},
+                properties=self._properties,
+                listeners=self._listeners.get(node, {}),
                 heap_mb=self._heap_mb,
                 quorum=Quorum(node, controllers, cluster_id),
             )

@@ -19,7 +19,7 @@ from confluent_kafka.admin import NewTopic
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.broker.guard import GuardedProcess
-from kafka_redelivery.transport.broker.launch import BrokerStartError, Launch, await_ready, launch
+from kafka_redelivery.transport.broker.launch import BrokerStartError, Launch, Listeners, await_ready, launch
 from kafka_redelivery.transport.broker.quorum import HOST, Quorum, new_cluster_id
 from kafka_redelivery.transport.errors import TransportError
 
@@ -29,6 +29,7 @@ PORT_TAKEN: Final = "Address already in use"
 
 _TOPICS_TIMEOUT_S: Final = 30.0
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_LISTENERS: Final[Listeners] = MappingProxyType({})
 
 
 class PortTakenError(TransportError):
@@ -62,6 +63,7 @@ class EmbeddedKafka:
         properties: broker properties; they override the defaults of this class.
         heap_mb: maximum heap of the Java process in MiB.
         quorum: the cluster that it is a node of; ``None`` makes it a cluster of its own.
+        listeners: further listeners by name, each with the address to listen on and the one to advertise.
     """
 
     def __init__(
@@ -72,12 +74,14 @@ class EmbeddedKafka:
         properties: Mapping[str, str] = _NONE,
         heap_mb: int = 512,
         quorum: Quorum | None = None,
+        listeners: Listeners = _NO_LISTENERS,
     ) -> None:
         self._data_dir = data_dir
         self._wanted_port = port
         self._properties = dict(properties)
         self._heap_mb = heap_mb
         self._quorum = quorum
+        self._listeners = listeners
         self._port: int | None = port
         self._launch: Launch | None = None
         self._process: GuardedProcess | None = None
@@ -86,7 +90,7 @@ class EmbeddedKafka:
         """Start the broker and return when it answers; do nothing if it is running.
 
         Raises:
-            BrokerStartError: it ended or did not answer within a minute.
+            BrokerStartError: it ended or did not answer within ``START_SECONDS``.
             DataInUseError: another broker runs in the data directory.
             PortTakenError: another process listens on the chosen port.
             JavaNotFoundError, JarMismatchError, JarUnavailableError: Java or a jar is missing or not usable.
@@ -118,6 +122,7 @@ class EmbeddedKafka:
             home=home.absolute(),
             port=port,
             quorum=self._quorum or Quorum(1, {1: free_port()}, new_cluster_id()),
+            listeners=self._listeners,
             properties=self._properties,
             heap_mb=self._heap_mb,
             temporary=temporary,
@@ -134,7 +139,7 @@ class EmbeddedKafka:
         """Return when the process that was begun answers.
 
         Raises:
-            BrokerStartError: it ended or did not answer within a minute.
+            BrokerStartError: it ended or did not answer within ``START_SECONDS``.
             BrokerNotRunningError: none was begun.
         """
         if self._process is None or self._launch is None:

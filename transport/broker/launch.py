@@ -19,7 +19,7 @@ from kafka_redelivery.transport.broker.java import find_java
 from kafka_redelivery.transport.broker.quorum import HOST, Quorum
 from kafka_redelivery.transport.errors import TransportError
 
-START_SECONDS: Final = 60.0
+START_SECONDS: Final = 120.0
 
 _CHECK_SECONDS: Final = 0.02
 _TAIL_LINES: Final = 15
@@ -34,6 +34,9 @@ _BROKER_FLAGS: Final = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 )
+
+
+Listeners = Mapping[str, tuple[str, str]]
 
 
 class BrokerStartError(TransportError):
@@ -68,6 +71,7 @@ class Launch:
         home: gets ``server.properties``, ``broker.log`` and the directories ``data`` and ``tmp``.
         port: the port for clients, on ``HOST``.
         quorum: the nodes that it forms a cluster with.
+        listeners: further listeners by name, each with the address to listen on and the one to advertise.
         properties: broker properties; they override our defaults.
         heap_mb: maximum heap in MiB.
         temporary: whether to delete ``home`` after the node has ended.
@@ -76,6 +80,7 @@ class Launch:
     home: Path
     port: int
     quorum: Quorum
+    listeners: Listeners
     properties: Mapping[str, str]
     heap_mb: int
     temporary: bool
@@ -87,10 +92,12 @@ class Launch:
 
     def server_properties(self) -> str:
         """The content of ``server.properties``."""
+        client, controller = f"{HOST}:{self.port}", f"{HOST}:{self.quorum.controller_port}"
+        addresses = {"CLIENT": (client, client), "CONTROLLER": (controller, ""), **self.listeners}
         properties = {
             **self.quorum.properties(),
-            "listeners": f"CLIENT://{HOST}:{self.port},CONTROLLER://{HOST}:{self.quorum.controller_port}",
-            "advertised.listeners": f"CLIENT://{HOST}:{self.port}",
+            "listeners": ",".join(f"{name}://{listens}" for name, (listens, _) in addresses.items()),
+            "advertised.listeners": ",".join(f"{name}://{told}" for name, (_, told) in addresses.items() if told),
             "log.dirs": str(self.home / "data"),
             **self.properties,
         }

@@ -10,6 +10,9 @@ from typing import Final
 HOST: Final = "127.0.0.1"
 
 _REPLICAS: Final = 3
+_REGISTRATION_MS: Final = 60_000
+"""Kafka's default for one node."""
+
 _COMMON: Final[Mapping[str, str]] = MappingProxyType(
     {
         "process.roles": "broker,controller",
@@ -64,6 +67,8 @@ class Quorum:
             # without a leader for a moment, in which its coordinator marks transactions as complete without writing
             # their markers (KAFKA-20734, seen in 4.3.1).
             "controlled.shutdown.enable": "true" if replicas > 1 else "false",
+            # The first node waits for most of the others, which start after it.
+            "initial.broker.registration.timeout.ms": str(len(self.controller_ports) * _REGISTRATION_MS),
             "default.replication.factor": str(replicas),
             "min.insync.replicas": str(in_sync),
             "offsets.topic.replication.factor": str(replicas),
