@@ -24,7 +24,8 @@ _PROPERTIES: Final = {
     # By default a coordinator waits ten seconds before it ends old transactions.
     if name != "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 } | {
-    "broker.session.timeout.ms": str(_SESSION_MS),
+    "broker.session.timeout.ms": "9000",
+    "broker.heartbeat.interval.ms": "1000",
     "group.consumer.session.timeout.ms": str(_SESSION_MS),
     "group.consumer.heartbeat.interval.ms": "500",
     "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,CUT:PLAINTEXT",

@@ -10,6 +10,7 @@ from typing import Any, Final
 from tests.crash.brokers.three import Three, despite_errors
 from tests.crash.load import SCRIPTS, TRANSACTION_MS, expected, settings
 from tests.crash.verdict import judge
+from tests.scenarios.cluster import Tail
 from tests.scenarios.running import Group, Process
 from tests.scenarios.waiting import until
 
@@ -43,6 +44,7 @@ class Play:
         self.group = group
         self.three = three
         self._sent = 0
+        self._outputs: Tail | None = None
         self._kafka = {**kafka, "producer.transaction.timeout.ms": 5 * TRANSACTION_MS}
 
     def prepare(self) -> None:
@@ -70,21 +72,24 @@ class Play:
         thread = Thread(target=produce)
         thread.start()
         try:
-            self.goes_on()
-            yield
+            with self.group.cluster.follow(self.group.output) as self._outputs:
+                self.goes_on()
+                yield
         finally:
             enough.set()
             thread.join()
 
     def goes_on(self) -> None:
         """Wait until records that are sent from now on are handled, at the first and at the second attempt."""
-        after = self._sent + 2 * _WAVE
+        outputs, after = self._outputs, self._sent + 2 * _WAVE
+        assert outputs is not None
 
         def handled() -> bool:
-            found = [n for n in self.group.outputs() if n >= after]
-            return all(any(n % 10 in digits for n in found) for digits in (_AT_ONCE, _AT_SECOND))
+            outputs.read_on()
+            found = {n % 10 for record in outputs.records if (n := int(record.value or b"-1")) >= after}
+            return bool(found & _AT_ONCE and found & _AT_SECOND)
 
-        until(despite_errors(handled), "records sent later are handled", within_s=_LONG_S)
+        until(handled, "records sent later are handled", within_s=_LONG_S)
 
     def finish(self, record: Record, name: str, began_s: float) -> None:
         """Wait until nothing is pending, stop all processes, and assert that all promises are kept.

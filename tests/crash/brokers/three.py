@@ -106,7 +106,7 @@ def despite_errors(question: Callable[[], _T]) -> Callable[[], _T | None]:
     def asked() -> _T | None:
         try:
             return question()
-        except KafkaException:
+        except (KafkaException, TimeoutError):
             return None
 
     return asked
