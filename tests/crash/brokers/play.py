@@ -16,7 +16,7 @@ from tests.scenarios.waiting import until
 
 _PARTITIONS: Final = 6
 _WAVE: Final = 20
-_PAUSE_S: Final = 0.2
+_PAUSE_S: Final = 0.4
 _DELAY_MS: Final = 1000
 """Long enough that retries are pending at any moment, and are released at any moment."""
 

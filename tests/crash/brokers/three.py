@@ -72,21 +72,22 @@ class Three:
         self.heal()
 
     def lead_by_preference(self, topics: Iterable[str]) -> int:
-        """Make the first replica of each partition its leader; return how many leaders moved."""
-        topics = set(topics)
-        before = self._leaders(topics)
-        self._admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(*each) for each in before]).result(_ANSWER_S)
-        after = until(lambda: self._leaders(topics), "leaders are elected")
-        return sum(after[partition] != leader for partition, leader in before.items())
-
-    def _leaders(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+        """Make the first replica of each partition its leader, as it was at first; return how many leaders move."""
         wanted = set(topics)
-        return {
-            (name, number): partition.leader
+        moving = self._led_by_others(wanted)
+        if moving:
+            self._admin.elect_leaders(ElectionType.PREFERRED, moving).result(_ANSWER_S)
+            until(despite_errors(lambda: not self._led_by_others(wanted)), "the first replicas lead")
+        return len(moving)
+
+    def _led_by_others(self, topics: set[str]) -> list[TopicPartition]:
+        return [
+            TopicPartition(name, number)
             for name, topic in self._topics().items()
-            if name in wanted
+            if name in topics
             for number, partition in topic.partitions.items()
-        }
+            if partition.leader != partition.replicas[0]
+        ]
 
     def _leader(self, topic: str, partition: int) -> int:
         described = self._admin.describe_topics(TopicCollection([topic]))[topic].result(_ANSWER_S)
