@@ -31,7 +31,7 @@ class _Process:
 
 
 def test_files_that_share_fixtures_are_run_by_one_process(pytester: pytest.Pytester) -> None:
-    """All containers, all of the three brokers and, while there are other files, all of the pipeline; each test once."""
+    """Containers, the three brokers and, while there are other files, all of the pipeline; each test is given once."""
     scheduler = pytest_xdist_make_scheduler(pytester.parseconfig("--tx=3*popen", "--dist=loadfile"), None)
     assert scheduler is not None
     processes = [_Process() for _ in range(3)]

@@ -31,8 +31,8 @@ from tests.crash.load import BROKER
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.waiting import LONG_S, until
 
-TOPIC: Final = "marked"
 PARTITIONS: Final = 12
+_TOPIC: Final = "marked"
 _PRODUCERS: Final = 8
 _CALL_S: Final = 30.0
 _UNDER_WAY: Final = 40
@@ -64,10 +64,11 @@ class Count:
 
 
 class Transactions:
-    """Ends transactions on several threads until it is stopped."""
+    """Ends transactions that write to a topic, on several threads, until it is stopped."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, topic: str) -> None:
         self._servers = servers
+        self.topic = topic
         self._stop = threading.Event()
         self.ends = [Ends() for _ in range(_PRODUCERS)]
         self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(_PRODUCERS)]
@@ -96,7 +97,7 @@ class Transactions:
                 producer = producer or self._open(number)
                 producer.begin_transaction()
                 for partition in range(PARTITIONS):
-                    producer.produce(TOPIC, b"%d %d" % (number, turn), partition=partition)
+                    producer.produce(self.topic, b"%d %d" % (number, turn), partition=partition)
                 if commit:
                     _end(producer.commit_transaction)
                     ends.committed.add(turn)
@@ -112,7 +113,7 @@ class Transactions:
         producer = Producer(
             {
                 "bootstrap.servers": self._servers,
-                "transactional.id": f"marked-{number}",
+                "transactional.id": f"{self.topic}-{number}",
                 "transaction.timeout.ms": 60_000,
                 "linger.ms": 0,
                 "log_level": 0,
@@ -132,11 +133,12 @@ def _end(call: Callable[[float], None]) -> None:
                 raise
 
 
-def count(cluster: Cluster, ends: list[Ends]) -> Count:
+def count(cluster: Cluster, transactions: Transactions) -> Count:
     """Compare what a read-committed reader finds with how the transactions ended."""
-    cluster.wait_for_markers(TOPIC)
+    ends = transactions.ends
+    cluster.wait_for_markers(transactions.topic)
     found: Counter[tuple[int, int]] = Counter()
-    for record in cluster.read(TOPIC):
+    for record in cluster.read(transactions.topic):
         number, turn = map(int, (record.value or b"").split())
         found[number, turn] += 1
     wrong: dict[str, int] = defaultdict(int)
@@ -154,7 +156,7 @@ def started(folder: Path, nodes: int) -> Iterator[Three]:
     properties = BROKER | {"controlled.shutdown.enable": "true"}
     kafka = EmbeddedCluster(nodes, data_dir=folder, properties=properties, heap_mb=HEAP_MB)
     with kafka:
-        kafka.create_topics({TOPIC: PARTITIONS})
+        kafka.create_topics({_TOPIC: PARTITIONS})
         yield Three(kafka)
 
 
@@ -180,14 +182,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, started(Path(folder), options.nodes) as three:
         cluster, seconds = Cluster(three.kafka.bootstrap_servers), time.monotonic()
         # Ctrl-C ends the rounds, not the count.
-        with contextlib.suppress(KeyboardInterrupt), Transactions(three.kafka.bootstrap_servers) as transactions:
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            Transactions(three.kafka.bootstrap_servers, _TOPIC) as transactions,
+        ):
             for done in range(1, options.rounds + 1):
                 restart_each(three, transactions, hasty=options.hasty)
                 text = f"{done * options.nodes} restarts, {transactions.total()} transactions"
                 sys.stdout.write(f"{text}, {time.monotonic() - seconds:.0f} s\n")
                 sys.stdout.flush()
         three.heal()
-        sys.stdout.write(f"{count(cluster, transactions.ends)}\n")
+        sys.stdout.write(f"{count(cluster, transactions)}\n")
 
 
 if __name__ == "__main__":
