@@ -7,6 +7,10 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 _CONTAINERS: Final = "tests/containers/"
+_BROKERS: Final = "tests/crash/brokers/"
+_WHOLE: Final = (_CONTAINERS, _BROKERS)
+"""Folders of which one process runs all tests, since they share an engine or three brokers."""
+
 _SPARK: Final = "tests/pipeline/"
 _SHARING: Final = (_SPARK, "tests/crash/")
 """Folders whose files share what takes long to start: a Spark session, and a broker with short time-outs."""
@@ -23,8 +27,9 @@ class _Scheduling(LoadFileScheduling):  # type: ignore[misc] # xdist has no type
         """The process that has begun a folder with shared fixtures."""
 
     def _split_scope(self, nodeid: str) -> str:
-        """Make one unit of the tests with containers, since they share an engine."""
-        return _CONTAINERS if nodeid.startswith(_CONTAINERS) else str(super()._split_scope(nodeid))
+        """Make one unit of each folder that one process has to run."""
+        whole = next((folder for folder in _WHOLE if nodeid.startswith(folder)), None)
+        return whole or str(super()._split_scope(nodeid))
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Leave a folder with shared fixtures to the process that has begun it, while there are other files."""

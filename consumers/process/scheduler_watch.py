@@ -20,6 +20,10 @@ _FIRST_S = 10.0
 
 _INTERVAL_S = 60.0
 
+_AGAIN_S = 20.0
+"""Time until the look that confirms. While the coordinator of the group moves, no broker lists the group: by default
+for nine seconds after a broker has died, and until the next one has loaded the group."""
+
 
 class SchedulerWatch:
     """Logs each change, and notes in the health that no scheduler runs. Used by one thread."""
@@ -34,10 +38,15 @@ class SchedulerWatch:
     def run(self, ended: threading.Event, first_s: float = _FIRST_S, interval_s: float = _INTERVAL_S) -> None:
         """Look at each interval until the event is set."""
         members = GroupMembers(self._kafka)
-        wait_s = first_s
+        wait_s, suspected = first_s, False
         while not ended.wait(wait_s):
-            self._note(self._runs(members))
-            wait_s = interval_s
+            runs = self._runs(members)
+            suspected = runs is False and not (suspected or self._missing)
+            if suspected:
+                wait_s = min(_AGAIN_S, interval_s)
+            else:
+                self._note(runs)
+                wait_s = interval_s
 
     def _runs(self, members: GroupMembers) -> bool | None:
         try:

@@ -75,22 +75,23 @@ class Seen:
 
 
 class Cluster:
-    """Access to one broker from outside the product."""
+    """Access to the brokers from outside the product; ``producer`` has settings of the client that writes records."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, producer: Config | None = None) -> None:
         self.servers = servers
+        self._settings = producer or {}
         self._client: Config = {"bootstrap.servers": servers, **_QUIET}
         self._admin = AdminClient(self._client)
         self._producer = self._new_producer()
 
     def _new_producer(self) -> Producer:
-        return Producer({**self._client, "linger.ms": 5, "message.max.bytes": 100_000_000})
+        return Producer({**self._client, "linger.ms": 5, "message.max.bytes": 100_000_000, **self._settings})
 
     # Topics.
 
     def create(self, *topics: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Create topics and wait until each partition has a leader."""
-        new = [NewTopic(topic, partitions, 1, config=dict(config or {})) for topic in topics]
+        """Create topics with the default replication and wait until each partition has a leader."""
+        new = [NewTopic(topic, partitions, config=dict(config or {})) for topic in topics]
         for answer in self._admin.create_topics(new).values():
             answer.result(_ANSWER_S)
         until(lambda: all(self.partitions(topic) == partitions for topic in topics), f"{topics} exist")

@@ -1,18 +1,31 @@
 """A broker and its temporary directory do not outlive the process that started it, even if that process is killed."""
 
+import itertools
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
+import pytest
 
-_PARENT = """
-import time
+from tests.scenarios.waiting import until
+
+_ONE = """
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 broker = EmbeddedKafka()
 broker.start()
-print(broker.pid, broker.log.parent, flush=True)
+print(broker.pid, broker.log.parent)
+"""
+_THREE = """
+from kafka_redelivery.transport.broker.cluster import EmbeddedCluster
+cluster = EmbeddedCluster(3, heap_mb=256)
+cluster.start()
+for broker in cluster.nodes.values():
+    print(broker.pid, broker.log.parent)
+"""
+_WAIT = """
+import time
+print(flush=True)
 time.sleep(600)
 """
 
@@ -24,19 +37,17 @@ def _running(pid: int) -> bool:
         return False
 
 
-def test_kill_9_of_the_parent_ends_the_broker() -> None:
-    """Seconds after SIGKILL of the parent, the Java process and its directory are gone."""
-    with subprocess.Popen([sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True) as parent:
+@pytest.mark.parametrize(
+    "start", [_ONE, pytest.param(_THREE, marks=[pytest.mark.crash, pytest.mark.full])], ids=["one", "three"]
+)
+def test_kill_9_of_the_parent_ends_the_brokers(start: str) -> None:
+    """Seconds after SIGKILL of the parent, each Java process and its directory are gone."""
+    with subprocess.Popen([sys.executable, "-c", start + _WAIT], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
-        fields = parent.stdout.readline().split()
-        pid, home = int(fields[0]), Path(fields[1])
-        assert _running(pid)
-        assert home.is_dir()
+        lines = itertools.takewhile(str.strip, parent.stdout)
+        brokers = [(int(pid), Path(home)) for pid, home in map(str.split, lines)]
+        assert all(_running(pid) and home.is_dir() for pid, home in brokers)
         parent.kill()
 
-    deadline = time.monotonic() + 20
-    while (_running(pid) or home.exists()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-    assert not _running(pid)
-    assert not home.exists()
+    assert brokers
+    until(lambda: not any(_running(pid) or home.exists() for pid, home in brokers), "all of them are gone")

@@ -37,7 +37,8 @@ class GroupMembers:
         """Return whether a group has members.
 
         ``None`` if it is unknown: to this request the coordinator says ``Dead`` about a group with the consumer
-        rebalance protocol (KIP-848). A group without members and committed offsets does not exist.
+        rebalance protocol (KIP-848). A group without members and committed offsets does not exist. While the
+        coordinator of a group moves to another broker, the answer is false, too, because no broker lists the group.
 
         Raises:
             TransportError: the cluster does not answer, or does not allow it.

@@ -1,6 +1,7 @@
 """An Apache Kafka on loopback: one process that is broker and controller, starts in seconds and ends with its parent.
 
-It is for demos, tests and trying things out, not for production: one node, no authentication, no replication.
+It is for demos, tests and trying things out, not for production: no authentication, all on one machine. Alone it has no
+replication; :mod:`kafka_redelivery.transport.broker.cluster` joins several of them.
 """
 
 import contextlib
@@ -18,15 +19,17 @@ from confluent_kafka.admin import NewTopic
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.broker.guard import GuardedProcess
-from kafka_redelivery.transport.broker.launch import HOST, BrokerStartError, Launch, launch
+from kafka_redelivery.transport.broker.launch import BrokerStartError, Launch, Listeners, await_ready, launch
+from kafka_redelivery.transport.broker.quorum import HOST, Quorum, new_cluster_id
 from kafka_redelivery.transport.errors import TransportError
 
 STOP_SECONDS: Final = 30.0
+FREE_PORT_ATTEMPTS: Final = 3
+PORT_TAKEN: Final = "Address already in use"
 
 _TOPICS_TIMEOUT_S: Final = 30.0
-_FREE_PORT_ATTEMPTS: Final = 3
-_PORT_TAKEN: Final = "Address already in use"
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_LISTENERS: Final[Listeners] = MappingProxyType({})
 
 
 class PortTakenError(TransportError):
@@ -59,6 +62,8 @@ class EmbeddedKafka:
             that is still free.
         properties: broker properties; they override the defaults of this class.
         heap_mb: maximum heap of the Java process in MiB.
+        quorum: the cluster that it is a node of; ``None`` makes it a cluster of its own.
+        listeners: further listeners by name, each with the address to listen on and the one to advertise.
     """
 
     def __init__(
@@ -68,35 +73,78 @@ class EmbeddedKafka:
         port: int | None = None,
         properties: Mapping[str, str] = _NONE,
         heap_mb: int = 512,
+        quorum: Quorum | None = None,
+        listeners: Listeners = _NO_LISTENERS,
     ) -> None:
         self._data_dir = data_dir
         self._wanted_port = port
         self._properties = dict(properties)
         self._heap_mb = heap_mb
+        self._quorum = quorum
+        self._listeners = listeners
         self._port: int | None = port
+        self._launch: Launch | None = None
         self._process: GuardedProcess | None = None
-        self._log: Path | None = None
 
     def start(self) -> None:
         """Start the broker and return when it answers; do nothing if it is running.
 
         Raises:
-            BrokerStartError: it ended or did not answer within a minute.
+            BrokerStartError: it ended or did not answer within ``START_SECONDS``.
             DataInUseError: another broker runs in the data directory.
             PortTakenError: another process listens on the chosen port.
             JavaNotFoundError, JarMismatchError, JarUnavailableError: Java or a jar is missing or not usable.
         """
         if self.running:
             return
-        for remaining in reversed(range(_FREE_PORT_ATTEMPTS)):
+        for remaining in reversed(range(FREE_PORT_ATTEMPTS)):
             try:
-                self._start_once()
+                self.begin()
+                self.await_ready()
             except BrokerStartError as error:
                 # Another process can take the free port before the broker listens on it.
-                if self._wanted_port is not None or _PORT_TAKEN not in error.tail or not remaining:
+                if self._wanted_port is not None or PORT_TAKEN not in error.tail or not remaining:
                     raise
             else:
                 return
+
+    def begin(self) -> None:
+        """Start the process and do not wait until it answers: a node of a cluster answers once most of them run.
+
+        Raises:
+            DataInUseError, PortTakenError, JavaNotFoundError, JarMismatchError, JarUnavailableError: see ``start``.
+            BrokerStartError: its directory could not be formatted.
+        """
+        port = self._choose_port()
+        temporary = self._data_dir is None
+        home = Path(tempfile.mkdtemp(prefix="redelivery-kafka-")) if self._data_dir is None else self._data_dir
+        node = Launch(
+            home=home.absolute(),
+            port=port,
+            quorum=self._quorum or Quorum(1, {1: free_port()}, new_cluster_id()),
+            listeners=self._listeners,
+            properties=self._properties,
+            heap_mb=self._heap_mb,
+            temporary=temporary,
+        )
+        try:
+            self._process = launch(node)
+        except BaseException:
+            if temporary:
+                shutil.rmtree(home, ignore_errors=True)
+            raise
+        self._port, self._launch = node.port, node
+
+    def await_ready(self) -> None:
+        """Return when the process that was begun answers.
+
+        Raises:
+            BrokerStartError: it ended or did not answer within ``START_SECONDS``.
+            BrokerNotRunningError: none was begun.
+        """
+        if self._process is None or self._launch is None:
+            raise BrokerNotRunningError
+        await_ready(self._process, self._launch)
 
     @property
     def running(self) -> bool:
@@ -132,12 +180,12 @@ class EmbeddedKafka:
         Raises:
             BrokerNotRunningError: it has never been started.
         """
-        if self._log is None:
+        if self._launch is None:
             raise BrokerNotRunningError
-        return self._log
+        return self._launch.log
 
     def create_topics(self, partitions: Mapping[str, int]) -> None:
-        """Create those of the topics that do not exist, with these numbers of partitions and one replica.
+        """Create those of the topics that do not exist, with these numbers of partitions and the default replication.
 
         Raises:
             AdminError: the broker refuses a name or a number.
@@ -147,7 +195,7 @@ class EmbeddedKafka:
         existing = calls.metadata().topics
         for name, number in partitions.items():
             if name not in existing:
-                new = NewTopic(name, num_partitions=number, replication_factor=1)
+                new = NewTopic(name, num_partitions=number)
                 calls.each(f"create topic {name}", partial(calls.client.create_topics, [new]))
 
     def stop(self) -> None:
@@ -157,13 +205,18 @@ class EmbeddedKafka:
         """
         if self._process is None:
             return
-        self._process.terminate()
+        self.terminate()
         try:
             self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         self._process = None
+
+    def terminate(self) -> None:
+        """Send SIGTERM and do not wait; do nothing if it is not running."""
+        if self._process is not None:
+            self._process.terminate()
 
     def kill(self) -> None:
         """End the broker with SIGKILL, as a power failure would; do nothing if it is not running."""
@@ -182,36 +235,21 @@ class EmbeddedKafka:
     ) -> None:
         self.stop()
 
-    def _start_once(self) -> None:
-        port = self._choose_port()
-        temporary = self._data_dir is None
-        home = Path(tempfile.mkdtemp(prefix="redelivery-kafka-")) if self._data_dir is None else self._data_dir
-        node = Launch(
-            home=home.absolute(),
-            port=port,
-            controller_port=_free_port(0),
-            properties=self._properties,
-            heap_mb=self._heap_mb,
-            temporary=temporary,
-        )
-        try:
-            self._process = launch(node)
-        except BaseException:
-            if temporary:
-                shutil.rmtree(home, ignore_errors=True)
-            raise
-        self._port, self._log = node.port, node.log
-
     def _choose_port(self) -> int:
         if self._port is not None:
             with contextlib.suppress(PortTakenError):
-                return _free_port(self._port)
+                return free_port(self._port)
             if self._wanted_port is not None:
                 raise PortTakenError(self._wanted_port)
-        return _free_port(0)
+        return free_port()
 
 
-def _free_port(port: int) -> int:
+def free_port(port: int = 0) -> int:
+    """Return a port on which no process listens: this one, or any with 0.
+
+    Raises:
+        PortTakenError: this one is in use.
+    """
     with socket.socket() as probe:
         # The broker sets this option too: connections of its predecessor that have not timed out do not matter.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

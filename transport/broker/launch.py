@@ -1,16 +1,13 @@
 """Launches a Kafka node in a directory: writes its settings, formats its storage, starts it and waits for it."""
 
-import base64
 import contextlib
 import fcntl
 import socket
 import subprocess
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from confluent_kafka import KafkaException
@@ -19,10 +16,10 @@ from confluent_kafka.admin import AdminClient
 from kafka_redelivery.transport.broker.guard import GuardedProcess
 from kafka_redelivery.transport.broker.jars import kafka_jars
 from kafka_redelivery.transport.broker.java import find_java
+from kafka_redelivery.transport.broker.quorum import HOST, Quorum
 from kafka_redelivery.transport.errors import TransportError
 
-HOST: Final = "127.0.0.1"
-START_SECONDS: Final = 60.0
+START_SECONDS: Final = 120.0
 
 _CHECK_SECONDS: Final = 0.02
 _TAIL_LINES: Final = 15
@@ -38,33 +35,8 @@ _BROKER_FLAGS: Final = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 )
 
-_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "CLIENT",
-        # A single node has no other to move leaders to. A controlled shutdown would only leave its partitions without
-        # a leader for a moment, in which its coordinator marks transactions as complete without writing their markers
-        # (KAFKA-20734, seen in 4.3.1).
-        "controlled.shutdown.enable": "false",
-        # Writing to a topic that was not created must fail.
-        "auto.create.topics.enable": "false",
-        # A single node cannot replicate; few partitions of the internal topics are created and loaded quickly.
-        "default.replication.factor": "1",
-        "offsets.topic.replication.factor": "1",
-        "offsets.topic.num.partitions": "4",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-        "transaction.state.log.num.partitions": "4",
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
-        "share.coordinator.state.topic.num.partitions": "4",
-        # The first member of a group does not wait for others.
-        "group.initial.rebalance.delay.ms": "0",
-    }
-)
+
+Listeners = Mapping[str, tuple[str, str]]
 
 
 class BrokerStartError(TransportError):
@@ -98,7 +70,8 @@ class Launch:
     Attributes:
         home: gets ``server.properties``, ``broker.log`` and the directories ``data`` and ``tmp``.
         port: the port for clients, on ``HOST``.
-        controller_port: the port on which the node connects to itself, on ``HOST``.
+        quorum: the nodes that it forms a cluster with.
+        listeners: further listeners by name, each with the address to listen on and the one to advertise.
         properties: broker properties; they override our defaults.
         heap_mb: maximum heap in MiB.
         temporary: whether to delete ``home`` after the node has ended.
@@ -106,7 +79,8 @@ class Launch:
 
     home: Path
     port: int
-    controller_port: int
+    quorum: Quorum
+    listeners: Listeners
     properties: Mapping[str, str]
     heap_mb: int
     temporary: bool
@@ -118,11 +92,12 @@ class Launch:
 
     def server_properties(self) -> str:
         """The content of ``server.properties``."""
+        client, controller = f"{HOST}:{self.port}", f"{HOST}:{self.quorum.controller_port}"
+        addresses = {"CLIENT": (client, client), "CONTROLLER": (controller, ""), **self.listeners}
         properties = {
-            **_SETTINGS,
-            "listeners": f"CLIENT://{HOST}:{self.port},CONTROLLER://{HOST}:{self.controller_port}",
-            "advertised.listeners": f"CLIENT://{HOST}:{self.port}",
-            "controller.quorum.voters": f"1@{HOST}:{self.controller_port}",
+            **self.quorum.properties(),
+            "listeners": ",".join(f"{name}://{listens}" for name, (listens, _) in addresses.items()),
+            "advertised.listeners": ",".join(f"{name}://{told}" for name, (_, told) in addresses.items() if told),
             "log.dirs": str(self.home / "data"),
             **self.properties,
         }
@@ -130,10 +105,10 @@ class Launch:
 
 
 def launch(settings: Launch) -> GuardedProcess:
-    """Format the data directory if necessary, start a node and return it when it answers.
+    """Format the data directory if necessary, and start a node; :func:`await_ready` waits until it answers.
 
     Raises:
-        BrokerStartError: it ended or did not answer within ``START_SECONDS``. No process of it is left.
+        BrokerStartError: the directory could not be formatted.
         DataInUseError: another node runs in the directory.
         JavaNotFoundError, JarMismatchError, JarUnavailableError: Java or a jar is missing or not usable.
     """
@@ -146,21 +121,28 @@ def launch(settings: Launch) -> GuardedProcess:
         properties = settings.home / "server.properties"
         properties.write_text(settings.server_properties(), encoding="utf-8")
         if not (data / "meta.properties").exists():
-            _format([*command, *_FORMAT_FLAGS], properties, settings.log, output.fileno())
-        node = GuardedProcess(
+            _format([*command, *_FORMAT_FLAGS], settings, properties, output.fileno())
+        return GuardedProcess(
             [*command, *_BROKER_FLAGS, f"-Xmx{settings.heap_mb}m", "kafka.Kafka", properties],
             remove=settings.home if settings.temporary else None,
             hold=[lock],
             stdout=output,
             stderr=output,
         )
+
+
+def await_ready(node: GuardedProcess, settings: Launch) -> None:
+    """Return when a launched node answers and its cluster has a controller.
+
+    Raises:
+        BrokerStartError: it ended or did not answer within ``START_SECONDS``. No process of it is left.
+    """
     try:
         _await_ready(node, settings.port, settings.log)
     except BaseException:
         node.kill()
         node.wait()
         raise
-    return node
 
 
 @contextlib.contextmanager
@@ -175,9 +157,9 @@ def _locked(home: Path) -> Iterator[int]:
         yield lock.fileno()
 
 
-def _format(java: list[str | Path], settings: Path, log: Path, output: int) -> None:
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "--config", settings]
+def _format(java: list[str | Path], settings: Launch, properties: Path, output: int) -> None:
+    cluster, log = settings.quorum.cluster_id, settings.log
+    command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "--config", properties]
     try:
         subprocess.run(command, stdout=output, stderr=output, timeout=START_SECONDS, check=True)
     except subprocess.SubprocessError as error:
