@@ -292,8 +292,11 @@ class GroupReader:
 
     def _list_topics(self, topic: str | None) -> ClusterMetadata:
         """Return the metadata of a topic; ``None``: of all topics."""
-        named = () if topic is None else (topic,)
-        listed: ClusterMetadata = self._consumer.list_topics(*named, timeout=_CALL_TIMEOUT_S)
+        listed: ClusterMetadata
+        if topic is None:
+            listed = self._consumer.list_topics(timeout=_CALL_TIMEOUT_S)
+        else:
+            listed = self._consumer.list_topics(topic, _CALL_TIMEOUT_S)
         return listed
 
     def group_metadata(self) -> object:
