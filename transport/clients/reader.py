@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import cast
 
@@ -18,6 +19,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka import Message as KafkaMessage
+from confluent_kafka.admin import ClusterMetadata
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.end_offsets import EndOffsets
@@ -280,12 +282,22 @@ class GroupReader:
         """See :class:`Reader`."""
         return self._ends.take()
 
-    def partition_counts(self) -> dict[str, int]:
-        """See :class:`Reader`."""
-        topics = self._requests.repeat(
-            lambda: self._consumer.list_topics(timeout=_CALL_TIMEOUT_S), "the topics cannot be listed"
-        ).topics
-        return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
+    def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
+        """See :class:`Reader`. Sends a request for each of ``topics``."""
+        found: dict[str, int] = {}
+        for each in (None,) if topics is None else topics:
+            listed = self._requests.repeat(partial(self._list_topics, each), "the topics cannot be listed").topics
+            found |= {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
+        return found
+
+    def _list_topics(self, topic: str | None) -> ClusterMetadata:
+        """Return the metadata of a topic; ``None``: of all topics."""
+        listed: ClusterMetadata
+        if topic is None:
+            listed = self._consumer.list_topics(timeout=_CALL_TIMEOUT_S)
+        else:
+            listed = self._consumer.list_topics(topic, _CALL_TIMEOUT_S)
+        return listed
 
     def group_metadata(self) -> object:
         """See :class:`GroupMember`."""
