@@ -113,7 +113,8 @@ def _parser() -> argparse.ArgumentParser:
         type=Engine,
         choices=list(Engine),
         default=Engine.WORKERS,
-        help="what runs the handler: a worker (default), or a streaming query on Spark",
+        help="what runs the handler: a worker (default), a streaming query on Spark, or the same query submitted to a "
+        "Spark cluster of two workers on this machine",
     )
     parser.add_argument(
         "--redrive",

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
-import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Event
+from time import monotonic
 from types import TracebackType
 from typing import Final, Self
 
-from examples.flights.engine import Role
-from examples.flights.errors import ChildEndedError, ChildStuckError
-from examples.flights.wire import CONFIG
+from examples.flights.errors import ChildEndedError, ChildSilentError, ChildStuckError
+from examples.flights.roles import Role, broker, environment, redelivery
 from kafka_redelivery.transport.broker.guard import GuardedProcess
 
 MAX_RESTARTS: Final = 20
@@ -20,6 +23,12 @@ MAX_RESTARTS: Final = 20
 
 _STOP_S: Final = 40.0
 """More than ``limits.shutdownTimeout``, after which a process exits by itself."""
+
+_LISTENING_S: Final = 60.0
+_LOOK_S: Final = 0.05
+
+_KILLED_BELOW: Final = 128 + signal.SIGKILL
+"""Exit code of spark-submit if the Python process below it was killed."""
 
 _TAIL_LINES: Final = 15
 
@@ -37,7 +46,8 @@ def command(verbs: Sequence[str], servers: str, log: Path, within_s: float = 60.
         ChildEndedError: it failed, or took longer.
     """
     with log.open("wb") as output:
-        child = GuardedProcess(_command(verbs), env=_environment(servers), stdout=output, stderr=subprocess.STDOUT)
+        variables = environment(broker(servers))
+        child = GuardedProcess(redelivery(verbs), env=variables, stdout=output, stderr=subprocess.STDOUT)
     try:
         code = child.wait(within_s)
     except subprocess.TimeoutExpired:
@@ -52,29 +62,32 @@ def command(verbs: Sequence[str], servers: str, log: Path, within_s: float = 60.
 
 
 class Child:
-    """A process of the group. If a signal kills it, it is restarted, as an orchestrator would do."""
+    """A process of the demo. If a signal kills it, it is restarted, as an orchestrator would do."""
 
-    def __init__(self, role: Role, servers: str, directory: Path) -> None:
+    def __init__(self, role: Role, directory: Path) -> None:
         self.role = role.name
         self.restarts = 0
         self.log = directory / f"{role.name}.log"
-        # A stable instance name lets the successor take over its transaction and its partitions immediately.
-        self._command = _command(role.command, "instance=1", *role.settings)
+        self._command = role.command
+        self._environment = environment(role.environment)
+        self._port = role.port
         self._pid = directory / f"{role.name}.pid"
-        self._servers = servers
+        self._told_to_stop = None if role.told_to_stop is None else directory / role.told_to_stop
         self._process: GuardedProcess | None = None
 
     def __enter__(self) -> Self:
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # Left without stop(): after an error or an interrupt the demo does not wait for an orderly end.
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        self._end()
 
     def watch(self) -> None:
         """Restart the process if a signal killed it.
@@ -85,14 +98,19 @@ class Child:
         code = None if self._process is None else self._process.poll()
         if code is None:
             return
-        if code >= 0 or self.restarts == MAX_RESTARTS:
+        if not (code < 0 or code == _KILLED_BELOW) or self.restarts == MAX_RESTARTS:
             raise ChildEndedError(self.role, code, self.log, _tail(self.log))
         self.restarts += 1
         self._start()
 
     def ask_to_stop(self) -> None:
         """Send SIGTERM."""
-        if self._process is not None:
+        if self._process is None:
+            return
+        if self._told_to_stop is not None and self._told_to_stop.exists():
+            with suppress(ProcessLookupError):
+                os.kill(int(self._told_to_stop.read_text(encoding="utf-8")), signal.SIGTERM)
+        else:
             self._process.terminate()
 
     def stop(self) -> None:
@@ -115,22 +133,30 @@ class Child:
             raise ChildEndedError(self.role, code, self.log, _tail(self.log))
 
     def _start(self) -> None:
+        if self._told_to_stop is not None:
+            self._told_to_stop.unlink(missing_ok=True)
         with self.log.open("ab") as log:
-            self._process = GuardedProcess(
-                self._command, env=_environment(self._servers), stdout=log, stderr=subprocess.STDOUT
-            )
+            self._process = GuardedProcess(self._command, env=self._environment, stdout=log, stderr=subprocess.STDOUT)
         self._pid.write_text(f"{self._process.pid}\n", encoding="utf-8")
+        if self._port is not None:
+            self._wait_for(self._port, self._process)
 
+    def _wait_for(self, port: int, process: GuardedProcess) -> None:
+        deadline_s, pause = monotonic() + _LISTENING_S, Event()
+        while True:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                return
+            code = process.poll()
+            if code is not None:
+                raise ChildEndedError(self.role, code, self.log, _tail(self.log))
+            if monotonic() > deadline_s:
+                raise ChildSilentError(self.role, port, _LISTENING_S, self.log)
+            pause.wait(_LOOK_S)
 
-def _command(verbs: Sequence[str], *settings: str) -> Sequence[str | Path]:
-    program = Path(sysconfig.get_path("scripts")) / "redelivery"
-    return [program, *verbs, "--config", CONFIG, *(f"--set={setting}" for setting in settings)]
-
-
-def _environment(servers: str) -> Mapping[str, str]:
-    """The current environment, without settings for another group."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("REDELIVERY_")}
-    return inherited | {"FLIGHTS_BROKER": servers}
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
 def _tail(log: Path) -> str:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from examples.flights.roles import Role, broker, redelivery
 
-class Role(NamedTuple):
-    """One of the demo's processes."""
 
-    name: str
-    """Also the name of its log and its pid file."""
+class Roles(NamedTuple):
+    """The processes of a run, each list in the order in which they start."""
 
-    command: Sequence[str]
-    """Subcommand of ``redelivery``."""
+    cluster: list[Role]
+    """Where the query runs, if that is a cluster. They end after the group's processes."""
 
-    settings: Sequence[str] = ()
-    """In addition to the configuration file."""
+    group: list[Role]
 
 
 class Engine(StrEnum):
@@ -26,6 +23,7 @@ class Engine(StrEnum):
 
     WORKERS = "workers"
     SPARK = "spark"
+    SPARK_CLUSTER = "spark-cluster"
 
     @property
     def max_undelivered(self) -> int:
@@ -42,17 +40,29 @@ class Engine(StrEnum):
         """Remark on the lateness of redeliveries."""
         return "" if self is Engine.WORKERS else "; on Spark each waits for the next micro-batch"
 
-    def roles(self, directory: Path) -> list[Role]:
+    def roles(self, directory: Path, servers: str) -> Roles:
         """The processes to run.
 
         Args:
             directory: the processes may write there.
+            servers: where Kafka is.
+
+        Raises:
+            TransportError: a jar of Spark's Kafka connector cannot be downloaded or fails its check.
         """
-        scheduler = Role("scheduler", ("scheduler",))
+        # A stable instance name lets the successor take over its transaction and its partitions immediately.
+        instance = "instance=1"
+        scheduler = Role("scheduler", redelivery(("scheduler",), instance), broker(servers))
         if self is Engine.WORKERS:
-            return [Role("worker", ("worker",)), scheduler]
+            return Roles([], [Role("worker", redelivery(("worker",), instance), broker(servers)), scheduler])
         checkpoint = f"pipeline.checkpoint={directory / 'checkpoint'}"
-        return [Role("stream", ("pipeline", "stream"), (checkpoint,)), scheduler]
+        if self is Engine.SPARK:
+            command = redelivery(("pipeline", "stream"), checkpoint)
+            return Roles([], [Role("stream", command, broker(servers)), scheduler])
+        from examples.flights.cluster import cluster_roles, submitted_query  # noqa: PLC0415 - without Spark nothing of it is needed
+
+        cluster = cluster_roles(directory)
+        return Roles(cluster, [submitted_query(directory, cluster[0], servers, [checkpoint]), scheduler])
 
     def verify(self) -> None:
         """Check that the engine can run here, before anything is started.
@@ -60,7 +70,7 @@ class Engine(StrEnum):
         Raises:
             pipeline.errors.SparkUnavailableError: there is no Java for Spark.
         """
-        if self is Engine.SPARK:
+        if self is not Engine.WORKERS:
             from kafka_redelivery.pipeline.spark.java import find_spark_java  # noqa: PLC0415 - without Spark nothing of it is needed
 
             find_spark_java()

@@ -49,6 +49,15 @@ class ChildStuckError(DemoError):
         self.log = log
 
 
+class ChildSilentError(DemoError):
+    """A process did not listen on its port in time."""
+
+    def __init__(self, name: str, port: int, seconds: float, log: Path) -> None:
+        super().__init__(f"the {name} did not listen on port {port} within {seconds:g} s; its log is {log}")
+        self.name = name
+        self.log = log
+
+
 class BrokerEndedError(DemoError):
     """The embedded broker ended by itself."""
 

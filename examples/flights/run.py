@@ -58,9 +58,10 @@ def run(given: Scenario, layout: Layout, environment: DemoEnvironment) -> Report
     watch.lap("topics")
     with ExitStack() as stack:
         all_flights = stack.enter_context(playback(servers, given, layout, sender, environment.engine))
-        roles = environment.engine.roles(environment.directory)
-        children = [stack.enter_context(Child(role, servers, environment.directory)) for role in roles]
-        all_flights.work(environment.console, lambda: _watch(environment.broker, children))
+        roles = environment.engine.roles(environment.directory, servers)
+        cluster = [stack.enter_context(Child(role, environment.directory)) for role in roles.cluster]
+        children = [stack.enter_context(Child(role, environment.directory)) for role in roles.group]
+        all_flights.work(environment.console, lambda: _watch(environment.broker, [*cluster, *children]))
         sender.flush()
         watch.lap("work")
         job = None
@@ -70,7 +71,7 @@ def run(given: Scenario, layout: Layout, environment: DemoEnvironment) -> Report
             send_planes(sender, (given.planes[tail] for tail in given.missing))
             sender.flush()
             redrive.send_again(servers, environment.directory, environment.console)
-            all_flights.work_again(environment.console, lambda: _watch(environment.broker, children))
+            all_flights.work_again(environment.console, lambda: _watch(environment.broker, [*cluster, *children]))
             job = redrive.job(servers, environment.directory)
             watch.lap("redrive")
         for child in children:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -39,6 +40,54 @@ def test_it_is_killed_in_the_middle(tmp_path: Path) -> None:
         assert (found["engine"], found["restarts"]) == ("spark", {"stream": 1, "scheduler": 0})
         assert found["lateness_ms"]["early"] == 0
         assert "on Spark each waits for the next micro-batch" in demo.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.crash
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_processes_of_a_cluster_are_killed(tmp_path: Path) -> None:
+    """The query is submitted to a master with two workers. An executor, the driver's JVM and its Python are killed."""
+    with DemoRun(tmp_path, "--days", "10", "--engine", "spark-cluster") as demo:
+
+        def reaches(topic: str) -> None:
+            until(lambda: demo.process.poll() is not None or demo.holds(topic), f"records in {topic}", within_s=_LONG_S)
+            assert demo.process.poll() is None, demo.stderr
+
+        reaches("seat_miles")  # while flights have their first delivery
+        executor = _executor(demo)
+        assert executor is not None
+        executor.kill()
+        until(lambda: _executor(demo) not in {None, executor}, "the worker starts another executor")
+
+        for role, topic in (("stream", "seat-miles.retry.2s"), ("driver", "seat-miles.retry.4s")):
+            reaches(topic)
+            pid = demo.pid("stream")
+            assert pid is not None
+            driver = psutil.Process(pid)
+            below = driver.children(recursive=True)
+            assert [process.pid for process in below if "python" in process.name()] == [demo.pid("driver")]
+            demo.kill(role)
+            until(lambda: not any(map(_runs, [driver, *below])), "nothing of the driver is left")  # noqa: B023 - it is called here
+            until(lambda: demo.pid("driver"), "its successor runs", within_s=_LONG_S)
+
+        assert demo.process.wait(_LONG_S * 3) == 0, demo.stderr
+        found = demo.document()
+        assert {name: found[name] for name in ("records_in", "outcomes", "seat_miles")} == counted(10)
+        assert found["conservation"] == "ok"
+        assert (found["engine"], found["restarts"]) == ("spark-cluster", {"stream": 2, "scheduler": 0})
+        assert found["lateness_ms"]["early"] == 0
+
+
+def _executor(demo: DemoRun) -> psutil.Process | None:
+    """Return the executor of the first worker of the cluster; ``None`` if it has none now."""
+    pid = demo.pid("spark-worker-1")
+    assert pid is not None
+    with suppress(psutil.NoSuchProcess):  # it may just have ended
+        for each in psutil.Process(pid).children():
+            if any("CoarseGrainedExecutorBackend" in word for word in each.cmdline()):
+                return each
+    return None
 
 
 def _runs(process: psutil.Process) -> bool:
