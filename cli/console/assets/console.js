@@ -1,0 +1,205 @@
+/* Keyboard, colours, clocks and charts. Everything else is htmx's, or plain links and forms. */
+(() => {
+  "use strict";
+  const root = document.documentElement;
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+  /* Colours: those of the system until somebody chooses. */
+  const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+  document.addEventListener("click", (event) => {
+    const target = event.target.closest("[data-theme-toggle], [data-help], [data-copy], [data-submit-once]");
+    if (!target) return;
+    if (target.matches("[data-theme-toggle]")) {
+      root.dataset.theme = dark() ? "light" : "dark";
+      localStorage.setItem("theme", root.dataset.theme);
+      charts.redraw();
+    } else if (target.matches("[data-help]")) {
+      help();
+    }
+  });
+
+  function help() {
+    const dialog = document.getElementById("help");
+    if (!dialog.open) dialog.showModal();
+  }
+
+  /* Rows: j and k move, o and Enter open, r redrives. */
+  let going = 0;
+  const places = { h: "/", f: "/failures", l: "/letters", j: "/jobs", w: "/waiting", t: "/topology", a: "/audit" };
+
+  function move(by) {
+    const rows = all(".rows-nav [data-open]");
+    if (!rows.length) return;
+    const at = rows.indexOf(document.activeElement.closest("[data-open]"));
+    const next = rows[Math.min(rows.length - 1, Math.max(0, at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by))];
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, textarea, select, [contenteditable]");
+    if (event.key === "Escape" && typing) {
+      typing.blur();
+      return;
+    }
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    const row = document.activeElement.closest("[data-open]");
+    const onRow = row && row === document.activeElement;
+    if (going && Date.now() - going < 1500) {
+      going = 0;
+      if (places[event.key]) {
+        event.preventDefault();
+        location.assign(places[event.key]);
+      }
+      return;
+    }
+    switch (event.key) {
+      case "/": {
+        const search = document.getElementById("search");
+        if (search) {
+          event.preventDefault();
+          search.focus();
+          search.select();
+        }
+        break;
+      }
+      case "j":
+        move(1);
+        break;
+      case "k":
+        move(-1);
+        break;
+      case "o":
+        if (row) location.assign(row.dataset.open);
+        break;
+      case "Enter":
+        if (onRow) location.assign(row.dataset.open);
+        break;
+      case "r": {
+        const target = (row && row.dataset.redrive) || document.querySelector("a[data-redrive]")?.getAttribute("href");
+        if (target) location.assign(target);
+        break;
+      }
+      case "g":
+        going = Date.now();
+        break;
+      case "?":
+        help();
+        break;
+    }
+  });
+
+  /* Clocks: how long ago, and how long until. */
+  const units = [[86400000, "d"], [3600000, "h"], [60000, "min"], [1000, "s"]];
+  function span(ms) {
+    for (const [unit, name] of units) {
+      if (ms >= unit) {
+        const shown = ms / unit;
+        return `${shown >= 10 || unit === 1000 ? Math.round(shown) : shown.toFixed(1)} ${name}`;
+      }
+    }
+    return "0 s";
+  }
+  function tick() {
+    const offset = Number(document.body.dataset.offset || 0);
+    const now = Date.now() + offset;
+    for (const each of all("time[data-ms]")) {
+      const distance = now - Number(each.dataset.ms);
+      const text = Math.abs(distance) < 1000 ? "now" : distance > 0 ? `${span(distance)} ago` : `in ${span(-distance)}`;
+      if (each.textContent !== text) each.textContent = text;
+    }
+  }
+  setInterval(tick, 1000);
+
+  /* Charts: uPlot, from numbers in the page. */
+  const charts = {
+    drawn: new Map(),
+    colour: (name) => getComputedStyle(root).getPropertyValue(name).trim(),
+    draw(holder) {
+      if (!window.uPlot) return;
+      const data = JSON.parse(holder.dataset.chart);
+      const width = Math.max(240, holder.clientWidth);
+      const axis = { stroke: charts.colour("--muted"), grid: { stroke: charts.colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
+      const bars = uPlot.paths.bars({ size: [0.8, 60], align: 1 });
+      const chart = new uPlot(
+        {
+          width,
+          height: 180,
+          cursor: { y: false, points: { show: false } },
+          legend: { live: true },
+          tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+          scales: { x: { time: true }, y: { range: (_, __, most) => [0, Math.max(1, most)] } },
+          axes: [axis, { ...axis, size: 52 }],
+          series: [
+            { value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" },
+            ...data.series.map((name, number) => ({
+              label: name,
+              stroke: charts.colour(["--accent", "--ok", "--bad", "--warn"][number % 4]),
+              fill: charts.colour(["--accent", "--ok", "--bad", "--warn"][number % 4]),
+              paths: bars,
+              points: { show: false },
+            })),
+          ],
+        },
+        [data.at, ...data.values],
+        holder,
+      );
+      charts.drawn.set(holder, chart);
+    },
+    update() {
+      for (const holder of charts.drawn.keys()) if (!holder.isConnected) charts.drawn.delete(holder);
+      for (const holder of all("[data-chart]")) {
+        const known = charts.drawn.get(holder);
+        if (!known || !holder.firstChild) charts.draw(holder);
+        else if (holder.dataset.drawn !== holder.dataset.chart) {
+          const data = JSON.parse(holder.dataset.chart);
+          known.setData([data.at, ...data.values]);
+        }
+        holder.dataset.drawn = holder.dataset.chart;
+      }
+    },
+    redraw() {
+      for (const [holder, chart] of charts.drawn) {
+        chart.destroy();
+        charts.drawn.delete(holder);
+      }
+      charts.update();
+    },
+  };
+  let resized = 0;
+  addEventListener("resize", () => {
+    clearTimeout(resized);
+    resized = setTimeout(() => charts.redraw(), 150);
+  });
+  document.addEventListener("DOMContentLoaded", () => {
+    charts.update();
+    tick();
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    charts.update();
+    tick();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.redraw());
+
+  /* A form is sent once. */
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method !== "post" || form.dataset.sent) {
+      if (form.dataset.sent) event.preventDefault();
+      return;
+    }
+    form.dataset.sent = "yes";
+    for (const button of all("button[type=submit]", form)) button.setAttribute("aria-busy", "true");
+  });
+  addEventListener("pageshow", () => {
+    for (const form of all("form[data-sent]")) {
+      delete form.dataset.sent;
+      for (const button of all("button[aria-busy]", form)) button.removeAttribute("aria-busy");
+    }
+  });
+
+  /* What is focused stays focused when a list is brought up to date. */
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.xhr && event.detail.xhr.status === 400) event.detail.shouldSwap = true;
+  });
+})();

@@ -1,0 +1,13 @@
+"""The first page: what moves, what waits and what is stuck."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kafka_redelivery.cli.console.console import Console
+
+
+async def show(console: Console, request: Request) -> Response:
+    """Show the flow of the group."""
+    return await console.in_thread(console.page, request, "flow.html", flow=console.flow.value)

@@ -1,0 +1,94 @@
+"""What pages have in common: errors of the library become messages, and what changes something is protected."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from http import HTTPStatus
+from typing import Protocol, TypeAlias
+
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from kafka_redelivery.cli.console.authentication import Visitor
+from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.cli.console.users import Role, User
+from kafka_redelivery.consumers.errors import ConsumersError
+from kafka_redelivery.serdes.errors import SerdeError
+from kafka_redelivery.topology.errors import TopologyError
+from kafka_redelivery.transport.errors import TransportError
+
+LIBRARY_ERRORS = (ConsumersError, TransportError, TopologyError, SerdeError)
+"""What the library raises for people: the message says what happened and how to fix it."""
+
+Page: TypeAlias = Callable[[Console, Request], Awaitable[Response]]
+
+_FORM_BYTES = 12 * 2**20
+"""The largest field of a form: an edited value has at most 8 MiB."""
+
+
+class Action(Protocol):
+    """Answers a form that changes something."""
+
+    def __call__(self, console: Console, request: Request, form: FormData, user: User) -> Awaitable[Response]:
+        """Do it."""
+        ...
+
+
+def action(role: Role) -> Callable[[Action], Page]:
+    """Make a page of a function that changes something, for users with a role.
+
+    It is called only for a form that a page of this console has made for this user.
+    """
+
+    def protected(act: Action) -> Page:
+        @wraps(act)
+        async def page(console: Console, request: Request) -> Response:
+            visitor = visitor_of(request)
+            form = await request.form(max_files=0, max_fields=2000, max_part_size=_FORM_BYTES)
+            refuse_forged(visitor, form, request)
+            if console.options.read_only:
+                raise HTTPException(HTTPStatus.FORBIDDEN, "this console is read-only, so that nothing is changed")
+            if not visitor.user.may(role):
+                raise HTTPException(
+                    HTTPStatus.FORBIDDEN,
+                    f"this needs the role {role.label}; {visitor.user.name} has the role {visitor.user.role.label}",
+                )
+            return await act(console, request, form, visitor.user)
+
+        return page
+
+    return protected
+
+
+def refuse_forged(visitor: Visitor, form: FormData, request: Request) -> None:
+    """Refuse a form that no page of this console has made for this user.
+
+    Raises:
+        HTTPException: it is one.
+    """
+    given = str(form.get("csrf") or request.headers.get("X-CSRF-Token") or "")
+    if not hmac.compare_digest(given.encode(), visitor.csrf.encode()):
+        raise HTTPException(HTTPStatus.FORBIDDEN, "this form is out of date; go back, load the page again, and repeat it")
+
+
+def visitor_of(request: Request) -> Visitor:
+    """Return who asks; the guard lets nobody else through."""
+    visitor: Visitor | None = request.scope.get("visitor")
+    if visitor is None:
+        raise HTTPException(HTTPStatus.UNAUTHORIZED, "you are not logged in")
+    return visitor
+
+
+def text_of(form: FormData, name: str) -> str:
+    """Return a field of a form, empty if it is not there."""
+    value = form.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def go_to(address: str) -> RedirectResponse:
+    """Lead to a page after a form."""
+    return RedirectResponse(address, HTTPStatus.SEE_OTHER)
