@@ -72,6 +72,7 @@ class Console:
         self.tasks = Tasks(self.settings, self.base, self._task_changed)
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._told: dict[str, object] = {}
+        self._started = False
 
     @property
     def polled(self) -> tuple[Polled[IndexState], Polled[Flow], Polled[Jobs]]:
@@ -86,8 +87,14 @@ class Console:
 
     def start(self) -> None:
         """Start to look at the group."""
+        self._started = True
         for each in self.polled:
             each.start()
+
+    def look_at_topology(self) -> None:
+        """Keep the topology current from now on, while a page is open. It takes more requests than the rest."""
+        if self._started:
+            self.topology.start()
 
     def stop(self) -> None:
         """Stop; jobs that run here end after their chunk."""
