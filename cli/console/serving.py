@@ -73,6 +73,11 @@ class _Server(uvicorn.Server):
         self._console = console
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End the streams, which else never end, and then everything."""
+        """End the streams, which else never end, and then everything; at a second signal without waiting for requests.
+
+        The signal is handled with that: the process ends with exit code 0.
+        """
+        del sig, frame
         self._console.broadcast.close()
-        super().handle_exit(sig, frame)
+        self.force_exit = self.should_exit
+        self.should_exit = True

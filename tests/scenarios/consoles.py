@@ -32,8 +32,9 @@ class RunningConsole:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("REDELIVERY_")}
         with self._log.open("wb") as output:
             self._child = GuardedProcess(command, grace_seconds=1, env=environment, stdout=output, stderr=output)
-        found = until(lambda: _ADDRESS.search(self.log) or self._ended(), "the console prints its address")
-        assert found is not True, f"the console has ended:\n{self.log}"
+        until(lambda: _ADDRESS.search(self.log) or self._ended(), "the console prints its address")
+        found = _ADDRESS.search(self.log)
+        assert found, f"the console has ended:\n{self.log}"
         self.address = found[1]
 
     @property
@@ -69,9 +70,9 @@ class Browser:
     def __exit__(self, *_: object) -> None:
         self.client.close()
 
-    def get(self, path: str, code: int = 200, **query: str) -> str:
+    def get(self, path: str, code: int = 200, query: Mapping[str, str] | None = None) -> str:
         """Return a page."""
-        answer = self.client.get(path, params=query or None)
+        answer = self.client.get(path, params=query)
         assert answer.status_code == code, (path, answer.status_code, text_of(answer.text)[-2000:])
         return answer.text
 
@@ -81,9 +82,10 @@ class Browser:
         assert found
         return found[1]
 
-    def post(self, path: str, code: int = 303, **fields: str) -> httpx.Response:
+    def post(self, path: str, fields: Mapping[str, str] | None = None, code: int = 303) -> httpx.Response:
         """Send a form as a page of the console would."""
-        answer = self.client.post(path, data={"csrf": self.csrf(), **fields}, headers={"Origin": self._origin})
+        data = {"csrf": self.csrf(), **(fields or {})}
+        answer = self.client.post(path, data=data, headers={"Origin": self._origin})
         assert answer.status_code == code, (path, answer.status_code, text_of(answer.text)[-2000:])
         return answer
 

@@ -173,6 +173,8 @@
     resized = setTimeout(() => charts.redraw(), 150);
   });
   document.addEventListener("DOMContentLoaded", () => {
+    const here = document.querySelector(".views [aria-current]");
+    if (here) here.parentElement.scrollLeft = here.offsetLeft - 60;
     charts.update();
     tick();
   });
