@@ -34,6 +34,7 @@ _Answer = TypeVar("_Answer")
 
 _EVERY_S: Final = 2.0
 _TOPOLOGY_EVERY_S: Final = 30.0
+_STOP_S: Final = 2.0
 _THREADS: Final = 8
 """Calls that block, at the same time."""
 
@@ -98,9 +99,12 @@ class Console:
 
     def stop(self) -> None:
         """Stop; jobs that run here end after their chunk."""
+        self.letters.stop.set()
         for each in (*self.polled, self.topology):
             each.stop()
         self.tasks.stop()
+        for each in (*self.polled, self.topology):
+            each.wait(_STOP_S)
 
     def look(self) -> None:
         """Note that a page is open."""

@@ -71,6 +71,11 @@ class Polled(Generic[_Value]):
         self._stop.set()
         self._wake.set()
 
+    def wait(self, within_s: float) -> None:
+        """Wait until the thread has ended after :meth:`stop`."""
+        if self._started:
+            self._thread.join(within_s)
+
     def look(self) -> None:
         """Note that a page is open. After a while without one the value is produced at once."""
         now_s = monotonic_s()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
+import sys
+import threading
 from collections.abc import Container
 from types import FrameType
 
@@ -11,6 +14,7 @@ import uvicorn
 
 from kafka_redelivery.cli.console.application import application
 from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.topology import exit_codes
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +70,12 @@ def serve(
         limit_concurrency=1000,
     )
     _Server(config, console).run([opened])
+    if threading.active_count() > 1:
+        # A thread waits for Kafka or asks the index, for an answer that is not needed any more. The end of the
+        # interpreter would end it inside of a library, which then aborts the process. Jobs have stopped already.
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(exit_codes.OK)
 
 
 class _Server(uvicorn.Server):
