@@ -20,6 +20,7 @@ from kafka_redelivery.cli.commands import (
     topology,
 )
 from kafka_redelivery.cli.commands.broker import broker
+from kafka_redelivery.cli.commands.console import console
 from kafka_redelivery.cli.commands.explain import explain
 from kafka_redelivery.cli.commands.find import find
 from kafka_redelivery.cli.commands.import_letters import import_letters
@@ -56,6 +57,7 @@ app.command()(worker)
 app.command()(scheduler)
 app.command()(status)
 app.command()(find)
+app.command()(console)
 app.command()(pause)
 app.command()(resume)
 app.command()(sweep)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -113,6 +115,18 @@ class Index:
     def path(self) -> Path:
         """The folder of this index."""
         return self._folder.path
+
+    @property
+    def state(self) -> int:
+        """A number that changes when letters, or what became of them, change; 0 = there is nothing yet."""
+        catalogue = self._folder.catalogue()
+        if catalogue is None or catalogue.basis != self._basis or not catalogue.refreshed_ms:
+            return 0
+        return zlib.crc32(replace(catalogue, refreshed_ms=0).text().encode())
+
+    def reader(self) -> Self:
+        """Return this index for another thread, without asking Kafka."""
+        return type(self)(self._settings, self._basis, IndexFolder(self.path), self._clock)
 
     def close(self) -> None:
         """Let the files go."""

@@ -68,6 +68,15 @@ class TopicBacklog:
     causes: Mapping[str, int] = field(default_factory=dict)
     """Classes of the exceptions with which most of these failed the last time."""
 
+    due_ms: tuple[int, ...] = ()
+    """The due times of the waiting records that were read (epoch ms), the earliest first."""
+
+    finished: int = 0
+    """Sum of the first offsets that are not finished. Between two looks it grows by what was handled."""
+
+    end: int = 0
+    """Sum of the end offsets. Between two looks it grows by what was added."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
@@ -119,7 +128,7 @@ def status(settings: Settings, report: Report = lambda *_: None) -> GroupStatus:
         seen,
         members,
         (
-            *(TopicBacklog(topic, role, _number(read, topic)) for topic, role in roles.items() if topic in counts),
+            *(_read(read, topic, role) for topic, role in roles.items() if topic in counts),
             *_waiting(settings, waiting, tiers, now_ms, report),
         ),
         {topic: sum(letters.ends[each] - letters.starts[each] for each in found) for topic, found in dead.items()},
@@ -127,9 +136,15 @@ def status(settings: Settings, report: Report = lambda *_: None) -> GroupStatus:
     )
 
 
-def _number(positions: Positions, topic: str) -> int:
+def _read(positions: Positions, topic: str, role: str) -> TopicBacklog:
+    finished, end = _sums(positions, topic)
+    return TopicBacklog(topic, role, end - finished, finished=finished, end=end)
+
+
+def _sums(positions: Positions, topic: str) -> tuple[int, int]:
+    """Return the sums of the first unfinished offsets of a topic, and of the ends."""
     ranges = [positions.unfinished(each) for each in positions.ends if each.topic == topic]
-    return sum(end - first for first, end in ranges)
+    return sum(first for first, _ in ranges), sum(end for _, end in ranges)
 
 
 def _members(listing: GroupMembers, settings: Settings) -> Iterable[Member]:
@@ -177,7 +192,19 @@ def _waiting(
         numbers = Counter(_bound(time_ms - now_ms) for time_ms in times)
         ordered = {name: numbers[name] for name in _BOUNDS_S if name in numbers}
         most = dict(causes[topic].most_common(_CAUSES))
-        yield TopicBacklog(topic, "tier", _number(tiers, topic), ordered, min(times, default=None), len(times), most)
+        finished, end = _sums(tiers, topic)
+        yield TopicBacklog(
+            topic,
+            "tier",
+            end - finished,
+            ordered,
+            min(times, default=None),
+            len(times),
+            most,
+            tuple(sorted(times)),
+            finished,
+            end,
+        )
 
 
 def _bound(left_ms: int) -> str:

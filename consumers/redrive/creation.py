@@ -200,10 +200,12 @@ def create(
     chosen: Preview,
     clock: Clock = wall_clock_ms,
     edit: Edit | None = None,
+    by: str | None = None,
 ) -> Job:
     """Write a job with its letters in one transaction, and return it with the letters that belong to it.
 
-    ``edit``: the value that it sends instead of that of its one letter.
+    ``edit``: the value that it sends instead of that of its one letter. ``by``: its author, if that is not the user of
+    this process.
 
     Raises:
         RedriveError: Kafka does not take it.
@@ -213,7 +215,7 @@ def create(
     spec = JobSpec(
         job=job,
         at_ms=clock(),
-        by=author(),
+        by=by or author(),
         seen=ledger.seen,
         options=options,
         selection=selection.document(),

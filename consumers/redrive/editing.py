@@ -106,8 +106,10 @@ class LetterEditing:
         """Return an encoded value as text, as :attr:`form` has the original."""
         return editable(self._codec, value).text
 
-    def create(self, value: bytes) -> Job:
+    def create(self, value: bytes, by: str | None = None) -> Job:
         """Write a job that sends the letter with this value, both in one transaction.
+
+        ``by``: its author, if that is not the user of this process.
 
         Raises:
             RedriveError: Kafka does not take it.
@@ -115,4 +117,4 @@ class LetterEditing:
         """
         selection = Selection(ids=frozenset({self.found.letter.id}))
         edit = Edit(self.original, value)
-        return create(self._settings, self.ledger, selection, self._options, self.chosen, self._clock, edit)
+        return create(self._settings, self.ledger, selection, self._options, self.chosen, self._clock, edit, by)

@@ -336,8 +336,10 @@ class _Sender:
         return record._replace(value=self._edited), parks
 
 
-def cancel(settings: Settings, ledger: Ledger, name: str, clock: Clock = wall_clock_ms) -> None:
+def cancel(settings: Settings, ledger: Ledger, name: str, clock: Clock = wall_clock_ms, by: str | None = None) -> None:
     """Cancel a job at once, also one that another process runs; its unsent letters are then free.
+
+    ``by``: who cancels it, if that is not the user of this process.
 
     A slice is ended by taking over its transactional id, which aborts the chunk that is being sent.
 
@@ -346,6 +348,6 @@ def cancel(settings: Settings, ledger: Ledger, name: str, clock: Clock = wall_cl
     """
     job = ledger.jobs.jobs[name]
     if job.cancelled_ms is None and any(ledger.actions.slice(name, each).end is None for each in range(len(job.owned))):
-        append_jobs(settings, ledger, name, [cancel_record(name, clock(), author())])
+        append_jobs(settings, ledger, name, [cancel_record(name, clock(), by or author())])
     while not JobRun(settings, ledger, name, Event(), no_progress, clock).run():
         ledger.refresh()

@@ -11,10 +11,12 @@ type        fields
 ``letters``  ``slice``, ``offsets``: a part of the offsets of a slice, see :class:`OffsetSet`
 ``edit``    ``part``, ``value`` (base64): a part of the value that the job sends
 ``cancel``  ``atMs``, ``by``
+``note``    ``atMs``, ``by``, ``what``, ``about``, ``job``: what a person has done that no other
+            record says, for the audit trail; its key is no job
 ==========  ================================================================================
 
 A job, its letters and its edited value are written in one transaction. The records of a job with an edited value have
-version 2, so that a program which does not know it refuses them.
+version 2, so that a program which does not know it refuses them. Versions that do not know notes leave them out.
 
  **A letter belongs to the first job that lists it.** The author of
 a job leaves out the letters of all jobs up to ``seen`` that he must not send. A job that was written between ``seen``
@@ -131,6 +133,7 @@ class Job:
     """Those of them that belong to it, by slice."""
 
     cancelled_ms: int | None = None
+    cancelled_by: str = ""
     problem: str = ""
     """Why a record of it cannot be read; then it is not sent. Empty if all can."""
 
@@ -141,6 +144,21 @@ class Job:
     def id(self) -> str:
         """The name of the job."""
         return self.spec.job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What a person has done to the group, apart from creating and cancelling jobs."""
+
+    at_ms: int
+    by: str
+    what: str
+    """The command, such as ``pause``."""
+
+    about: str = ""
+    """What it was about, for people."""
+
+    job: str = ""
 
 
 def job_records(
@@ -175,6 +193,13 @@ def cancel_record(job: str, at_ms: int, by: str) -> StoredRecord:
     return stored_record(job, "cancel", atMs=at_ms, by=by)
 
 
+def note_record(name: str, note: Note) -> StoredRecord:
+    """Return the record of a note; ``name`` is a unique key."""
+    return stored_record(
+        f"note-{name}", "note", atMs=note.at_ms, by=note.by, what=note.what, about=note.about, job=note.job
+    )
+
+
 def edited_value(edited: Edited, parts: Iterable[bytes | None]) -> bytes:
     """Return the value of the parts of an edited value, as the topic has them.
 
@@ -196,6 +221,7 @@ class JobLog:
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}
+        self.notes: list[Note] = []
         self._offsets: dict[tuple[str, int], array[int]] = {}
 
     def add(self, offset: int, key: bytes | None, value: bytes | None) -> bool:
@@ -237,6 +263,9 @@ class JobLog:
                 self.jobs[job].edit_offsets.append(offset)
             case "cancel" if job in self.jobs and self.jobs[job].cancelled_ms is None:
                 self.jobs[job].cancelled_ms = whole(record["atMs"])
+                self.jobs[job].cancelled_by = str(record.get("by", ""))
+            case "note":
+                self.notes.append(_note(record))
             case _:
                 pass
 
@@ -271,6 +300,11 @@ def _spec(job: str, record: Mapping[str, Any]) -> JobSpec:
         slices=tuple(SliceId(str(each["topic"]), whole(each["partition"], most=INT_MAX)) for each in record["slices"]),
         edited=_edited(record),
     )
+
+
+def _note(record: Mapping[str, Any]) -> Note:
+    texts = {name: str(record.get(name, "")) for name in ("by", "what", "about", "job")}
+    return Note(at_ms=whole(record["atMs"]), **texts)
 
 
 def _edited(record: Mapping[str, Any]) -> Edited | None:

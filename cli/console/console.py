@@ -1,0 +1,178 @@
+"""Everything that the pages of a console share."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar
+
+import anyio
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from kafka_redelivery.cli.console.assets import Assets
+from kafka_redelivery.cli.console.authentication import Authentication, Visitor
+from kafka_redelivery.cli.console.broadcast import Broadcast
+from kafka_redelivery.cli.console.flow import Flow, FlowWatch
+from kafka_redelivery.cli.console.job_book import JobBook, Jobs
+from kafka_redelivery.cli.console.letters import IndexState, Letters
+from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
+from kafka_redelivery.cli.console.options import ConsoleOptions
+from kafka_redelivery.cli.console.polling import Polled, Problem
+from kafka_redelivery.cli.console.questions import Kept, kept
+from kafka_redelivery.cli.console.rendering import Rendering
+from kafka_redelivery.cli.console.tasks import Tasks
+from kafka_redelivery.cli.console.users import Role
+from kafka_redelivery.consumers.operations.topology_look import TopologyLook, look_at_topology
+from kafka_redelivery.topology.config.settings import Settings
+
+_Parameters = ParamSpec("_Parameters")
+_Answer = TypeVar("_Answer")
+
+_EVERY_S: Final = 2.0
+_TOPOLOGY_EVERY_S: Final = 30.0
+_STOP_S: Final = 2.0
+_THREADS: Final = 8
+"""Calls that block, at the same time."""
+
+
+@dataclass
+class Console:
+    """A console and what it knows."""
+
+    settings: Settings
+    base: Path
+    """The folder of the configuration."""
+
+    options: ConsoleOptions
+    authentication: Authentication
+    assets: Assets = field(default_factory=Assets)
+    broadcast: Broadcast = field(default_factory=Broadcast)
+
+    def __post_init__(self) -> None:
+        """Prepare; :meth:`start` starts the threads."""
+        common = {
+            "group": self.settings.group,
+            "options": self.options,
+            "host": socket.gethostname(),
+            "logs_in": self.authentication.logs_in,
+            "edits": self.settings.dead_letters.edit and not self.options.hide_payloads,
+        }
+        self.rendering = Rendering(self.assets, common)
+        self.letters = Letters(self.settings, self.options)
+        self.book = JobBook(self.settings)
+        self.index: Polled[IndexState] = Polled("index", self.letters.refresh, _EVERY_S, self._letters_changed)
+        self.flow: Polled[Flow] = Polled("flow", FlowWatch(self.settings).look, _EVERY_S, self._flow_changed)
+        self.jobs: Polled[Jobs] = Polled("jobs", self.book.look, _EVERY_S, self._jobs_changed)
+        self.topology: Polled[TopologyLook] = Polled(
+            "topology", lambda: look_at_topology(self.settings), _TOPOLOGY_EVERY_S, self._topology_changed
+        )
+        self.tasks = Tasks(self.settings, self.base, self._task_changed)
+        self._threads = anyio.CapacityLimiter(_THREADS)
+        self._told: dict[str, object] = {}
+        self._started = False
+
+    @property
+    def polled(self) -> tuple[Polled[IndexState], Polled[Flow], Polled[Jobs]]:
+        """What is kept current."""
+        return self.index, self.flow, self.jobs
+
+    @property
+    def problem(self) -> Problem | None:
+        """Why what is shown is not current: the oldest reason; ``None`` if it is."""
+        problems = [each.problem for each in self.polled if each.problem is not None]
+        return min(problems, default=None)
+
+    def start(self) -> None:
+        """Start to look at the group."""
+        self._started = True
+        for each in self.polled:
+            each.start()
+
+    def look_at_topology(self) -> None:
+        """Keep the topology current from now on, while a page is open. It takes more requests than the rest."""
+        if self._started:
+            self.topology.start()
+
+    def stop(self) -> None:
+        """Stop; jobs that run here end after their chunk."""
+        self.letters.stop.set()
+        for each in (*self.polled, self.topology):
+            each.stop()
+        self.tasks.stop()
+        for each in (*self.polled, self.topology):
+            each.wait(_STOP_S)
+
+    def look(self) -> None:
+        """Note that a page is open."""
+        for each in self.polled:
+            each.look()
+
+    async def in_thread(
+        self, call: Callable[_Parameters, _Answer], *args: _Parameters.args, **kwargs: _Parameters.kwargs
+    ) -> _Answer:
+        """Call something that blocks."""
+        return await run_sync(lambda: call(*args, **kwargs), limiter=self._threads)
+
+    def page(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:  # noqa: ANN401
+        """Return a page."""
+        return self.rendering.page(template, status, **self.context(request), **context)
+
+    def context(self, request: Request) -> Mapping[str, Any]:
+        """Return what every page names."""
+        visitor: Visitor | None = request.scope.get("visitor")
+        acts = visitor is not None and not self.options.read_only
+        return {
+            "path": request.url.path,
+            "visitor": visitor,
+            "may_operate": acts and visitor is not None and visitor.user.may(Role.OPERATOR),
+            "may_purge": acts and visitor is not None and visitor.user.may(Role.ADMIN),
+            **self.frame(),
+        }
+
+    def kept(self) -> Kept | None:
+        """Return how many letters there are, by topic and by state; ``None`` if the index cannot say it now."""
+        try:
+            return kept(self.letters)
+        except LIBRARY_ERRORS:
+            return None
+
+    def frame(self) -> dict[str, Any]:
+        """Return what the banner names."""
+        return {"problem": self.problem, "indexed": self.letters.is_ready, "reading": self.letters.reading}
+
+    def _flow_changed(self) -> None:
+        self._banner()
+        if self.broadcast.streams:
+            flow = self.rendering.text("parts/flow.html", flow=self.flow.value, kept=self.kept(), **self.frame())
+            self.broadcast.publish("flow", flow)
+            self.broadcast.publish("waiting", str(self.flow.at_ms))
+
+    def _letters_changed(self) -> None:
+        self._banner()
+        self._tell("letters", self.index.value.state if self.index.value else 0)
+
+    def _topology_changed(self) -> None:
+        self._tell("topology", self.topology.at_ms)
+
+    def _jobs_changed(self) -> None:
+        self._banner()
+        jobs = self.jobs.value
+        if jobs is not None:
+            self._tell("jobs", [(each.document, round(each.rate, 1)) for each in jobs.jobs.values()])
+            self._tell("trail", len(jobs.trail))
+
+    def _task_changed(self) -> None:
+        self.broadcast.publish("jobs", "task")
+
+    def _banner(self) -> None:
+        self._tell("banner", self.rendering.text("parts/banner.html", **self.frame()), whole=True)
+
+    def _tell(self, event: str, state: object, *, whole: bool = False) -> None:
+        """Send an event if a state is another than the last time."""
+        if self._told.get(event) != state:
+            self._told[event] = state
+            self.broadcast.publish(event, str(state) if whole else "changed")

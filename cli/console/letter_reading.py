@@ -1,0 +1,43 @@
+"""One dead letter with its bytes: one record is read from its topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafka_redelivery.cli.console.letters import IndexState
+from kafka_redelivery.cli.views.dlq_show import Shown, sending_again
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.consumers.index.index import LetterRow
+from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter, stored_letter
+from kafka_redelivery.consumers.redrive.decoding import LetterCodecs
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.policy.lineage import parse_message_id
+from kafka_redelivery.topology.redrive.actions import ActionLog
+from kafka_redelivery.topology.redrive.job import JobLog
+from kafka_redelivery.topology.redrive.standing import Standing, Standings
+from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.protocols import Partition
+
+
+def read_letter(settings: Settings, row: LetterRow, state: IndexState | None) -> StoredLetter:
+    """Return a letter that the index has, with its record.
+
+    Raises:
+        RedriveError: it is not in its topic any more.
+        TransportError: Kafka does not answer or denies access.
+    """
+    topic, number, offset = parse_message_id(row.id)
+    partition = Partition(topic, number)
+    if state is None or offset < state.ends.get(partition, offset + 1):
+        nothing = Standings(JobLog(), ActionLog())  # the index knows where the letter stands
+        for message in read_between(settings.kafka, settings.group, {partition: offset}, {partition: offset + 1}):
+            found = stored_letter(message, nothing, settings)
+            return found._replace(standing=Standing(row.state, row.job, row.sends))
+    raise RedriveError(f"the letter {row.id} is not in its topic any more")
+
+
+def shown_of(settings: Settings, base: Path, found: StoredLetter) -> Shown:
+    """Return a letter as `redelivery dlq show` shows it, without its story."""
+    key, value = LetterCodecs(settings, base).decoded(found.letter, found.message.value())
+    command = " ".join(("redelivery dlq", *sending_again(found.standing, found.letter.id)))
+    return Shown(found, key, value, (), (), command)

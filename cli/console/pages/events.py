@@ -1,0 +1,36 @@
+"""The stream of events that keeps pages current."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kafka_redelivery.cli.console.console import Console
+
+_LOOK_S = 5.0
+
+
+async def stream(console: Console, _request: Request) -> Response:
+    """Send events as long as the page is open."""
+    first = {"banner": await console.in_thread(console.rendering.text, "parts/banner.html", **console.frame())}
+    response = console.broadcast.stream(first)
+    body = response.body_iterator
+
+    async def looking() -> None:
+        while True:
+            console.look()
+            await asyncio.sleep(_LOOK_S)
+
+    async def events() -> AsyncIterator[str | bytes | memoryview]:
+        look = asyncio.create_task(looking())
+        try:
+            async for each in body:
+                yield each
+        finally:
+            look.cancel()
+
+    response.body_iterator = events()
+    return response

@@ -1,0 +1,62 @@
+"""Logging in with a token, and out."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from anyio import sleep
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kafka_redelivery.cli.console.authentication import COOKIE, TokenLogin
+from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.cli.console.requests import go_to, refuse_forged, text_of, visitor_of
+
+_FAILED_S = 0.5
+"""An attempt with a wrong token takes so long."""
+
+
+async def show(console: Console, request: Request) -> Response:
+    """Show the form."""
+    if not console.authentication.logs_in:
+        return go_to("/")
+    return console.page(request, "login.html", next=_own(request.query_params.get("next", "/")), wrong=False)
+
+
+async def log_in(console: Console, request: Request) -> Response:
+    """Begin a session."""
+    login = _login(console)
+    form = await request.form(max_files=0, max_fields=5)
+    address = _own(text_of(form, "next"))
+    session = login.log_in(text_of(form, "token"))
+    if session is None:
+        await sleep(_FAILED_S)
+        return console.page(request, "login.html", HTTPStatus.UNAUTHORIZED, next=address, wrong=True)
+    response = go_to(address)
+    response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    return response
+
+
+async def log_out(console: Console, request: Request) -> Response:
+    """End the session."""
+    login = _login(console)
+    refuse_forged(visitor_of(request), await request.form(max_files=0, max_fields=5), request)
+    login.log_out(request)
+    response = go_to("/login")
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return response
+
+
+def _login(console: Console) -> TokenLogin:
+    if not isinstance(console.authentication, TokenLogin):
+        raise HTTPException(HTTPStatus.NOT_FOUND, "there is nothing to log in to")
+    return console.authentication
+
+
+def _own(address: str) -> str:
+    """Return an address of this console, whatever was given."""
+    parts = urlsplit(address)
+    own = address.startswith("/") and not address.startswith(("//", "/\\")) and not parts.netloc and not parts.scheme
+    return address if own and address.isprintable() else "/"

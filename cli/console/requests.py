@@ -1,0 +1,93 @@
+"""What pages have in common: errors of the library become messages, and what changes something is protected."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from http import HTTPStatus
+from typing import TypeAlias
+
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from kafka_redelivery.cli.console.authentication import Visitor
+from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.cli.console.users import Role, User
+
+Page: TypeAlias = Callable[[Console, Request], Awaitable[Response]]
+
+Action: TypeAlias = Callable[[Console, Request, FormData, User], Awaitable[Response]]
+"""Does what a form asks for."""
+
+_FORM_BYTES = 12 * 2**20
+"""The largest field of a form: an edited value has at most 8 MiB."""
+
+
+def action(role: Role) -> Callable[[Action], Page]:
+    """Make a page of a function that changes something, for users with a role.
+
+    It is called only for a form that a page of this console has made for this user.
+    """
+
+    def protected(act: Action) -> Page:
+        @wraps(act)
+        async def page(console: Console, request: Request) -> Response:
+            visitor = visitor_of(request)
+            form = await request.form(max_files=0, max_fields=2000, max_part_size=_FORM_BYTES)
+            refuse_forged(visitor, form, request)
+            user = refuse_without(console, request, role)
+            return await act(console, request, form, user)
+
+        return page
+
+    return protected
+
+
+def refuse_without(console: Console, request: Request, role: Role) -> User:
+    """Return who asks for a page on which something can be changed.
+
+    Raises:
+        HTTPException: the user may not, or the console is read-only.
+    """
+    user = visitor_of(request).user
+    if console.options.read_only:
+        raise HTTPException(HTTPStatus.FORBIDDEN, "this console is read-only, so that nothing is changed")
+    if not user.may(role):
+        raise HTTPException(
+            HTTPStatus.FORBIDDEN, f"this needs the role {role.label}; {user.name} has the role {user.role.label}"
+        )
+    return user
+
+
+def refuse_forged(visitor: Visitor, form: FormData, request: Request) -> None:
+    """Refuse a form that no page of this console has made for this user.
+
+    Raises:
+        HTTPException: it is one.
+    """
+    given = str(form.get("csrf") or request.headers.get("X-CSRF-Token") or "")
+    if not hmac.compare_digest(given.encode(), visitor.csrf.encode()):
+        problem = "this form is out of date; go back, load the page again, and repeat it"
+        raise HTTPException(HTTPStatus.FORBIDDEN, problem)
+
+
+def visitor_of(request: Request) -> Visitor:
+    """Return who asks; the guard refuses those who are not known."""
+    visitor: Visitor | None = request.scope.get("visitor")
+    if visitor is None:
+        raise HTTPException(HTTPStatus.UNAUTHORIZED, "you are not logged in")
+    return visitor
+
+
+def text_of(form: FormData, name: str) -> str:
+    """Return a field of a form, empty if it is not there."""
+    value = form.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def go_to(address: str) -> RedirectResponse:
+    """Lead to a page after a form."""
+    return RedirectResponse(address, HTTPStatus.SEE_OTHER)

@@ -1,0 +1,130 @@
+"""The selection of dead letters in an address: the names are those of the options of `redelivery dlq`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from urllib.parse import urlencode
+
+import typer
+from starlette.datastructures import FormData, QueryParams
+
+from kafka_redelivery.cli.commands.dlq_selection import selection
+from kafka_redelivery.topology.query.errors import ExpressionError
+from kafka_redelivery.topology.redrive.letter import Selection
+from kafka_redelivery.topology.redrive.standing import LetterState
+
+NAMES: Final = (
+    "origin",
+    "reason",
+    "exception",
+    "fingerprint",
+    "key",
+    "header",
+    "since",
+    "until",
+    "state",
+    "id",
+    "where",
+)
+_SINGLE: Final = frozenset({"since", "until", "where"})
+_PAYLOAD_COLUMNS: Final = frozenset({"key", "headers", "value"})
+_LONGEST: Final = 4000
+"""Characters of a field. What is longer is no question that a person has typed."""
+
+
+class Chosen(NamedTuple):
+    """What an address or a form selects."""
+
+    values: Mapping[str, tuple[str, ...]]
+    """What was given, by name, for the fields of a page."""
+
+    selection: Selection
+    """Selects nothing useful if there are faults."""
+
+    faults: Mapping[str, str]
+    """What is wrong, by name of the field."""
+
+    @property
+    def query(self) -> str:
+        """The same as the query of an address."""
+        return urlencode([(name, each) for name in NAMES for each in self.values.get(name, ())])
+
+    @property
+    def key(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """What distinguishes it from others."""
+        return tuple((name, self.values[name]) for name in NAMES if self.values.get(name))
+
+    def one(self, name: str) -> str:
+        """Return the first value of a field, empty if there is none."""
+        return next(iter(self.values.get(name, ())), "")
+
+    def query_with(self, **changes: str) -> str:
+        """Return the query with some fields replaced, or left out if they are empty."""
+        values = {**self.values, **{name: (text,) if text else () for name, text in changes.items()}}
+        return self._replace(values=values).query
+
+
+def chosen(given: QueryParams | FormData, *, hide_payloads: bool) -> Chosen:
+    """Read a selection. Faults are returned, not raised, so that the page can show them beside their fields.
+
+    Args:
+        given: the query of an address, or a form.
+        hide_payloads: whether questions about keys, values and headers are refused.
+    """
+    values, faults = _given(given)
+    if hide_payloads:
+        hidden = "payloads are hidden here, so that letters are not selected by it"
+        faults |= {name: hidden for name in ("key", "header") if name in values}
+    if faults:
+        return Chosen(values, Selection(), faults)
+    try:
+        wanted = _selection(values)
+    except ExpressionError as error:
+        return Chosen(values, Selection(), {"where": str(error).removeprefix("--where, ")})
+    except typer.BadParameter as error:
+        hint = str(error.param_hint or "").removeprefix("--")
+        return Chosen(values, Selection(), {hint if hint in NAMES else "where": error.message})
+    if hide_payloads and wanted.where is not None and wanted.where.columns & _PAYLOAD_COLUMNS:
+        named = ", ".join(sorted(wanted.where.columns & _PAYLOAD_COLUMNS))
+        fault = f"payloads are hidden here, so that a condition cannot ask for: {named}"
+        return Chosen(values, Selection(), {"where": fault})
+    return Chosen(values, wanted, {})
+
+
+def _given(given: QueryParams | FormData) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return what was given, by name, and what is no value of its field."""
+    values: dict[str, tuple[str, ...]] = {}
+    faults: dict[str, str] = {}
+    for name in NAMES:
+        found = tuple(each.strip() for each in given.getlist(name) if isinstance(each, str) and each.strip())
+        if any(len(each) > _LONGEST for each in found):
+            faults[name], found = f"is longer than {_LONGEST} characters", ()
+        if found:
+            values[name] = found[:1] if name in _SINGLE else found
+    unknown = [each for each in values.get("state", ()) if each not in set(LetterState)]
+    if unknown:
+        faults["state"] = f"{unknown[0]!r} is no state"
+    return values, faults
+
+
+def _selection(values: Mapping[str, tuple[str, ...]]) -> Selection:
+    def texts(name: str) -> list[str] | None:
+        return list(values.get(name, ())) or None
+
+    def text(name: str) -> str | None:
+        return next(iter(values.get(name, ())), None)
+
+    return selection(
+        origins=texts("origin"),
+        reasons=texts("reason"),
+        exceptions=texts("exception"),
+        fingerprints=texts("fingerprint"),
+        keys=texts("key"),
+        headers=texts("header"),
+        since=text("since"),
+        until=text("until"),
+        states=[LetterState(each) for each in values.get("state", ())] or None,
+        ids=texts("id"),
+        where=text("where"),
+    )

@@ -1,0 +1,221 @@
+"""What the console does in threads of its own: it reads the letters of a job, creates it, and runs it.
+
+A job is in Kafka. When this process ends, the job waits and any process can go on with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from kafka_redelivery.cli.console.users import User
+from kafka_redelivery.cli.views.dlq import preview_document
+from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.consumers.redrive.creation import Preview, author, create, preview, preview_of
+from kafka_redelivery.consumers.redrive.dead_letters import one_dead_letter
+from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.consumers.redrive.run import JobRun
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.redrive.job import JobOptions
+from kafka_redelivery.topology.redrive.letter import Selection
+from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
+
+_FEW: Final = 50
+"""As many letters that are named by their ids are read one by one, instead of all there are."""
+
+_KEPT: Final = 200
+_ANSWER_S: Final = 900.0
+"""How long a task waits for an answer."""
+
+_STOP_S: Final = 30.0
+
+
+class Phase(StrEnum):
+    """What a task is doing."""
+
+    READING = "reading"
+    ASKING = "asking"
+    """The topics say something else than the preview, so the user is asked again."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    WAITING = "waiting"
+    """The console stops; the job can be resumed."""
+
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Task:
+    """A job that the console makes or runs."""
+
+    id: str
+    user: User
+    what: str
+    """``redrive``, ``discard``, ``edit``, ``resume`` or ``purge``."""
+
+    began_ms: int
+    phase: Phase = Phase.READING
+    done: int = 0
+    total: int = 0
+    """Letters that were read, and that are to be read."""
+
+    job: str = ""
+    result: str = ""
+    """What was done, of a task without a job."""
+
+    problem: str = ""
+    chosen: Preview | None = None
+    """What the topics say, while the user is asked."""
+
+    answered: threading.Event = field(default_factory=threading.Event)
+    agreed: bool = False
+    settled: threading.Event = field(default_factory=threading.Event)
+    """Set when there is a job, a question or a problem."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it is under way."""
+        return self.phase in {Phase.READING, Phase.ASKING, Phase.RUNNING}
+
+
+class Tasks:
+    """The tasks of this process."""
+
+    def __init__(self, settings: Settings, base: Path, changed: Callable[[], None]) -> None:
+        """Take the settings, the folder of the configuration, and what to call when a task changes."""
+        self._settings, self._base, self._changed = settings, base, changed
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self.tasks: dict[str, Task] = {}
+        self._threads: list[threading.Thread] = []
+
+    def __getitem__(self, name: str) -> Task:
+        return self.tasks[name]
+
+    @property
+    def running(self) -> frozenset[str]:
+        """The jobs that run in this process."""
+        return frozenset(each.job for each in list(self.tasks.values()) if each.phase is Phase.RUNNING)
+
+    def problem_of(self, job: str) -> str:
+        """Return why a job stopped here, if it did."""
+        found = [each for each in list(self.tasks.values()) if each.job == job]
+        return found[-1].problem if found else ""
+
+    def stop(self) -> None:
+        """Stop all jobs after their chunk, and wait for it."""
+        self._stop.set()
+        for each in list(self.tasks.values()):
+            each.answered.set()
+        for thread in self._threads:
+            thread.join(_STOP_S)
+
+    def send(
+        self,
+        user: User,
+        selection: Selection,
+        options: JobOptions,
+        shown: Mapping[str, Any],
+        ends: Mapping[Partition, int],
+    ) -> Task:
+        """Create a job and run it.
+
+        Args:
+            user: its author.
+            selection: its letters.
+            options: how they are sent, or that they are set aside.
+            shown: the preview that the user has agreed to. If the topics say something else, the task asks.
+            ends: letters below these are meant.
+        """
+
+        def make(task: Task) -> tuple[Ledger, str] | None:
+            ledger = Ledger(self._settings, options.group)
+            chosen = self._chosen(task, ledger, selection, options, ends)
+            if preview_document(chosen, options) != shown and not self._agreed(task, chosen):
+                return None
+            if not chosen.total:
+                raise RedriveError("no letter is left to send: others have sent or deleted them meanwhile")
+            return ledger, create(self._settings, ledger, selection, options, chosen, by=signature(user)).id
+
+        return self.begin(user, "discard" if options.discard else "redrive", make)
+
+    def begin(self, user: User, what: str, make: Callable[[Task], tuple[Ledger, str] | None]) -> Task:
+        """Call ``make`` in a thread, and run the job that it returns, if it does."""
+        task = Task(secrets.token_hex(8), user, what, wall_clock_ms())
+        with self._lock:
+            self.tasks[task.id] = task
+            for old in [each.id for each in self.tasks.values() if not each.active][: len(self.tasks) - _KEPT]:
+                del self.tasks[old]
+            self._threads = [each for each in self._threads if each.is_alive()]
+            thread = threading.Thread(target=self._run, args=(task, make), name=f"task-{task.id}", daemon=True)
+            self._threads.append(thread)
+        thread.start()
+        return task
+
+    def _run(self, task: Task, make: Callable[[Task], tuple[Ledger, str] | None]) -> None:
+        try:
+            made = make(task)
+            if made is None:
+                task.phase = Phase.ENDED
+                return
+            ledger, task.job = made
+            task.phase = Phase.RUNNING
+            task.settled.set()
+            self._changed()
+            ended = JobRun(self._settings, ledger, task.job, self._stop, lambda *_: self._changed()).run()
+            task.phase = Phase.ENDED if ended else Phase.WAITING
+        except Exception as error:  # noqa: BLE001 - whatever it is, the user reads it on the page
+            _log.warning("%s by %s: %s", task.what, task.user.name, error)
+            task.phase, task.problem = Phase.FAILED, str(error) or type(error).__name__
+        finally:
+            task.settled.set()
+            self._changed()
+
+    def _chosen(
+        self,
+        task: Task,
+        ledger: Ledger,
+        selection: Selection,
+        options: JobOptions,
+        ends: Mapping[Partition, int],
+    ) -> Preview:
+        if selection == Selection(ids=selection.ids) and 0 < len(selection.ids) <= _FEW:
+            letters = [one_dead_letter(self._settings, ledger, each) for each in sorted(selection.ids)]
+            return preview_of(self._settings, ledger, letters, options, wall_clock_ms())
+
+        progress = self.progress(task)
+        return preview(self._settings, ledger, selection, options, progress, base=self._base, ends=dict(ends))
+
+    def progress(self, task: Task) -> Callable[[int, int], None]:
+        """Return what notes how many letters a task has read, and ends it when the console stops."""
+
+        def note(done: int, total: int) -> None:
+            task.done, task.total = done, total
+            self._changed()
+            if self._stop.is_set():
+                raise RedriveError("the console was stopped before that was done, so nothing is changed")
+
+        return note
+
+    def _agreed(self, task: Task, chosen: Preview) -> bool:
+        task.chosen, task.phase = chosen, Phase.ASKING
+        task.settled.set()
+        self._changed()
+        task.answered.wait(_ANSWER_S)
+        task.chosen = None
+        return task.agreed and not self._stop.is_set()
+
+
+def signature(user: User) -> str:
+    """Return how a user of the console is named in the list of the jobs and in the audit trail."""
+    return f"{user.name} (console, {author()})"

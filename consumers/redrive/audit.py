@@ -1,0 +1,78 @@
+"""The audit trail of a group: who did what, when, and to which letters.
+
+Jobs and their cancellations say it themselves. Whatever else a person does through the console is written as a note
+beside them, before it is done, so that nothing is done that is not written.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.consumers.redrive.creation import open_dlq_writer
+from kafka_redelivery.consumers.redrive.ledger import redrive_topics
+from kafka_redelivery.consumers.redrive.refusal import refusal
+from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.redrive.job import JobLog, Note, note_record
+from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.protocols import ProducerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that a person did."""
+
+    at_ms: int
+    by: str
+    what: str
+    """``redrive``, ``discard``, ``edit``, ``cancel``, or that of a :class:`Note`."""
+
+    about: str = ""
+    job: str = ""
+    letters: int | None = None
+    """Number of letters of a job."""
+
+    selection: Mapping[str, Any] | None = None
+    """How the letters of a job were selected."""
+
+
+def trail(log: JobLog) -> list[Entry]:
+    """Return everything that the topic of the jobs says, the newest first."""
+    found = [Entry(each.at_ms, each.by, each.what, each.about, each.job) for each in log.notes]
+    for job in log.jobs.values():
+        spec = job.spec
+        kind = "edit" if spec.edited else "discard" if spec.options.discard else "redrive"
+        topics = ", ".join(sorted({each.topic for each in spec.slices}))
+        letters = sum(map(len, job.owned))
+        found.append(Entry(spec.at_ms, spec.by, kind, topics, job.id, letters, spec.selection))
+        if job.cancelled_ms is not None:
+            found.append(Entry(job.cancelled_ms, job.cancelled_by, "cancel", topics, job.id))
+    return sorted(found, key=lambda each: -each.at_ms)
+
+
+def write_note(
+    settings: Settings, by: str, what: str, about: str = "", job: str = "", clock: Clock = wall_clock_ms
+) -> None:
+    """Write what a person is about to do.
+
+    Raises:
+        RedriveError: Kafka does not take it.
+        TransportError: Kafka does not answer or denies access.
+    """
+    topic, _ = redrive_topics(settings, settings.group)
+    name = secrets.token_hex(5)
+    key, value = note_record(name, Note(at_ms=clock(), by=by, what=what, about=about, job=job))
+    records = [ProducerRecord(topic, 0, key, value)]
+    try:
+        with closing(open_dlq_writer(settings, settings.group, f"note-{name}")) as writer:
+            writer.write(records, {})
+    except WriteAbortedError as error:
+        raise RedriveError(f"nothing is done, because it cannot be written to the audit trail: {error}") from error
+    except WriteRefusedError as error:
+        problem = refusal(error.refused[0], records)
+        raise RedriveError(f"nothing is done, because it cannot be written to the audit trail: {problem}") from error
