@@ -34,7 +34,9 @@ def console(
     ] = None,
     role_header: Annotated[
         str | None,
-        typer.Option("--role-header", metavar="NAME", help="The proxy's header with the role. Default: all are viewers."),
+        typer.Option(
+            "--role-header", metavar="NAME", help="The proxy's header with the role. Default: all are viewers."
+        ),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Nothing can be changed.")] = False,
     hide_payloads: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -120,8 +120,9 @@ def _previous(ledger: Ledger, shown: Shown) -> str:
 
 def _print_difference(before: Shown, after: Shown, *, as_json: bool) -> None:
     from kafka_redelivery.cli.views.dlq_diff import changes, lines_of, print_diff
+    from kafka_redelivery.cli.views.dlq_show import content_document
 
-    old, new = _content(before), _content(after)
+    old, new = content_document(before), content_document(after)
     names = before.found.letter.id, after.found.letter.id
     if as_json:
         found = list(changes(old, new))
@@ -130,11 +131,3 @@ def _print_difference(before: Shown, after: Shown, *, as_json: bool) -> None:
         stdout().print("key, headers and value are equal")
     else:
         print_diff(stdout(), lines_of(old), lines_of(new), names)
-
-
-def _content(shown: Shown) -> dict[str, Any]:
-    from kafka_redelivery.cli.views.dlq_show import headers_document
-    from kafka_redelivery.cli.views.values import plain
-
-    hidden = {} if shown.hides_key else {"key": plain(shown.key.value)}
-    return hidden | {"headers": headers_document(shown), "value": plain(shown.value.value)}

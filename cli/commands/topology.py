@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +18,6 @@ from kafka_redelivery.topology.cluster.check import Severity, TopologyFault, che
 from kafka_redelivery.topology.cluster.check import check as check_topology
 from kafka_redelivery.topology.cluster.control_records import control_records
 from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, TopicFacts
-from kafka_redelivery.topology.cluster.plan import needs_scheduler
 from kafka_redelivery.topology.cluster.plan import plan as plan_topology
 from kafka_redelivery.topology.config.settings import Settings
 
@@ -148,14 +146,9 @@ def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_j
 
     Warns if no scheduler runs. Exit code 5 if an output topic does not exist.
     """
-    from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
-    from kafka_redelivery.transport.admin.preflight import scheduler_runs, survey
+    from kafka_redelivery.consumers.operations.topology_look import look_at_topology
 
-    settings = load(config, overrides)
-    planned, cluster = survey(ClusterAdmin(settings.kafka), settings, AclRole.APPLY)
-    if needs_scheduler(settings) or cluster.holding:
-        cluster = replace(cluster, scheduler_runs=scheduler_runs(settings))
-    faults = check_topology(planned, cluster)
+    planned, cluster, faults = look_at_topology(load(config, overrides), AclRole.APPLY)
     refused = _refused(faults)
     if as_json:
         print_json(_verdict(faults))

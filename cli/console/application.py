@@ -15,10 +15,30 @@ from starlette.routing import Route
 
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.guard import Guard
-from kafka_redelivery.cli.console.pages import events, failures, flow, letter, letter_list, login
+from kafka_redelivery.cli.console.pages import (
+    audit,
+    compare,
+    edit,
+    events,
+    export,
+    failures,
+    flow,
+    jobs,
+    letter,
+    letter_list,
+    login,
+    purge,
+    search,
+    send,
+    tasks,
+    topology,
+    waiting,
+)
 from kafka_redelivery.cli.console.requests import Page
 
 _log = logging.getLogger(__name__)
+
+_POST = ("POST",)
 
 
 def application(console: Console, hosts: Container[str] | None) -> Guard:
@@ -50,13 +70,39 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
         Route("/healthz", lambda _: PlainTextResponse("ok")),
         Route("/favicon.svg", lambda request: Response(console.assets["mark.svg"].content, media_type="image/svg+xml")),
         page("/login", login.show),
-        page("/login", login.log_in, ("POST",)),
-        page("/logout", login.log_out, ("POST",)),
+        page("/login", login.log_in, _POST),
+        page("/logout", login.log_out, _POST),
         page("/events", events.stream),
         page("/", flow.show),
         page("/failures", failures.show),
         page("/letters", letter_list.show),
         page("/letters/{name}", letter.show),
+        page("/letters/{name}/story", letter.show_story),
+        page("/letters/{name}/raw", letter.raw),
+        page("/letters/{name}/compare", compare.show),
+        page("/letters/{name}/edit", edit.show),
+        page("/letters/{name}/edit", edit.edit, _POST),
+        page("/redrive", send.show_redrive),
+        page("/redrive", send.redrive, _POST),
+        page("/discard", send.show_discard),
+        page("/discard", send.discard, _POST),
+        page("/export", export.show),
+        page("/export", export.export, _POST),
+        page("/purge", purge.show),
+        page("/purge", purge.purge, _POST),
+        page("/tasks/{task}", tasks.show),
+        page("/tasks/{task}", tasks.answer, _POST),
+        page("/jobs", jobs.show),
+        page("/jobs/{job}", jobs.show_one),
+        page("/jobs/{job}/cancel", jobs.cancel, _POST),
+        page("/jobs/{job}/resume", jobs.resume, _POST),
+        page("/waiting", waiting.show),
+        page("/topology", topology.show),
+        page("/topology/refresh", topology.refresh, _POST),
+        page("/pauses", topology.pause, _POST),
+        page("/pauses/resume", topology.resume, _POST),
+        page("/audit", audit.show),
+        page("/search", search.find),
     ]
     handlers: dict[type[Exception] | int, Callable[[Request, Exception], Awaitable[Response]]] = {
         HTTPException: _http_error(console),

@@ -24,12 +24,14 @@ from kafka_redelivery.cli.console.polling import Polled, Problem
 from kafka_redelivery.cli.console.rendering import Rendering
 from kafka_redelivery.cli.console.tasks import Tasks
 from kafka_redelivery.cli.console.users import Role
+from kafka_redelivery.consumers.operations.topology_look import TopologyLook, look_at_topology
 from kafka_redelivery.topology.config.settings import Settings
 
 _Parameters = ParamSpec("_Parameters")
 _Answer = TypeVar("_Answer")
 
 _EVERY_S: Final = 2.0
+_TOPOLOGY_EVERY_S: Final = 30.0
 _THREADS: Final = 8
 """Calls that block, at the same time."""
 
@@ -62,6 +64,9 @@ class Console:
         self.index: Polled[IndexState] = Polled("index", self.letters.refresh, _EVERY_S, self._letters_changed)
         self.flow: Polled[Flow] = Polled("flow", FlowWatch(self.settings).look, _EVERY_S, self._flow_changed)
         self.jobs: Polled[Jobs] = Polled("jobs", self.book.look, _EVERY_S, self._jobs_changed)
+        self.topology: Polled[TopologyLook] = Polled(
+            "topology", lambda: look_at_topology(self.settings), _TOPOLOGY_EVERY_S, self._topology_changed
+        )
         self.tasks = Tasks(self.settings, self.base, self._task_changed)
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._told: dict[str, object] = {}
@@ -84,7 +89,7 @@ class Console:
 
     def stop(self) -> None:
         """Stop; jobs that run here end after their chunk."""
-        for each in self.polled:
+        for each in (*self.polled, self.topology):
             each.stop()
         self.tasks.stop()
 
@@ -128,6 +133,9 @@ class Console:
     def _letters_changed(self) -> None:
         self._banner()
         self._tell("letters", self.index.value.state if self.index.value else 0)
+
+    def _topology_changed(self) -> None:
+        self._tell("topology", self.topology.at_ms)
 
     def _jobs_changed(self) -> None:
         self._banner()

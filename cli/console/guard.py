@@ -14,19 +14,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kafka_redelivery.cli.console.authentication import Authentication
 
-POLICY: Final = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data:",
-        "connect-src 'self'",
-        "font-src 'self'",
-        "base-uri 'none'",
-        "form-action 'self'",
-        "frame-ancestors 'none'",
-    )
-)
+_SOURCES: Final = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self' data:",
+    "connect-src": "'self'",
+    "font-src": "'self'",
+    "base-uri": "'none'",
+    "form-action": "'self'",
+    "frame-ancestors": "'none'",
+}
+POLICY: Final = "; ".join(f"{name} {allowed}" for name, allowed in _SOURCES.items())
+"""What a page may load and run: files of the console alone, and nothing that is written in the page itself."""
+
 _HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",

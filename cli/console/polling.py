@@ -55,12 +55,16 @@ class Polled(Generic[_Value]):
         self._wake, self._stop = threading.Event(), threading.Event()
         self._served = threading.Condition()
         self._asked = self._answered = 0
+        self._started = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Produce the value for the first time, and go on while somebody looks."""
+        """Produce the value for the first time, and go on while somebody looks; once is enough."""
         self.look()
-        self._thread.start()
+        with self._served:
+            if not self._started:
+                self._started = True
+                self._thread.start()
 
     def stop(self) -> None:
         """Produce nothing any more; does not wait."""

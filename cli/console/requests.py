@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from http import HTTPStatus
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
@@ -26,16 +26,11 @@ LIBRARY_ERRORS = (ConsumersError, TransportError, TopologyError, SerdeError)
 
 Page: TypeAlias = Callable[[Console, Request], Awaitable[Response]]
 
+Action: TypeAlias = Callable[[Console, Request, FormData, User], Awaitable[Response]]
+"""Does what a form asks for."""
+
 _FORM_BYTES = 12 * 2**20
 """The largest field of a form: an edited value has at most 8 MiB."""
-
-
-class Action(Protocol):
-    """Answers a form that changes something."""
-
-    def __call__(self, console: Console, request: Request, form: FormData, user: User) -> Awaitable[Response]:
-        """Do it."""
-        ...
 
 
 def action(role: Role) -> Callable[[Action], Page]:
@@ -50,18 +45,28 @@ def action(role: Role) -> Callable[[Action], Page]:
             visitor = visitor_of(request)
             form = await request.form(max_files=0, max_fields=2000, max_part_size=_FORM_BYTES)
             refuse_forged(visitor, form, request)
-            if console.options.read_only:
-                raise HTTPException(HTTPStatus.FORBIDDEN, "this console is read-only, so that nothing is changed")
-            if not visitor.user.may(role):
-                raise HTTPException(
-                    HTTPStatus.FORBIDDEN,
-                    f"this needs the role {role.label}; {visitor.user.name} has the role {visitor.user.role.label}",
-                )
-            return await act(console, request, form, visitor.user)
+            user = refuse_without(console, request, role)
+            return await act(console, request, form, user)
 
         return page
 
     return protected
+
+
+def refuse_without(console: Console, request: Request, role: Role) -> User:
+    """Return who asks for a page on which something can be changed.
+
+    Raises:
+        HTTPException: the user may not, or nobody may.
+    """
+    user = visitor_of(request).user
+    if console.options.read_only:
+        raise HTTPException(HTTPStatus.FORBIDDEN, "this console is read-only, so that nothing is changed")
+    if not user.may(role):
+        raise HTTPException(
+            HTTPStatus.FORBIDDEN, f"this needs the role {role.label}; {user.name} has the role {user.role.label}"
+        )
+    return user
 
 
 def refuse_forged(visitor: Visitor, form: FormData, request: Request) -> None:
@@ -72,7 +77,8 @@ def refuse_forged(visitor: Visitor, form: FormData, request: Request) -> None:
     """
     given = str(form.get("csrf") or request.headers.get("X-CSRF-Token") or "")
     if not hmac.compare_digest(given.encode(), visitor.csrf.encode()):
-        raise HTTPException(HTTPStatus.FORBIDDEN, "this form is out of date; go back, load the page again, and repeat it")
+        problem = "this form is out of date; go back, load the page again, and repeat it"
+        raise HTTPException(HTTPStatus.FORBIDDEN, problem)
 
 
 def visitor_of(request: Request) -> Visitor:

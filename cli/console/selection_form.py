@@ -72,21 +72,10 @@ def chosen(given: QueryParams | FormData, *, hide_payloads: bool) -> Chosen:
         given: the query of an address, or a form.
         hide_payloads: whether questions about keys, values and headers are refused.
     """
-    values: dict[str, tuple[str, ...]] = {}
-    faults: dict[str, str] = {}
-    for name in NAMES:
-        found = tuple(each.strip() for each in given.getlist(name) if isinstance(each, str) and each.strip())
-        if any(len(each) > _LONGEST for each in found):
-            faults[name], found = f"is longer than {_LONGEST} characters", ()
-        if found:
-            values[name] = found[:1] if name in _SINGLE else found
-    unknown = [each for each in values.get("state", ()) if each not in set(LetterState)]
-    if unknown:
-        faults["state"] = f"{unknown[0]!r} is no state"
+    values, faults = _given(given)
     if hide_payloads:
-        for name in ("key", "header"):
-            if name in values:
-                faults[name] = "payloads are hidden here, so that letters are not selected by it"
+        hidden = "payloads are hidden here, so that letters are not selected by it"
+        faults |= {name: hidden for name in ("key", "header") if name in values}
     if faults:
         return Chosen(values, Selection(), faults)
     try:
@@ -101,6 +90,22 @@ def chosen(given: QueryParams | FormData, *, hide_payloads: bool) -> Chosen:
         fault = f"payloads are hidden here, so that a condition cannot ask for: {named}"
         return Chosen(values, Selection(), {"where": fault})
     return Chosen(values, wanted, {})
+
+
+def _given(given: QueryParams | FormData) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return what was given, by name, and what is no value of its field."""
+    values: dict[str, tuple[str, ...]] = {}
+    faults: dict[str, str] = {}
+    for name in NAMES:
+        found = tuple(each.strip() for each in given.getlist(name) if isinstance(each, str) and each.strip())
+        if any(len(each) > _LONGEST for each in found):
+            faults[name], found = f"is longer than {_LONGEST} characters", ()
+        if found:
+            values[name] = found[:1] if name in _SINGLE else found
+    unknown = [each for each in values.get("state", ()) if each not in set(LetterState)]
+    if unknown:
+        faults["state"] = f"{unknown[0]!r} is no state"
+    return values, faults
 
 
 def _selection(values: Mapping[str, tuple[str, ...]]) -> Selection:

@@ -61,7 +61,7 @@ class Task:
     id: str
     user: User
     what: str
-    """``redrive``, ``discard``, ``edit`` or ``resume``."""
+    """``redrive``, ``discard``, ``edit``, ``resume`` or ``purge``."""
 
     began_ms: int
     phase: Phase = Phase.READING
@@ -70,6 +70,9 @@ class Task:
     """Letters that were read, and that are to be read."""
 
     job: str = ""
+    result: str = ""
+    """What was done, of a task without a job."""
+
     problem: str = ""
     chosen: Preview | None = None
     """What the topics say, while the user is asked."""
@@ -144,13 +147,10 @@ class Tasks:
                 raise RedriveError("no letter is left to send: others have sent or deleted them meanwhile")
             return ledger, create(self._settings, ledger, selection, options, chosen, by=signature(user)).id
 
-        return self._begin(user, "discard" if options.discard else "redrive", make)
+        return self.begin(user, "discard" if options.discard else "redrive", make)
 
-    def run(self, user: User, what: str, ledger: Callable[[], tuple[Ledger, str]]) -> Task:
-        """Run a job that exists, or that ``ledger`` creates."""
-        return self._begin(user, what, lambda _: ledger())
-
-    def _begin(self, user: User, what: str, make: Callable[[Task], tuple[Ledger, str] | None]) -> Task:
+    def begin(self, user: User, what: str, make: Callable[[Task], tuple[Ledger, str] | None]) -> Task:
+        """Call ``make`` in a thread, and run the job that it returns, if it does."""
         task = Task(secrets.token_hex(8), user, what, wall_clock_ms())
         with self._lock:
             self.tasks[task.id] = task
@@ -193,13 +193,19 @@ class Tasks:
             letters = [one_dead_letter(self._settings, ledger, each) for each in sorted(selection.ids)]
             return preview_of(self._settings, ledger, letters, options, wall_clock_ms())
 
-        def progress(done: int, total: int) -> None:
+        progress = self.progress(task)
+        return preview(self._settings, ledger, selection, options, progress, base=self._base, ends=dict(ends))
+
+    def progress(self, task: Task) -> Callable[[int, int], None]:
+        """Return what notes how many letters a task has read, and ends it when the console stops."""
+
+        def note(done: int, total: int) -> None:
             task.done, task.total = done, total
             self._changed()
             if self._stop.is_set():
-                raise RedriveError("the console was stopped before the job was created; nothing is sent")
+                raise RedriveError("the console was stopped before that was done, so nothing is changed")
 
-        return preview(self._settings, ledger, selection, options, progress, base=self._base, ends=dict(ends))
+        return note
 
     def _agreed(self, task: Task, chosen: Preview) -> bool:
         task.chosen, task.phase = chosen, Phase.ASKING

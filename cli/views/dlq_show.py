@@ -81,6 +81,12 @@ def headers_document(shown: Shown) -> dict[str, Any]:
     return {name: _header(name, headers[name], class_only=shown.hides_key) for name in sorted(headers)}
 
 
+def content_document(shown: Shown) -> dict[str, Any]:
+    """Return key, headers and value as plain data, to be compared with those of another letter."""
+    hidden = {} if shown.hides_key else {"key": plain(shown.key.value)}
+    return hidden | {"headers": headers_document(shown), "value": plain(shown.value.value)}
+
+
 def _header(name: str, value: bytes | None, *, class_only: bool) -> str | dict[str, str] | None:
     if class_only and name == FAILURE_CAUSE:
         return json.dumps(_cause_without_text(value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -27,14 +28,10 @@ _STYLES = {"+": "green", "~": "yellow", "=": "dim", "!": "magenta"}
 def print_plan(console: Console, plan: TopologyPlan, cluster: ClusterFacts, todo: Changes) -> None:
     """Print each topic with its change, then the first offsets, then the totals."""
     table = _table()
-    signs = dict.fromkeys(("+", "~", "="), 0)
-    for topic in plan.topics:
-        sign, text = _topic_row(topic, todo)
-        signs[sign] += 1
-        table.add_row(sign, topic.name, str(topic.role), text, style=_STYLES[sign])
-    for name in plan.retired_names(cluster.topics):
-        state = "records wait in it" if name in cluster.holding else "empty"
-        table.add_row("!", name, "retired", f"no longer configured; {state}; never deleted", style=_STYLES["!"])
+    signs = dict.fromkeys(("+", "~", "=", "!"), 0)
+    for row in topic_rows(plan, cluster, todo):
+        signs[row.sign] += 1
+        table.add_row(*row, style=_STYLES[row.sign])
     for line in offset_lines(todo.commit):
         table.add_row("+", *line, style=_STYLES["+"])
     if table.row_count:
@@ -43,6 +40,29 @@ def print_plan(console: Console, plan: TopologyPlan, cluster: ClusterFacts, todo
         return
     offsets = f", {len(todo.commit)} first offsets to commit" if todo.commit else ""
     console.print(f"{signs['+']} to create, {signs['~']} to change, {signs['=']} in order{offsets}")
+
+
+class TopicRow(NamedTuple):
+    """What is to be done with a topic."""
+
+    sign: str
+    """``+`` is created, ``~`` is changed, ``=`` is in order, ``!`` is not needed any more."""
+
+    name: str
+    role: str
+    text: str
+
+
+def topic_rows(plan: TopologyPlan, cluster: ClusterFacts, todo: Changes) -> list[TopicRow]:
+    """Return a row for each topic that the configuration needs, and for each that it does not need any more."""
+    rows = []
+    for topic in plan.topics:
+        sign, text = _topic_row(topic, todo)
+        rows.append(TopicRow(sign, topic.name, str(topic.role), text))
+    for name in plan.retired_names(cluster.topics):
+        state = "records wait in it" if name in cluster.holding else "empty"
+        rows.append(TopicRow("!", name, "retired", f"no longer configured; {state}; never deleted"))
+    return rows
 
 
 def print_offline(console: Console, plan: TopologyPlan) -> None:

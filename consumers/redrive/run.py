@@ -336,9 +336,7 @@ class _Sender:
         return record._replace(value=self._edited), parks
 
 
-def cancel(
-    settings: Settings, ledger: Ledger, name: str, clock: Clock = wall_clock_ms, by: str | None = None
-) -> None:
+def cancel(settings: Settings, ledger: Ledger, name: str, clock: Clock = wall_clock_ms, by: str | None = None) -> None:
     """Cancel a job at once, also one that another process runs; its unsent letters are then free.
 
     ``by``: who cancels it, if that is not the user of this process.

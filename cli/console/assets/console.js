@@ -115,51 +115,47 @@
   const charts = {
     drawn: new Map(),
     colour: (name) => getComputedStyle(root).getPropertyValue(name).trim(),
-    draw(holder) {
-      if (!window.uPlot) return;
-      const data = JSON.parse(holder.dataset.chart);
-      const width = Math.max(240, holder.clientWidth);
+    draw(holder, text) {
+      const data = JSON.parse(text);
       const axis = { stroke: charts.colour("--muted"), grid: { stroke: charts.colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
       const bars = uPlot.paths.bars({ size: [0.8, 60], align: 1 });
+      const colours = ["--accent", "--ok", "--bad", "--warn"].map(charts.colour);
       const chart = new uPlot(
         {
-          width,
+          width: Math.max(200, holder.clientWidth),
           height: 180,
           cursor: { y: false, points: { show: false } },
-          legend: { live: true },
           tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-          scales: { x: { time: true }, y: { range: (_, __, most) => [0, Math.max(1, most)] } },
-          axes: [axis, { ...axis, size: 52 }],
+          scales: { y: { range: (_chart, _least, most) => [0, Math.max(1, most)] } },
+          axes: [axis, { ...axis, size: 48 }],
           series: [
-            { value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" },
-            ...data.series.map((name, number) => ({
-              label: name,
-              stroke: charts.colour(["--accent", "--ok", "--bad", "--warn"][number % 4]),
-              fill: charts.colour(["--accent", "--ok", "--bad", "--warn"][number % 4]),
-              paths: bars,
-              points: { show: false },
-            })),
+            { label: "at", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" },
+            ...data.series.map((label, number) => ({ label, fill: colours[number % 4], stroke: colours[number % 4], width: 0, paths: bars, points: { show: false } })),
           ],
         },
         [data.at, ...data.values],
         holder,
       );
-      charts.drawn.set(holder, chart);
+      charts.drawn.set(holder, { chart, text });
     },
     update() {
-      for (const holder of charts.drawn.keys()) if (!holder.isConnected) charts.drawn.delete(holder);
-      for (const holder of all("[data-chart]")) {
+      if (!window.uPlot) return;
+      for (const holder of all("[data-chart-of]")) {
+        const text = document.getElementById(holder.dataset.chartOf)?.dataset.chart;
         const known = charts.drawn.get(holder);
-        if (!known || !holder.firstChild) charts.draw(holder);
-        else if (holder.dataset.drawn !== holder.dataset.chart) {
-          const data = JSON.parse(holder.dataset.chart);
-          known.setData([data.at, ...data.values]);
+        if (!text && known) {
+          known.chart.destroy();
+          charts.drawn.delete(holder);
+        } else if (text && !known) charts.draw(holder, text);
+        else if (text && known.text !== text) {
+          const data = JSON.parse(text);
+          known.text = text;
+          known.chart.setData([data.at, ...data.values]);
         }
-        holder.dataset.drawn = holder.dataset.chart;
       }
     },
     redraw() {
-      for (const [holder, chart] of charts.drawn) {
+      for (const [holder, { chart }] of charts.drawn) {
         chart.destroy();
         charts.drawn.delete(holder);
       }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,7 +24,7 @@ async def stream(console: Console, _request: Request) -> Response:
             console.look()
             await asyncio.sleep(_LOOK_S)
 
-    async def events():  # type: ignore[no-untyped-def]
+    async def events() -> AsyncIterator[str | bytes | memoryview]:
         look = asyncio.create_task(looking())
         try:
             async for each in body:

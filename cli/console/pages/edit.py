@@ -1,0 +1,120 @@
+"""Edit a letter and send it again."""
+
+from __future__ import annotations
+
+import difflib
+from http import HTTPStatus
+from typing import Final
+
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.cli.console.requests import LIBRARY_ERRORS, action, go_to, refuse_without, text_of
+from kafka_redelivery.cli.console.tasks import Task, signature
+from kafka_redelivery.cli.console.users import Role, User
+from kafka_redelivery.consumers.redrive.editing import LetterEditing
+from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.topology.printable import printable_line
+from kafka_redelivery.topology.redrive.job import JobOptions
+
+_SETTLED_S: Final = 5.0
+
+
+async def show(console: Console, request: Request) -> Response:
+    """Show the value as text that can be edited."""
+    return await console.in_thread(_show, console, request)
+
+
+@action(Role.OPERATOR)
+async def edit(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """Check an edited value and show what differs, or send it."""
+    return await console.in_thread(_edit, console, request, form, user)
+
+
+def _refuse(console: Console) -> None:
+    if console.options.hide_payloads:
+        raise HTTPException(HTTPStatus.FORBIDDEN, "payloads are hidden here, so that letters are not edited")
+
+
+def _editing(console: Console, request: Request, again: str) -> LetterEditing:
+    options = JobOptions(group=console.settings.group, again=bool(again))
+    return LetterEditing(console.settings, console.base, request.path_params["name"], options)
+
+
+def _show(console: Console, request: Request) -> Response:
+    refuse_without(console, request, Role.OPERATOR)
+    _refuse(console)
+    again = request.query_params.get("again", "")
+    try:
+        editing = _editing(console, request, again)
+    except LIBRARY_ERRORS as error:
+        return _page(console, request, "", again, fault=str(error), status=HTTPStatus.CONFLICT)
+    return _page(console, request, editing.form.text, again, target=editing.target, size=len(editing.original))
+
+
+def _page(
+    console: Console,
+    request: Request,
+    text: str,
+    again: str,
+    *,
+    fault: str = "",
+    invalid: str = "",
+    target: str = "",
+    size: int = 0,
+    new_size: int = 0,
+    diff: list[str] | None = None,
+    status: int = HTTPStatus.OK,
+) -> Response:
+    return console.page(
+        request,
+        "edit.html",
+        status,
+        name=request.path_params["name"],
+        text=text,
+        again=again,
+        fault=fault,
+        invalid=invalid,
+        target=target,
+        size=size,
+        new_size=new_size,
+        diff=diff,
+    )
+
+
+def _edit(console: Console, request: Request, form: FormData, user: User) -> Response:
+    _refuse(console)
+    again, given = text_of(form, "again"), form.get("text")
+    # A form has CR and LF, whatever the value has; a value with CR LF is shown with it again.
+    text = (given if isinstance(given, str) else "").replace("\r\n", "\n")
+    try:
+        editing = _editing(console, request, again)
+    except LIBRARY_ERRORS as error:
+        return _page(console, request, text, again, fault=str(error), status=HTTPStatus.CONFLICT)
+    before, size = editing.form.text, len(editing.original)
+    if "\r\n" in before:
+        text = text.replace("\n", "\r\n")
+    try:
+        value = editing.encode(text)
+        after = editing.text_of(value)
+    except LIBRARY_ERRORS as error:
+        status = HTTPStatus.BAD_REQUEST
+        return _page(console, request, text, again, invalid=str(error), target=editing.target, size=size, status=status)
+    if value == editing.original:
+        invalid = "nothing is changed; to send the letter as it is, redrive it"
+        return _page(console, request, text, again, invalid=invalid, target=editing.target, size=size, status=400)
+    if text_of(form, "send") != "yes":
+        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="")
+        diff = [printable_line(each) for each in lines][2:]
+        return _page(console, request, text, again, target=editing.target, size=size, new_size=len(value), diff=diff)
+
+    def make(_: Task) -> tuple[Ledger, str]:
+        return editing.ledger, editing.create(value, signature(user)).id
+
+    task = console.tasks.begin(user, "edit", make)
+    task.settled.wait(_SETTLED_S)
+    console.jobs.look()
+    return go_to(f"/jobs/{task.job}" if task.job else f"/tasks/{task.id}")

@@ -1,0 +1,111 @@
+"""The jobs: how far each is, and what became of its letters."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.cli.console.job_book import JobState
+from kafka_redelivery.cli.console.requests import LIBRARY_ERRORS, action, go_to
+from kafka_redelivery.cli.console.tasks import Task, signature
+from kafka_redelivery.cli.console.users import Role, User
+from kafka_redelivery.consumers.redrive.audit import write_note
+from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.consumers.redrive.run import cancel as cancel_job
+
+_SHOWN: Final = 100
+_FRESH_S: Final = 3.0
+_SETTLED_S: Final = 2.0
+
+
+async def show(console: Console, request: Request) -> Response:
+    """Show all jobs."""
+    tasks = [each for each in console.tasks.tasks.values() if not each.job]
+    return await console.in_thread(
+        console.page,
+        request,
+        "jobs.html",
+        jobs=console.jobs.value,
+        running=console.tasks.running,
+        tasks=tasks[::-1][:20],
+        shown=_SHOWN,
+    )
+
+
+async def show_one(console: Console, request: Request) -> Response:
+    """Show one job."""
+    return await console.in_thread(_show_one, console, request)
+
+
+@action(Role.OPERATOR)
+async def cancel(console: Console, request: Request, _form: FormData, user: User) -> Response:
+    """Cancel a job for good, wherever it runs."""
+    return await console.in_thread(_cancel, console, request, user)
+
+
+@action(Role.OPERATOR)
+async def resume(console: Console, request: Request, _form: FormData, user: User) -> Response:
+    """Go on with a job in this process, or take it over from another one."""
+    return await console.in_thread(_resume, console, request, user)
+
+
+def _show_one(console: Console, request: Request, problem: str = "") -> Response:
+    job = _job(console, request)
+    name = str(job.document["job"])
+    return console.page(
+        request,
+        "job.html",
+        200 if not problem else HTTPStatus.CONFLICT,
+        job=job,
+        doc=job.document,
+        here=name in console.tasks.running,
+        stopped=problem or console.tasks.problem_of(name),
+    )
+
+
+def _job(console: Console, request: Request) -> JobState:
+    name = request.path_params["job"]
+    if console.jobs.value is None or name not in console.jobs.value.jobs:
+        console.jobs.produce_now(_FRESH_S)  # it may have been created a moment ago
+    if console.jobs.value is None:
+        why = console.jobs.problem.text if console.jobs.problem else "the topics of the jobs are being read"
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, why)
+    if name not in console.jobs.value.jobs:
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no job {name} of group {console.settings.group}")
+    return console.jobs.value.jobs[name]
+
+
+def _cancel(console: Console, request: Request, user: User) -> Response:
+    job = _job(console, request)
+    name = str(job.document["job"])
+    try:
+        ledger = Ledger(console.settings)
+        cancel_job(console.settings, ledger, ledger.job(name).id, by=signature(user))
+    except LIBRARY_ERRORS as error:
+        return _show_one(console, request, str(error))
+    console.jobs.produce_now(_FRESH_S)
+    return go_to(f"/jobs/{name}")
+
+
+def _resume(console: Console, request: Request, user: User) -> Response:
+    job = _job(console, request)
+    name = str(job.document["job"])
+    if name in console.tasks.running:
+        return _show_one(console, request, "it runs in this console already")
+    if not job.active:
+        return _show_one(console, request, "it has ended")
+
+    def make(_: Task) -> tuple[Ledger, str]:
+        write_note(console.settings, signature(user), "resume job", job=name)
+        ledger = Ledger(console.settings)
+        return ledger, ledger.job(name).id
+
+    console.tasks.begin(user, "resume", make).settled.wait(_SETTLED_S)
+    console.jobs.produce_now(_FRESH_S)
+    return go_to(f"/jobs/{name}")

@@ -1,0 +1,80 @@
+"""Purge: removes letters that are done, for good."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.cli.console.requests import LIBRARY_ERRORS, action, go_to, refuse_without, text_of
+from kafka_redelivery.cli.console.tasks import Task, signature
+from kafka_redelivery.cli.console.users import Role, User
+from kafka_redelivery.cli.views.dlq import removable_letters
+from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.consumers.index.previewing import indexed_removable
+from kafka_redelivery.consumers.redrive.audit import write_note
+from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.consumers.redrive.purge import Removable, removable, remove
+from kafka_redelivery.transport.protocols import Partition
+
+_SETTLED_S = 3.0
+
+
+async def show(console: Console, request: Request) -> Response:
+    """Show what would be removed."""
+    return await console.in_thread(_show, console, request)
+
+
+@action(Role.ADMIN)
+async def purge(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """Remove letters."""
+    return await console.in_thread(_purge, console, request, form, user)
+
+
+def _show(console: Console, request: Request, fault: str = "", status: int = HTTPStatus.OK) -> Response:
+    refuse_without(console, request, Role.ADMIN)
+    found: dict[Partition, Removable] = {}
+    try:
+        found = _removable(console)
+    except LIBRARY_ERRORS as error:
+        fault, status = str(error), HTTPStatus.SERVICE_UNAVAILABLE
+    return console.page(request, "purge.html", status, found=found, total=removable_letters(found), purge_fault=fault)
+
+
+def _removable(console: Console) -> dict[Partition, Removable]:
+    state = console.index.value
+    if state is None:
+        raise RedriveError("the index of dead letters is not there yet")
+    return console.letters.ask(
+        ("purge", tuple(sorted(state.ends.items()))),
+        lambda index: indexed_removable(index, console.settings.group, dict(state.ends)),
+    )
+
+
+def _purge(console: Console, request: Request, form: FormData, user: User) -> Response:
+    shown = _removable(console)
+    total = removable_letters(shown)
+    if not total:
+        raise HTTPException(HTTPStatus.CONFLICT, "there is nothing to remove any more")
+    if text_of(form, "number").replace(",", "") != str(total):
+        return _show(console, request, f"enter the number of letters, {total}, to confirm", HTTPStatus.BAD_REQUEST)
+
+    def make(task: Task) -> None:
+        ends = {partition: each.before for partition, each in shown.items()}  # nothing that was not shown is removed
+        ledger = Ledger(console.settings)
+        chosen = removable(console.settings, ledger, console.tasks.progress(task), ends)
+        left = removable_letters(chosen)
+        write_note(console.settings, signature(user), "purge", f"{left} letters from the start of each partition")
+        failed = remove(console.settings, chosen)
+        task.result = f"{removable_letters(chosen, failed)} dead letters are removed"
+        if failed:
+            why = "; ".join(f"{each.topic}-{each.number} stays: {reason}" for each, reason in failed.items())
+            raise RedriveError(f"{task.result}; {why}")
+
+    task = console.tasks.begin(user, "purge", make)
+    task.settled.wait(_SETTLED_S)
+    return go_to(f"/tasks/{task.id}")

@@ -1,0 +1,150 @@
+"""Redrive and discard: what would be sent, and the form that does it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from starlette.datastructures import FormData, QueryParams
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kafka_redelivery.cli.commands.dlq_options import DEFAULT_MAX_REDRIVES
+from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.cli.console.requests import LIBRARY_ERRORS, action, go_to, refuse_without, text_of
+from kafka_redelivery.cli.console.selection_form import Chosen, chosen
+from kafka_redelivery.cli.console.users import Role, User
+from kafka_redelivery.cli.views.dlq import preview_document
+from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.consumers.index.previewing import indexed_preview
+from kafka_redelivery.consumers.redrive.creation import Preview
+from kafka_redelivery.topology.redrive.job import MAX_RATE, MIN_RATE, JobOptions
+from kafka_redelivery.topology.redrive.standing import UNKNOWN_OUTCOME
+
+_SETTLED_S = 3.0
+"""A small job is created in this time, so that its own page is shown at once."""
+
+
+class Asked(NamedTuple):
+    """What a form asks for."""
+
+    wanted: Chosen
+    options: JobOptions
+    given: dict[str, str]
+    """The fields as they were given."""
+
+    faults: dict[str, str]
+    preview: Preview | None = None
+    """``None`` if the index cannot tell."""
+
+    fault: str = ""
+    """Why nothing can be sent."""
+
+
+async def show_redrive(console: Console, request: Request) -> Response:
+    """Show what a redrive would send."""
+    return await console.in_thread(_show, console, request, discard=False)
+
+
+async def show_discard(console: Console, request: Request) -> Response:
+    """Show what a discard would set aside."""
+    return await console.in_thread(_show, console, request, discard=True)
+
+
+@action(Role.OPERATOR)
+async def redrive(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """Send letters again."""
+    return await console.in_thread(_do, console, request, form, user, discard=False)
+
+
+@action(Role.OPERATOR)
+async def discard(console: Console, request: Request, form: FormData, user: User) -> Response:
+    """Set letters aside."""
+    return await console.in_thread(_do, console, request, form, user, discard=True)
+
+
+def _show(console: Console, request: Request, *, discard: bool) -> Response:
+    refuse_without(console, request, Role.OPERATOR)
+    return _page(console, request, _asked(console, request.query_params, discard=discard))
+
+
+def _page(console: Console, request: Request, asked: Asked, status: int = HTTPStatus.OK, **more: Any) -> Response:  # noqa: ANN401
+    preview = asked.preview
+    counts = asked.options.discard or (preview is not None and preview.total > console.options.confirm_over)
+    context = {"asked": asked, "counts": counts, "notice": "", **more}
+    return console.page(request, "send.html", status, **context)
+
+
+def _do(console: Console, request: Request, form: FormData, user: User, *, discard: bool) -> Response:
+    asked = _asked(console, form, discard=discard)
+    if asked.faults or asked.wanted.faults or asked.fault:
+        return _page(console, request, asked, HTTPStatus.BAD_REQUEST)
+    preview = asked.preview
+    if preview is not None:
+        if not preview.total:
+            return _page(console, request, asked, HTTPStatus.BAD_REQUEST)
+        expected = text_of(form, "expected")
+        if expected != str(preview.total):
+            before = expected or "not counted"
+            notice = f"The selection has changed: it was {before}, and is {preview.total} letters now."
+            return _page(console, request, asked, HTTPStatus.CONFLICT, notice=notice)
+        asks = discard or preview.total > console.options.confirm_over
+        if asks and text_of(form, "number").replace(",", "") != str(preview.total):
+            asked.faults["number"] = f"enter the number of letters, {preview.total}, to confirm"
+            return _page(console, request, asked, HTTPStatus.BAD_REQUEST)
+    state = console.index.value
+    if state is None:
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Kafka does not answer, so that nothing can be sent now")
+    shown = {} if preview is None else preview_document(preview, asked.options)
+    task = console.tasks.send(user, asked.wanted.selection, asked.options, shown, state.ends)
+    task.settled.wait(_SETTLED_S)
+    console.jobs.look()
+    return go_to(f"/jobs/{task.job}" if task.job else f"/tasks/{task.id}")
+
+
+def _asked(console: Console, given: QueryParams | FormData, *, discard: bool) -> Asked:
+    wanted = chosen(given, hide_payloads=console.options.hide_payloads)
+    texts = {name: str(given.get(name, "")).strip()[:300] for name in ("to", "rate", "max_redrives", "again", "keep")}
+    faults: dict[str, str] = {}
+    rate = _number(texts["rate"], "rate", faults, MIN_RATE, MAX_RATE)
+    most = _number(texts["max_redrives"], "max_redrives", faults, 1, 2**31 - 1)
+    group = console.settings.group
+    if discard:
+        again = not UNKNOWN_OUTCOME.isdisjoint(wanted.selection.states)
+        options = JobOptions(group=group, discard=True, again=again)
+    else:
+        options = JobOptions(
+            group=group,
+            to=texts["to"] or None,
+            rate=rate,
+            again=bool(texts["again"]),
+            keep_attempts=bool(texts["keep"]),
+            max_redrives=DEFAULT_MAX_REDRIVES if most is None else int(most),
+        )
+    asked = Asked(wanted, options, texts, faults)
+    if faults or wanted.faults:
+        return asked
+    state = console.index.value
+    topics = {} if state is None else state.topics
+    try:
+        preview = console.letters.ask(
+            ("preview", wanted.key, options, wall_clock_ms() // 1000),
+            lambda index: indexed_preview(index, console.settings, wanted.selection, options, topics, wall_clock_ms()),
+        )
+    except LIBRARY_ERRORS as error:
+        return asked._replace(fault=str(error))
+    return asked._replace(preview=preview)
+
+
+def _number(text: str, name: str, faults: dict[str, str], least: float, most: float) -> float | None:
+    if not text:
+        return None
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not least <= found <= most:
+        faults[name] = f"{text!r} is no number of at least {least:g}"
+        return None
+    return found
