@@ -54,7 +54,7 @@ def chromium() -> Iterator[Browser]:
             browser.close()
 
 
-@dataclass(slots=True)
+@dataclass
 class Visit:
     """A browser without a history, and what happened in its pages that must not happen."""
 

@@ -44,6 +44,9 @@ class AclRole(StrEnum):
     OPERATOR = "operator"
     """``redelivery status``, ``find``, ``pause`` and ``resume``."""
 
+    CONSOLE = "console"
+    """``redelivery console``, without purging: what ``redrive`` and ``operator`` may, and comparing topics with the plan."""
+
 
 class ResourceType(StrEnum):
     """The kind of a resource, as Strimzi writes it."""
@@ -79,7 +82,6 @@ _IMPLIED_BY = {
     Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
 }
 """The operations of which each includes the key."""
-
 
 _KINDS = {
     ResourceType.TOPIC: "topic",
@@ -296,6 +298,13 @@ def _operator(settings: Settings) -> Iterator[Right]:
     yield Right(_group(scheduler_group(settings.group)), Operation.DESCRIBE)
 
 
+def _console(settings: Settings) -> Iterator[Right]:
+    """Yield what the web console needs. Its page of the topology reads the configurations of all topics."""
+    yield from (*_redrive(settings), *_operator(settings))
+    for topic in (*configured_topics(settings), *_ready(settings), *_waiting(settings)):
+        yield from _on(topic, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+
+
 _NEEDED = {
     AclRole.WORKER: _worker,
     AclRole.SCHEDULER: _scheduler,
@@ -307,6 +316,7 @@ _NEEDED = {
     AclRole.IMPORT: _import,
     AclRole.PURGE: _purge,
     AclRole.OPERATOR: _operator,
+    AclRole.CONSOLE: _console,
 }
 
 
@@ -367,8 +377,7 @@ def _waiting(settings: Settings) -> list[Resource]:
 
 
 def _tiers(settings: Settings) -> list[Resource]:
-    naming = settings.naming()
-    return [_topic(naming.tier_topic(delay)) for delay in tier_set(settings.entries().values()).delays_ms]
+    return [_topic(settings.naming().tier_topic(delay)) for delay in tier_set(settings.entries().values()).delays_ms]
 
 
 def _mixed(settings: Settings) -> list[Resource]:
