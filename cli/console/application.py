@@ -68,7 +68,7 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
     routes = [
         Route("/assets/{digest}/{name}", console.assets.serve),
         Route("/healthz", lambda _: PlainTextResponse("ok")),
-        Route("/favicon.svg", lambda request: Response(console.assets["mark.svg"].content, media_type="image/svg+xml")),
+        Route("/favicon.svg", lambda _: Response(console.assets["mark.svg"].content, media_type="image/svg+xml")),
         page("/login", login.show),
         page("/login", login.log_in, _POST),
         page("/logout", login.log_out, _POST),

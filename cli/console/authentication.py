@@ -66,7 +66,7 @@ class TokenLogin:
         self._sessions: dict[bytes, tuple[Visitor, float]] = {}
 
     def log_in(self, token: str) -> str | None:
-        """Return the name of a new session; ``None`` if the token is nobody's."""
+        """Return the name of a new session; ``None`` if no user has the token."""
         user = self._tokens.user_of(token)
         if user is None:
             return None
@@ -94,7 +94,7 @@ class TokenLogin:
 class TrustedProxy:
     """A proxy in front of the console has authenticated the user, and says who it is in a header.
 
-    The header of anybody else is never looked at.
+    The headers of any other peer are never looked at.
     """
 
     logs_in = False

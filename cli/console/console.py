@@ -19,8 +19,10 @@ from kafka_redelivery.cli.console.broadcast import Broadcast
 from kafka_redelivery.cli.console.flow import Flow, FlowWatch
 from kafka_redelivery.cli.console.job_book import JobBook, Jobs
 from kafka_redelivery.cli.console.letters import IndexState, Letters
+from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.cli.console.polling import Polled, Problem
+from kafka_redelivery.cli.console.questions import Kept, kept
 from kafka_redelivery.cli.console.rendering import Rendering
 from kafka_redelivery.cli.console.tasks import Tasks
 from kafka_redelivery.cli.console.users import Role
@@ -94,7 +96,7 @@ class Console:
         self.tasks.stop()
 
     def look(self) -> None:
-        """Note that somebody looks."""
+        """Note that a page is open."""
         for each in self.polled:
             each.look()
 
@@ -120,6 +122,13 @@ class Console:
             **self.frame(),
         }
 
+    def kept(self) -> Kept | None:
+        """Return how many letters there are, by topic and by state; ``None`` if the index cannot say it now."""
+        try:
+            return kept(self.letters)
+        except LIBRARY_ERRORS:
+            return None
+
     def frame(self) -> dict[str, Any]:
         """Return what the banner names."""
         return {"problem": self.problem, "indexed": self.letters.is_ready, "reading": self.letters.reading}
@@ -127,7 +136,8 @@ class Console:
     def _flow_changed(self) -> None:
         self._banner()
         if self.broadcast.streams:
-            self.broadcast.publish("flow", self.rendering.text("parts/flow.html", flow=self.flow.value, **self.frame()))
+            flow = self.rendering.text("parts/flow.html", flow=self.flow.value, kept=self.kept(), **self.frame())
+            self.broadcast.publish("flow", flow)
             self.broadcast.publish("waiting", str(self.flow.at_ms))
 
     def _letters_changed(self) -> None:

@@ -95,7 +95,7 @@ class Guard:
 
 
 def _login(connection: HTTPConnection, path: str, method: str) -> Response:
-    """Lead somebody who is not known to the page on which to log in."""
+    """Lead a visitor who is not known to the page on which to log in."""
     query = f"?{connection.url.query}" if connection.url.query else ""
     address = f"/login?next={quote(path + query, safe='')}"
     if connection.headers.get("HX-Request"):

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-CONFIRM_OVER = 100
-"""A redrive of more letters asks for their number."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleOptions:
@@ -19,7 +16,7 @@ class ConsoleOptions:
     hide_payloads: bool = False
     """Whether keys, values and headers are neither shown nor can be asked for."""
 
-    confirm_over: int = CONFIRM_OVER
+    confirm_over: int = 100
     """A redrive of more letters asks for their number."""
 
     index: Path | None = None

@@ -1,4 +1,4 @@
-"""Values that one background thread keeps current while somebody looks, however many look."""
+"""Values that one background thread keeps current while a page is open, however many are."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Polled(Generic[_Value]):
         Args:
             name: names the thread, and the value in a log.
             produce: returns the value; called by the thread alone.
-            every_s: time between two calls while somebody looks.
+            every_s: time between two calls while a page is open.
             changed: called by the thread after each of them.
         """
         self.value: _Value | None = None
@@ -59,7 +59,7 @@ class Polled(Generic[_Value]):
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Produce the value for the first time, and go on while somebody looks; once is enough."""
+        """Produce the value for the first time, and go on while a page is open; calling it once is enough."""
         self.look()
         with self._served:
             if not self._started:
@@ -72,7 +72,7 @@ class Polled(Generic[_Value]):
         self._wake.set()
 
     def look(self) -> None:
-        """Note that somebody looks. If nobody did for a while the value is produced at once."""
+        """Note that a page is open. After a while without one the value is produced at once."""
         now_s = monotonic_s()
         asleep, self._until_s = self._until_s <= now_s, now_s + LOOKED_AT_S
         if asleep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final, NamedTuple
 
 from kafka_redelivery.cli.console.letters import Letters
@@ -25,6 +26,33 @@ class Listed(NamedTuple):
 
     rows: list[LetterRow]
     total: int
+
+
+class Kept(NamedTuple):
+    """How many letters of the group there are."""
+
+    topics: dict[str, int]
+    states: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.topics.values())
+
+
+def kept(letters: Letters) -> Kept:
+    """Return how many letters there are, by topic and by state, without expired ones."""
+
+    def ask(index: Index) -> Kept:
+        found = index.summary((By.TOPIC, By.STATE))
+        topics: Counter[str] = Counter()
+        states: Counter[str] = Counter()
+        for row in found.rows:
+            topics[str(row.kind[By.TOPIC])] += row.letters
+            states[str(row.kind[By.STATE])] += row.letters
+        return Kept(dict(topics.most_common()), dict(states.most_common()))
+
+    return letters.ask(("kept", _minute()), ask)
 
 
 def summary(letters: Letters, wanted: Chosen, by: tuple[By, ...] = DEFAULT_BY) -> Summary:

@@ -16,13 +16,6 @@ from starlette.responses import RedirectResponse, Response
 from kafka_redelivery.cli.console.authentication import Visitor
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.users import Role, User
-from kafka_redelivery.consumers.errors import ConsumersError
-from kafka_redelivery.serdes.errors import SerdeError
-from kafka_redelivery.topology.errors import TopologyError
-from kafka_redelivery.transport.errors import TransportError
-
-LIBRARY_ERRORS = (ConsumersError, TransportError, TopologyError, SerdeError)
-"""What the library raises for people: the message says what happened and how to fix it."""
 
 Page: TypeAlias = Callable[[Console, Request], Awaitable[Response]]
 
@@ -57,7 +50,7 @@ def refuse_without(console: Console, request: Request, role: Role) -> User:
     """Return who asks for a page on which something can be changed.
 
     Raises:
-        HTTPException: the user may not, or nobody may.
+        HTTPException: the user may not, or the console is read-only.
     """
     user = visitor_of(request).user
     if console.options.read_only:
@@ -82,7 +75,7 @@ def refuse_forged(visitor: Visitor, form: FormData, request: Request) -> None:
 
 
 def visitor_of(request: Request) -> Visitor:
-    """Return who asks; the guard lets nobody else through."""
+    """Return who asks; the guard refuses those who are not known."""
     visitor: Visitor | None = request.scope.get("visitor")
     if visitor is None:
         raise HTTPException(HTTPStatus.UNAUTHORIZED, "you are not logged in")

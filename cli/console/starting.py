@@ -22,6 +22,7 @@ from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.cli.options import load
 from kafka_redelivery.cli.output import stderr, stdout
 from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
+from kafka_redelivery.topology.config.settings import Payloads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +60,14 @@ def start(config: Path, overrides: list[str] | None, wanted: Wanted) -> None:
         raise typer.BadParameter("needs --certificate and --certificate-key", param_hint="--certificate")
     if wanted.grafana is not None and urlsplit(wanted.grafana).scheme not in {"http", "https"}:
         raise typer.BadParameter("is no address that begins with http:// or https://", param_hint="--grafana")
+    section = settings.console
+    grafana = wanted.grafana or section.grafana
     options = ConsoleOptions(
-        read_only=wanted.read_only,
-        hide_payloads=wanted.hide_payloads,
+        read_only=wanted.read_only or section.read_only,
+        hide_payloads=wanted.hide_payloads or section.payloads is Payloads.HIDDEN,
+        confirm_over=section.confirm_over,
         index=wanted.index,
-        grafana=None if wanted.grafana is None else wanted.grafana.rstrip("/"),
+        grafana=None if grafana is None else grafana.rstrip("/"),
     )
     try:
         opened = listen(wanted.host, wanted.port, or_any=wanted.any_port)

@@ -71,7 +71,7 @@ class Tokens:
         return cls(tokens)
 
     def user_of(self, token: str) -> User | None:
-        """Return the user of a token; ``None`` if it is nobody's."""
+        """Return the user of a token; ``None`` if no user has it."""
         digest = _digest(token)
         found = None
         for each in self._tokens:  # all of them, so that the time is always the same

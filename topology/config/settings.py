@@ -209,6 +209,25 @@ class DeadLettersSection(Section):
     )
 
 
+class Payloads(StrEnum):
+    """Whether the console shows keys, values and headers."""
+
+    SHOWN = "shown"
+    HIDDEN = "hidden"
+
+
+class ConsoleSection(Section):
+    """The web console."""
+
+    payloads: Payloads = Field(
+        Payloads.SHOWN,
+        description="hidden: no keys, values and headers, and no question about them; no edit and export.",
+    )
+    read_only: bool = Field(default=False, description="true: nothing can be changed in the console.")
+    confirm_over: int = Field(100, ge=0, description="A redrive of more letters asks for their number.")
+    grafana: str | None = Field(None, pattern="^https?://", description="Address of Grafana, to which pages link.")
+
+
 class Settings(Section):
     """The configuration file."""
 
@@ -235,6 +254,7 @@ class Settings(Section):
         description="class-only: no exception text and no record key in headers, logs, archive and report.",
     )
     dead_letters: DeadLettersSection = DeadLettersSection()
+    console: ConsoleSection = ConsoleSection()
     topics: TopicsSection = TopicsSection()
     limits: LimitsSection = LimitsSection()
     metrics: MetricsSection = MetricsSection()

@@ -4,7 +4,7 @@
   const root = document.documentElement;
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-  /* Colours: those of the system until somebody chooses. */
+  /* Colours: those of the system until another is chosen. */
   const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
   document.addEventListener("click", (event) => {
     const target = event.target.closest("[data-theme-toggle], [data-help], [data-copy], [data-submit-once]");

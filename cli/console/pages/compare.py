@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.letter_reading import read_letter, shown_of
+from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.pages.letter import row_of
 from kafka_redelivery.cli.console.questions import one
-from kafka_redelivery.cli.console.requests import LIBRARY_ERRORS
 from kafka_redelivery.cli.views.dlq_diff import changes
 from kafka_redelivery.cli.views.dlq_show import Shown, content_document
 from kafka_redelivery.consumers.errors import RedriveError

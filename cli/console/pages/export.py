@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.requests import LIBRARY_ERRORS, action, refuse_without
+from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
+from kafka_redelivery.cli.console.requests import action, refuse_without
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
 from kafka_redelivery.cli.console.tasks import signature
 from kafka_redelivery.cli.console.users import Role, User

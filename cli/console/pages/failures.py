@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.letters import NoIndexYetError
+from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.questions import summary
-from kafka_redelivery.cli.console.requests import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.selection_form import chosen
 from kafka_redelivery.topology.redrive.standing import LetterState
 

@@ -10,4 +10,8 @@ from kafka_redelivery.cli.console.console import Console
 
 async def show(console: Console, request: Request) -> Response:
     """Show the flow of the group."""
-    return await console.in_thread(console.page, request, "flow.html", flow=console.flow.value)
+    return await console.in_thread(_show, console, request)
+
+
+def _show(console: Console, request: Request) -> Response:
+    return console.page(request, "flow.html", flow=console.flow.value, kept=console.kept())

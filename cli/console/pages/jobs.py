@@ -12,7 +12,8 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.job_book import JobState
-from kafka_redelivery.cli.console.requests import LIBRARY_ERRORS, action, go_to
+from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
+from kafka_redelivery.cli.console.requests import action, go_to
 from kafka_redelivery.cli.console.tasks import Task, signature
 from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.consumers.redrive.audit import write_note

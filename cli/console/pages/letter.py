@@ -12,8 +12,8 @@ from starlette.responses import Response
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.letter_reading import read_letter, shown_of
 from kafka_redelivery.cli.console.letters import NoIndexYetError
+from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.questions import one
-from kafka_redelivery.cli.console.requests import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.value_tree import Node, tree_of
 from kafka_redelivery.cli.views.dlq_show import Shown, headers_document
 from kafka_redelivery.cli.views.values import hex_dump

@@ -9,14 +9,14 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.letters import NoIndexYetError
+from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.questions import listed
-from kafka_redelivery.cli.console.requests import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.selection_form import chosen
 from kafka_redelivery.topology.redrive.standing import LetterState
 
 PAGE: Final = 50
 _LAST: Final = 100_000
-"""The last page: behind five million letters nobody reads on."""
+"""Of a list. Further pages would take longer and longer."""
 
 
 async def show(console: Console, request: Request) -> Response:

@@ -10,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.requests import LIBRARY_ERRORS, action, go_to, refuse_without, text_of
+from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
+from kafka_redelivery.cli.console.requests import action, go_to, refuse_without, text_of
 from kafka_redelivery.cli.console.tasks import Task, signature
 from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.cli.views.dlq import removable_letters

@@ -12,7 +12,8 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.commands.dlq_options import DEFAULT_MAX_REDRIVES
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.requests import LIBRARY_ERRORS, action, go_to, refuse_without, text_of
+from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
+from kafka_redelivery.cli.console.requests import action, go_to, refuse_without, text_of
 from kafka_redelivery.cli.console.selection_form import Chosen, chosen
 from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.cli.views.dlq import preview_document
