@@ -76,3 +76,4 @@ class _Server(uvicorn.Server):
         """End the streams, which else never end, and then everything."""
         self._console.broadcast.close()
         super().handle_exit(sig, frame)
+        self._captured_signals.clear()  # uvicorn would raise it again at its end; a wanted stop exits with 0, as a worker's
