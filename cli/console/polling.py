@@ -110,5 +110,8 @@ class Polled(Generic[_Value]):
             self.problem = Problem(since_ms, str(error) or type(error).__name__)
         else:
             self.problem, self.at_ms = None, wall_clock_ms()
-        self._changed()
+        try:
+            self._changed()
+        except Exception:
+            _log.exception("%s: open pages are not brought up to date", self._name)  # without ending the thread
         return self.problem is None
