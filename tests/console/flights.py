@@ -46,18 +46,14 @@ class Flights:
         """How many of them succeed as soon as the late planes are there."""
 
         self.cluster.create(FLIGHTS, SEAT_MILES, PLANES, partitions=2)
-        self._configure()
+        self._configure(maximumRedeliveries=2, initialRedeliveryDelay=200, redeliveryDelay=400)
         self.group.apply()
 
-    def _configure(self) -> None:
+    def _configure(self, **policy: int | bool) -> None:
         configuration = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
         configuration["kafka"] = {"bootstrap.servers": self.cluster.servers, "log_level": 0}
         configuration["handler"] = {"callable": "examples.flights.handler:SeatMiles"}
-        configuration["policyEntry"]["redeliveryPolicy"] = {
-            "maximumRedeliveries": 2,
-            "initialRedeliveryDelay": 200,
-            "redeliveryDelay": 400,
-        }
+        configuration["policyEntry"]["redeliveryPolicy"] = policy
         configuration["deadLetters"] = {"index": {"path": str(self.group.folder / "index"), "values": True}}
         for section in (configuration["sources"][0], configuration["outputs"][0]):
             schemas = section["value"]["schemas"]
@@ -68,16 +64,29 @@ class Flights:
     def fail(self) -> None:
         """Send the flights, and wait until those of unknown planes, and the broken ones, are dead letters."""
         self.send_planes(self._there)
-        environment = {**os.environ, "FLIGHTS_BROKER": self.cluster.servers}
-        for role in ("worker", "scheduler"):
-            command = [*COMMAND, role, f"--config={self.group.file}", f"--set=instance={role}-1"]
-            log = self.group.folder / f"{role}.log"
-            self.group.processes.append(Process(role, command, environment, log, warm=True))
+        self._start()
         records = [flight_record(each) for each in self.flights]
         records += [broken_record(Broken(number, self.flights[number])) for number in range(BROKEN)]
         self.cluster.produce(FLIGHTS, [Sent(value, key) for key, value in records])
         wanted = len(self.unknown) + BROKEN
         until(lambda: len(self.cluster.read(DEAD_LETTERS)) >= wanted, "the flights that fail are dead letters")
+
+    def wait(self) -> None:
+        """Send more flights of unknown planes, under a policy that lets them wait for minutes."""
+        self.group.stop()
+        self._configure(maximumRedeliveries=3, initialRedeliveryDelay=300_000, redeliveryDelay=900_000)
+        self.group.apply()
+        self._start()
+        again = [flight_record(each) for each in self.unknown[:40]]
+        self.cluster.produce(FLIGHTS, [Sent(value, key) for key, value in again])
+        until(lambda: sum(self.cluster.ends(self.group.tier("5m")).values()), "flights wait")
+
+    def _start(self) -> None:
+        environment = {**os.environ, "FLIGHTS_BROKER": self.cluster.servers}
+        for role in ("worker", "scheduler"):
+            command = [*COMMAND, role, f"--config={self.group.file}", f"--set=instance={role}-1"]
+            log = self.group.folder / f"{role}.log"
+            self.group.processes.append(Process(role, command, environment, log, warm=True))
 
     def send_planes(self, which: list[Plane]) -> None:
         """Make planes known."""
