@@ -34,6 +34,7 @@ _Answer = TypeVar("_Answer")
 
 _EVERY_S: Final = 2.0
 _TOPOLOGY_EVERY_S: Final = 30.0
+_STOP_S: Final = 5.0
 _THREADS: Final = 8
 """Calls that block, at the same time."""
 
@@ -72,6 +73,8 @@ class Console:
         self.tasks = Tasks(self.settings, self.base, self._task_changed)
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._told: dict[str, object] = {}
+        self.ended = True
+        """Whether no thread was left when it stopped."""
 
     @property
     def polled(self) -> tuple[Polled[IndexState], Polled[Flow], Polled[Jobs]]:
@@ -90,10 +93,12 @@ class Console:
             each.start()
 
     def stop(self) -> None:
-        """Stop; jobs that run here end after their chunk."""
-        for each in (*self.polled, self.topology):
+        """Stop, and wait for it; jobs that run here end after their chunk."""
+        looking = (*self.polled, self.topology)
+        for each in looking:
             each.stop()
         self.tasks.stop()
+        self.ended = all([each.join(_STOP_S) for each in looking])
 
     def look(self) -> None:
         """Note that a page is open."""

@@ -71,6 +71,12 @@ class Polled(Generic[_Value]):
         self._stop.set()
         self._wake.set()
 
+    def join(self, within_s: float) -> bool:
+        """Wait after :meth:`stop` until the thread has ended; return whether it has."""
+        if self._started:
+            self._thread.join(within_s)
+        return not self._thread.is_alive()
+
     def look(self) -> None:
         """Note that a page is open. After a while without one the value is produced at once."""
         now_s = monotonic_s()
