@@ -66,7 +66,7 @@ _FAULTS: Final = """
     for (let k = i + 1; k < drawn.length && drawn[k].top < drawn[i].bottom - 1; k++) {
       const [a, b] = [drawn[i], drawn[k]];
       if (a.element.contains(b.element) || b.element.contains(a.element)) continue;
-      if ([a, b].some((each) => each.element.closest("[data-overlay]"))) continue;
+      if ([a, b].some((each) => each.element.closest(".search kbd"))) continue;
       const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
       const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
       if (wide > 1.5 && high > 1.5) found.push(`${name(a.element)} overlaps ${name(b.element)} by ${wide.toFixed(0)}x${high.toFixed(0)}`);
