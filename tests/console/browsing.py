@@ -17,7 +17,7 @@ _WITHIN_MS = 60_000
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
-_OBSERVE = """
+OBSERVE = """
 window.seen = {shifts: [], violations: []};
 new PerformanceObserver((list) => {
   for (const each of list.getEntries()) {
@@ -67,7 +67,7 @@ class Visit:
     def __post_init__(self) -> None:
         """Watch every page."""
         self.context.set_default_timeout(_WITHIN_MS)
-        self.context.add_init_script(_OBSERVE)
+        self.context.add_init_script(OBSERVE)
         self.context.on("request", self._requested)
         self.context.on("console", self._logged)
         self.context.on("weberror", lambda error: self.mishaps.append(f"script failed: {error.error}"))
