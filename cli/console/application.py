@@ -15,6 +15,8 @@ from starlette.routing import Route
 
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.guard import Guard
+from kafka_redelivery.cli.console.letters import NoIndexYetError
+from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.pages import (
     audit,
     compare,
@@ -35,6 +37,7 @@ from kafka_redelivery.cli.console.pages import (
     waiting,
 )
 from kafka_redelivery.cli.console.requests import Page
+from kafka_redelivery.transport.errors import TransportError
 
 _log = logging.getLogger(__name__)
 
@@ -106,6 +109,7 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
     ]
     handlers: dict[type[Exception] | int, Callable[[Request, Exception], Awaitable[Response]]] = {
         HTTPException: _http_error(console),
+        **dict.fromkeys(LIBRARY_ERRORS, _library_error(console)),
         Exception: _any_error(console),
     }
     inner = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
@@ -123,6 +127,18 @@ def _http_error(console: Console) -> Callable[[Request, Exception], Awaitable[Re
             title=HTTPStatus(error.status_code).phrase,
             message=error.detail,
         )
+
+    return respond
+
+
+def _library_error(console: Console) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Show what the library says for people: what happened, and how to fix it."""
+
+    async def respond(request: Request, error: Exception) -> Response:
+        later = isinstance(error, NoIndexYetError | TransportError)
+        status = HTTPStatus.SERVICE_UNAVAILABLE if later else HTTPStatus.CONFLICT
+        title = "Not possible now" if later else "Not possible"
+        return await console.in_thread(console.page, request, "error.html", status, title=title, message=str(error))
 
     return respond
 

@@ -34,7 +34,6 @@ _Answer = TypeVar("_Answer")
 
 _EVERY_S: Final = 2.0
 _TOPOLOGY_EVERY_S: Final = 30.0
-_STOP_S: Final = 5.0
 _THREADS: Final = 8
 """Calls that block, at the same time."""
 
@@ -73,8 +72,7 @@ class Console:
         self.tasks = Tasks(self.settings, self.base, self._task_changed)
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._told: dict[str, object] = {}
-        self.ended = True
-        """Whether no thread was left when it stopped."""
+        self._started = False
 
     @property
     def polled(self) -> tuple[Polled[IndexState], Polled[Flow], Polled[Jobs]]:
@@ -89,16 +87,20 @@ class Console:
 
     def start(self) -> None:
         """Start to look at the group."""
+        self._started = True
         for each in self.polled:
             each.start()
 
+    def look_at_topology(self) -> None:
+        """Keep the topology current from now on, while a page is open. It takes more requests than the rest."""
+        if self._started:
+            self.topology.start()
+
     def stop(self) -> None:
-        """Stop, and wait for it; jobs that run here end after their chunk."""
-        looking = (*self.polled, self.topology)
-        for each in looking:
+        """Stop; jobs that run here end after their chunk."""
+        for each in (*self.polled, self.topology):
             each.stop()
         self.tasks.stop()
-        self.ended = all([each.join(_STOP_S) for each in looking])
 
     def look(self) -> None:
         """Note that a page is open."""

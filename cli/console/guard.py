@@ -7,10 +7,11 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote, urlsplit
 
+from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from kafka_redelivery.cli.console.authentication import Authentication
 
@@ -47,7 +48,7 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 class Guard:
     """An ASGI application around the console's own."""
 
-    def __init__(self, app: ASGIApp, authentication: Authentication, hosts: Container[str] | None) -> None:
+    def __init__(self, app: Starlette, authentication: Authentication, hosts: Container[str] | None) -> None:
         """Take the application.
 
         Args:
@@ -56,12 +57,12 @@ class Guard:
             hosts: the names by which the console may be called; ``None`` = any. On loopback another name is that of
                 a site whose name leads here, so that its scripts could read what is shown.
         """
-        self._app, self._authentication, self._hosts = app, authentication, hosts
+        self.inner, self._authentication, self._hosts = app, authentication, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.inner(scope, receive, send)
             return
         connection = HTTPConnection(scope)
 
@@ -74,7 +75,7 @@ class Guard:
             await send(message)
 
         refusal = self._refusal(connection, scope)
-        await (refusal or self._app)(scope, receive, send_guarded)
+        await (refusal or self.inner)(scope, receive, send_guarded)
 
     def _refusal(self, connection: HTTPConnection, scope: Scope) -> Response | None:
         path, method = scope["path"], scope["method"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 from collections.abc import Container
 from types import FrameType
@@ -66,10 +65,6 @@ def serve(
         limit_concurrency=1000,
     )
     _Server(config, console).run([opened])
-    if not console.ended:
-        # The interpreter would end the thread inside the database, which aborts the process.
-        logging.shutdown()
-        os._exit(0)
 
 
 class _Server(uvicorn.Server):
@@ -78,7 +73,11 @@ class _Server(uvicorn.Server):
         self._console = console
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End the streams, which else never end, and then everything."""
+        """End the streams, which else never end, and then everything; at a second signal without waiting for requests.
+
+        The signal is handled with that: the process ends with exit code 0.
+        """
+        del sig, frame
         self._console.broadcast.close()
-        super().handle_exit(sig, frame)
-        self._captured_signals.clear()  # uvicorn would raise it again at its end; a wanted stop exits with 0, as a worker's
+        self.force_exit = self.should_exit
+        self.should_exit = True

@@ -112,6 +112,10 @@
   setInterval(tick, 1000);
 
   /* Charts: uPlot, from numbers in the page. */
+  function clock(seconds, all) {
+    const text = new Date(seconds * 1000).toISOString();
+    return all[all.length - 1] - all[0] > 86400 ? `${text.slice(5, 10)} ${text.slice(11, 16)}` : text.slice(11, 19);
+  }
   const charts = {
     drawn: new Map(),
     colour: (name) => getComputedStyle(root).getPropertyValue(name).trim(),
@@ -125,11 +129,12 @@
           width: Math.max(200, holder.clientWidth),
           height: 180,
           cursor: { y: false, points: { show: false } },
+          legend: { show: false },
           tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
           scales: { y: { range: (_chart, _least, most) => [0, Math.max(1, most)] } },
-          axes: [axis, { ...axis, size: 48 }],
+          axes: [{ ...axis, values: (_chart, ticks) => ticks.map((each) => clock(each, data.at)) }, { ...axis, size: 48 }],
           series: [
-            { label: "at", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" },
+            {},
             ...data.series.map((label, number) => ({ label, fill: colours[number % 4], stroke: colours[number % 4], width: 0, paths: bars, points: { show: false } })),
           ],
         },
@@ -168,6 +173,8 @@
     resized = setTimeout(() => charts.redraw(), 150);
   });
   document.addEventListener("DOMContentLoaded", () => {
+    const here = document.querySelector(".views [aria-current]");
+    if (here) here.parentElement.scrollLeft = here.offsetLeft - 60;
     charts.update();
     tick();
   });

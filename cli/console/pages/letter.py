@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.letter_reading import read_letter, shown_of
-from kafka_redelivery.cli.console.letters import NoIndexYetError
 from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.questions import one
 from kafka_redelivery.cli.console.value_tree import Node, tree_of
@@ -61,10 +60,7 @@ def row_of(console: Console, request: Request) -> LetterRow:
 
 
 def _show(console: Console, request: Request) -> Response:
-    try:
-        row = row_of(console, request)
-    except NoIndexYetError as error:
-        return console.page(request, "error.html", 503, title="Not ready yet", message=str(error))
+    row = row_of(console, request)
     content: dict[str, Any] = {"shown": None, "problem_of_letter": ""}
     if not console.options.hide_payloads:
         try:

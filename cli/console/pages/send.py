@@ -73,7 +73,7 @@ def _show(console: Console, request: Request, *, discard: bool) -> Response:
 def _page(console: Console, request: Request, asked: Asked, status: int = HTTPStatus.OK, **more: Any) -> Response:  # noqa: ANN401
     preview = asked.preview
     counts = asked.options.discard or (preview is not None and preview.total > console.options.confirm_over)
-    context = {"asked": asked, "counts": counts, "notice": "", **more}
+    context = {"asked": asked, "counts": counts, "notice": "", "number_fault": "", **more}
     return console.page(request, "send.html", status, **context)
 
 
@@ -92,8 +92,8 @@ def _do(console: Console, request: Request, form: FormData, user: User, *, disca
             return _page(console, request, asked, HTTPStatus.CONFLICT, notice=notice)
         asks = discard or preview.total > console.options.confirm_over
         if asks and text_of(form, "number").replace(",", "") != str(preview.total):
-            asked.faults["number"] = f"enter the number of letters, {preview.total}, to confirm"
-            return _page(console, request, asked, HTTPStatus.BAD_REQUEST)
+            fault = f"enter the number of letters, {preview.total}, to confirm"
+            return _page(console, request, asked, HTTPStatus.BAD_REQUEST, number_fault=fault)
     state = console.index.value
     if state is None:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Kafka does not answer, so that nothing can be sent now")

@@ -34,14 +34,14 @@ _OBEYED_S: Final = 3.0
 
 async def show(console: Console, request: Request) -> Response:
     """Show topics, faults and pauses."""
-    console.topology.start()
+    console.look_at_topology()
     return await console.in_thread(_show, console, request)
 
 
 @action(Role.OPERATOR)
 async def refresh(console: Console, _request: Request, _form: FormData, _user: User) -> Response:
     """Look again."""
-    console.topology.start()
+    console.look_at_topology()
     await console.in_thread(console.topology.produce_now, _WITHIN_S)
     return go_to("/topology")
 

@@ -1,0 +1,50 @@
+"""A console without a Kafka: its threads do not run, so that pages show that nothing is known yet."""
+
+from pathlib import Path
+
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from kafka_redelivery.cli.console.application import application
+from kafka_redelivery.cli.console.authentication import Authentication, LocalUser
+from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.cli.console.guard import LOOPBACK, Guard
+from kafka_redelivery.cli.console.options import ConsoleOptions
+from kafka_redelivery.cli.console.users import Role, User
+from kafka_redelivery.topology.config.loading import load_settings
+
+CONFIGURATION = """
+group: billing
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+sources: [{topic: orders, value: {format: json}}]
+"""
+ADDRESS = "http://127.0.0.1:8080"
+
+
+def console_of(
+    tmp_path: Path, authentication: Authentication | None = None, options: ConsoleOptions | None = None
+) -> Console:
+    """Return a console; without an authentication for one user who is an admin."""
+    return Console(
+        load_settings(CONFIGURATION),
+        tmp_path,
+        options or ConsoleOptions(),
+        authentication or LocalUser(User("ann", Role.ADMIN)),
+    )
+
+
+def guarded(console: Console) -> Guard:
+    """Return its application, for loopback."""
+    return application(console, LOOPBACK)
+
+
+def client(app: Guard, peer: str = "127.0.0.1") -> TestClient:
+    """Return a browser that follows no redirect."""
+    return TestClient(app, ADDRESS, follow_redirects=False, client=(peer, 50_000))
+
+
+def routes(app: Guard, method: str) -> list[str]:
+    """Return the addresses that a method may ask for, with something for each parameter."""
+    found = [each for each in app.inner.routes if isinstance(each, Route) and method in (each.methods or ())]
+    given = {"name": "DLQ.orders-0@1", "job": "3f9a2c01bd", "task": "x", "digest": "x"}
+    return [each.path.format(**{name: given[name] for name in each.param_convertors}) for each in found]

@@ -1,0 +1,114 @@
+"""A console is not started where strangers could reach it, nor with a file of tokens that others may read."""
+
+from pathlib import Path
+
+import pytest
+import typer
+
+from kafka_redelivery.cli.console.authentication import LocalUser, TokenLogin, TrustedProxy
+from kafka_redelivery.cli.console.starting import Wanted, authentication_of, is_loopback
+from kafka_redelivery.cli.console.tokens import TokenFileError, Tokens, new_token
+from kafka_redelivery.cli.console.users import Role, User
+
+_LONG = "a-token-that-is-long-enough"
+
+
+def _wanted(**changes: object) -> Wanted:
+    given: dict[str, object] = {
+        "host": "127.0.0.1",
+        "port": 0,
+        "any_port": False,
+        "open_browser": False,
+        "tokens": None,
+        "trusted_proxies": (),
+        "user_header": None,
+        "role_header": None,
+        "read_only": False,
+        "hide_payloads": False,
+        "certificate": None,
+        "certificate_key": None,
+        "index": None,
+        "grafana": None,
+    }
+    return Wanted(**given | changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "console.example", "192.168.1.4"])  # noqa: S104
+def test_others_are_not_let_in_without_authentication(host: str) -> None:
+    """The message says what to give."""
+    with pytest.raises(typer.BadParameter, match="--tokens FILE"):
+        authentication_of(_wanted(host=host))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_on_loopback_it_is_the_user_of_the_machine(host: str) -> None:
+    """With the role of an admin."""
+    found = authentication_of(_wanted(host=host))
+    assert isinstance(found, LocalUser)
+    visitor = found.visitor(None)  # type: ignore[arg-type] # it does not look at the request
+    assert visitor is not None
+    assert visitor.user.role is Role.ADMIN
+    assert is_loopback(host)
+
+
+def test_options_that_do_not_fit_together(tmp_path: Path) -> None:
+    """A header without a proxy would be believed from anyone."""
+    tokens = _file(tmp_path, f"ann admin {_LONG}")
+    for changes in (
+        {"user_header": "X-User"},
+        {"role_header": "X-Role"},
+        {"trusted_proxies": ("10.0.0.1",)},
+        {"trusted_proxies": ("proxy",), "user_header": "X-User"},
+        {"trusted_proxies": ("10.0.0.1",), "user_header": "X-User", "tokens": tokens},
+    ):
+        with pytest.raises(typer.BadParameter):
+            authentication_of(_wanted(**changes))
+    assert isinstance(authentication_of(_wanted(host="10.0.0.7", tokens=tokens)), TokenLogin)
+    proxied = _wanted(host="10.0.0.7", trusted_proxies=("10.0.0.1", "fd00::/8"), user_header="X-User")
+    assert isinstance(authentication_of(proxied), TrustedProxy)
+
+
+def _file(folder: Path, text: str, mode: int = 0o600) -> Path:
+    file = folder / "tokens"
+    file.write_text(text, encoding="utf-8")
+    file.chmod(mode)
+    return file
+
+
+def test_tokens_are_read(tmp_path: Path) -> None:
+    """As they are, or as their hash; comments and empty lines are left out."""
+    token, line = new_token("bob", Role.VIEWER)
+    tokens = Tokens.read(_file(tmp_path, f"# people\n\nann operator {_LONG}\n{line}\n"))
+    assert tokens.user_of(_LONG) == User("ann", Role.OPERATOR)
+    assert tokens.user_of(token) == User("bob", Role.VIEWER)
+    assert tokens.user_of("") is None
+    assert tokens.user_of(line.split()[2]) is None, "the hash is no token"
+    assert token not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "no token"),
+        ("ann operator", "2 words"),
+        (f"ann king {_LONG}", "roles viewer, operator, admin"),
+        ("ann operator short", "can be guessed"),
+        ("ann operator sha256:12", "64 hex digits"),
+        (f"ann operator {_LONG}\nann admin {_LONG}x", "twice"),
+        (f"<b> operator {_LONG}", "no name"),
+    ],
+)
+def test_a_wrong_file_of_tokens(tmp_path: Path, text: str, problem: str) -> None:
+    """The message names the line and the fix, and no token."""
+    with pytest.raises(TokenFileError, match=problem) as caught:
+        Tokens.read(_file(tmp_path, text))
+    assert _LONG not in str(caught.value)
+    assert "short" not in str(caught.value)
+
+
+def test_a_file_that_everybody_may_read(tmp_path: Path) -> None:
+    """It is refused; so is one that is not there."""
+    with pytest.raises(TokenFileError, match="chmod o-r"):
+        Tokens.read(_file(tmp_path, f"ann admin {_LONG}", 0o644))
+    with pytest.raises(TokenFileError, match="cannot be read"):
+        Tokens.read(tmp_path / "none")
