@@ -33,6 +33,7 @@ _Parameters = ParamSpec("_Parameters")
 _Answer = TypeVar("_Answer")
 
 _EVERY_S: Final = 2.0
+_STOP_S: Final = 5.0
 _TOPOLOGY_EVERY_S: Final = 30.0
 _THREADS: Final = 8
 """Calls that block, at the same time."""
@@ -73,6 +74,8 @@ class Console:
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._told: dict[str, object] = {}
         self._started = False
+        self.ended = True
+        """Whether no thread was left when it had stopped."""
 
     @property
     def polled(self) -> tuple[Polled[IndexState], Polled[Flow], Polled[Jobs]]:
@@ -97,10 +100,12 @@ class Console:
             self.topology.start()
 
     def stop(self) -> None:
-        """Stop; jobs that run here end after their chunk."""
-        for each in (*self.polled, self.topology):
+        """Stop, and wait for it; jobs that run here end after their chunk."""
+        looking = (*self.polled, self.topology)
+        for each in looking:
             each.stop()
         self.tasks.stop()
+        self.ended = all([each.join(_STOP_S) for each in looking])
 
     def look(self) -> None:
         """Note that a page is open."""

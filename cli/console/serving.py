@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections.abc import Container
 from types import FrameType
@@ -65,6 +66,10 @@ def serve(
         limit_concurrency=1000,
     )
     _Server(config, console).run([opened])
+    if not console.ended:
+        # The interpreter would end the thread inside the database, which aborts the process.
+        logging.shutdown()
+        os._exit(0)
 
 
 class _Server(uvicorn.Server):

@@ -18,7 +18,7 @@ from tests.scenarios.waiting import until
 KINDS: Final = (
     (Reason.REDELIVERIES_EXCEEDED, "ConnectionError", 60),
     (Reason.REJECTED, "Reject", 14),
-    (Reason.NOT_RETRYABLE, "InsufficientFundsForThisAndEveryOtherAccountOfTheCustomerError", 5),
+    (Reason.CLIENT_DIED, "InsufficientFundsForThisAndEveryOtherAccountOfTheCustomerError", 5),
 )
 LETTERS: Final = sum(number for _, _, number in KINDS)
 _WAIT_S: Final = 1800
