@@ -129,6 +129,7 @@ class Console:
         return {
             "path": request.url.path,
             "visitor": visitor,
+            "seen": getattr(request.state, "seen", ""),
             "may_operate": acts and visitor is not None and visitor.user.may(Role.OPERATOR),
             "may_purge": acts and visitor is not None and visitor.user.may(Role.ADMIN),
             **self.frame(),
