@@ -145,9 +145,7 @@ def bills() -> dict[str, dict[str, Any]]:
     return {
         "wheel.cdx.json": bill(_PROJECT, "library", runtime),
         "image.cdx.json": bill("kafka-redelivery-image", "container", runtime),
-        "image-console.cdx.json": bill(
-            "kafka-redelivery-console-image", "container", packages(LOCKS / "console.txt")
-        ),
+        "image-console.cdx.json": bill("kafka-redelivery-console-image", "container", packages(LOCKS / "console.txt")),
         "image-spark.cdx.json": bill(
             "kafka-redelivery-spark-image", "container", [*spark, *bundled_jars(spark_jars())]
         ),

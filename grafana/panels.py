@@ -116,7 +116,7 @@ def graph(
     return _linked(panel, runbook, view)
 
 
-def figure(
+def figure(  # noqa: PLR0913 - what a panel has
     title: str,
     description: str,
     unit: str,

@@ -105,7 +105,7 @@ class Console:
         for each in looking:
             each.stop()
         self.tasks.stop()
-        self.ended = all([each.join(_STOP_S) for each in looking])
+        self.ended = not [each for each in looking if not each.join(_STOP_S)]
 
     def look(self) -> None:
         """Note that a page is open."""

@@ -29,7 +29,7 @@ _N = 1000
 
 @pytest.mark.kafka
 def test_the_command_measures_and_loses_nothing() -> None:
-    """W0, W1, redrive, index and console through the real command have every field, and no record is lost, doubled or early."""
+    """The workloads through the real command have every field, and no record is lost, doubled or early."""
     sizes = ["--quick", "--n", str(_N), "--repeat", "1", "--seconds", "1"]
     command = [sys.executable, "-m", "tests.bench", "W0", "W1", "redrive", "index", "console", *sizes, "--json"]
     root = Path(__file__).parents[2]

@@ -26,7 +26,7 @@ _WAIT_S: Final = 1800
 
 @contextmanager
 def busy_group(cluster: Cluster, name: str, folder: Path, **sections: object) -> Iterator[tuple[Group, Known]]:
-    """Run a group with a worker and a scheduler, dead letters, two jobs, a pause, and records that wait half an hour."""
+    """Run a group with a worker and a scheduler, dead letters, two jobs, and records that wait half an hour."""
     group = Group(cluster, name, folder)
     try:
         delays = {"initialRedeliveryDelay": 1000 * _WAIT_S, "redeliveryDelay": 1000 * _WAIT_S}

@@ -25,7 +25,7 @@ new PerformanceObserver((list) => {
     const moved = each.sources.map(({node, previousRect: from, currentRect: to}) => {
       const element = node && (node.nodeType === 1 ? node : node.parentElement);
       const name = element ? element.tagName.toLowerCase() + (element.id ? "#" + element.id : "") +
-        (typeof element.className === "string" && element.className ? "." + element.className.trim().replace(/ +/g, ".") : "") : "?";
+        (typeof element.className === "string" && element.className ? "." + element.className : "") : "?";
       return `${name} (${from.x},${from.y} ${from.width}x${from.height}) -> (${to.x},${to.y} ${to.width}x${to.height})`;
     });
     window.seen.shifts.push({value: each.value, moved});

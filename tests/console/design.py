@@ -20,7 +20,8 @@ _FAULTS: Final = """
   const name = (e) => e.tagName.toLowerCase() + (e.id ? "#" + e.id : "") +
     (typeof e.className === "string" && e.className ? "." + e.className.trim().replace(/\\s+/g, ".") : "") +
     " " + JSON.stringify((e.innerText || e.value || "").trim().slice(0, 30));
-  const shown = (e) => e.checkVisibility({opacityProperty: true, visibilityProperty: true, contentVisibilityAuto: true});
+  const ways = {opacityProperty: true, visibilityProperty: true, contentVisibilityAuto: true};
+  const shown = (e) => e.checkVisibility(ways);
   const clips = (e) => /(hidden|auto|scroll|clip)/.test(getComputedStyle(e).overflow + getComputedStyle(e).overflowX);
 
   function seen(box, element) {
@@ -38,7 +39,9 @@ _FAULTS: Final = """
   }
 
   const root = document.documentElement;
-  if (root.scrollWidth > root.clientWidth) found.push(`the page is ${root.scrollWidth} wide, the window ${root.clientWidth}`);
+  if (root.scrollWidth > root.clientWidth) {
+    found.push(`the page is ${root.scrollWidth} wide, the window ${root.clientWidth}`);
+  }
 
   const drawn = [];
   const add = (box, element) => {
@@ -58,7 +61,8 @@ _FAULTS: Final = """
       add({left: box.left, right: box.right, top: box.top + spare, bottom: box.bottom - spare}, parent);
     }
   }
-  for (const e of document.body.querySelectorAll("button, input:not([type=hidden]), select, textarea, a.button, svg, img, canvas")) {
+  const controls = "button, input:not([type=hidden]), select, textarea, a.button, svg, img, canvas";
+  for (const e of document.body.querySelectorAll(controls)) {
     if (shown(e) && !e.closest("dialog:not([open])")) add(e.getBoundingClientRect(), e);
   }
   drawn.sort((a, b) => a.top - b.top);
@@ -69,7 +73,9 @@ _FAULTS: Final = """
       if ([a, b].some((each) => each.element.closest(".search kbd"))) continue;
       const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
       const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-      if (wide > 1.5 && high > 1.5) found.push(`${name(a.element)} overlaps ${name(b.element)} by ${wide.toFixed(0)}x${high.toFixed(0)}`);
+      if (wide > 1.5 && high > 1.5) {
+        found.push(`${name(a.element)} overlaps ${name(b.element)} by ${wide.toFixed(0)}x${high.toFixed(0)}`);
+      }
     }
   }
 

@@ -1,4 +1,4 @@
-"""The flights demo on one day of data: flights whose planes are not known, or whose bytes are broken, become dead letters."""
+"""A day of the flights demo: flights whose plane is not known, or whose bytes are broken, become dead letters."""
 
 import json
 import os

@@ -1,7 +1,7 @@
 """Pictures of the console for docs/images/console: ``python -m tests.console.pictures``.
 
-The group is that of the flights demo after a bad day: planes were not known, one letter was edited, and the rest is sent
-again while the pictures are taken.
+The group is that of the flights demo after a bad day: planes were not known, and their flights are sent again while the
+pictures are taken.
 """
 
 import io

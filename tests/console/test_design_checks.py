@@ -61,6 +61,8 @@ def test_shifts_are_found(page: Page) -> None:
     """What is pushed down by something that comes later."""
     page.set_content(_GOOD.format(long="short"))
     page.wait_for_timeout(200)
-    page.evaluate("document.querySelector('h1').insertAdjacentHTML('beforebegin', '<div style=\"height: 300px\"></div>')")
+    page.evaluate(
+        "document.querySelector('h1').insertAdjacentHTML('beforebegin', '<div style=\"height: 300px\"></div>')"
+    )
     page.wait_for_function("window.seen.shifts.length > 0")
     assert shift(page)[0] > 0.05

@@ -41,7 +41,7 @@ def console(group: Group) -> Iterator[Served]:
 
 
 def test_rows_and_redrive(browser: Browser, group: Group, console: Served) -> None:
-    """j and k choose a row, Enter opens it, r asks to redrive it."""
+    """J and k choose a row, Enter opens it, r asks to redrive it."""
     with visiting(browser, console.address) as visit:
         page = visit.open("/failures")
         rows = page.locator("#list tbody tr")

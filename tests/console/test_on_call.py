@@ -1,4 +1,4 @@
-"""An engineer on call finds out what failed, repairs one letter, redrives the rest, and reads in the audit trail who did it."""
+"""An engineer on call finds out what failed, repairs a letter, redrives the rest, and reads who did it."""
 
 import re
 from collections.abc import Iterator
@@ -81,9 +81,7 @@ def test_from_the_failure_to_the_audit_trail(browser: Browser, failed: Flights, 
 
 def _read_and_edit(page: Page, failed: Flights) -> None:
     """Read a letter of a plane that will never be known, correct its tail number, and send it."""
-    never = next(
-        each for each in failed.unknown if each.tailnum not in {plane.tailnum for plane in failed.late}
-    )
+    never = next(each for each in failed.unknown if each.tailnum not in {plane.tailnum for plane in failed.late})
     page.get_by_label("Condition").fill(f"message like '%{never.tailnum}%'")
     page.get_by_role("button", name="Show").click()
     page.locator("#list tbody tr a.id").first.click()
@@ -117,7 +115,7 @@ def _watch(page: Page, failed: Flights, letters: int) -> str:
     expect(job).to_contain_text("It runs in this console on")
     recovered = failed.recoverable
     page.wait_for_function(
-        "([a, b]) => document.querySelector('#job').innerText.includes(a) && document.querySelector('#job').innerText.includes(b)",
+        "(parts) => parts.every((each) => document.querySelector('#job').innerText.includes(each))",
         arg=[f"{recovered} recovered", f"{letters - recovered} dead again"],
         timeout=LONG_MS,
     )

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.console.browsing import Visit, visiting
 from tests.console.serving import TOKENS, Served, serving, token_file
 from tests.scenarios.cluster import Cluster
@@ -17,7 +18,6 @@ from tests.scenarios.commands import redelivery
 from tests.scenarios.redriving import dead_letter
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import LONG_S, until
-from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -45,7 +45,7 @@ class AclRole(StrEnum):
     """``redelivery status``, ``find``, ``pause`` and ``resume``."""
 
     CONSOLE = "console"
-    """``redelivery console``, without purging: what ``redrive`` and ``operator`` may, and comparing topics with the plan."""
+    """``redelivery console``, without purging."""
 
 
 class ResourceType(StrEnum):
@@ -83,11 +83,7 @@ _IMPLIED_BY = {
 }
 """The operations of which each includes the key."""
 
-_KINDS = {
-    ResourceType.TOPIC: "topic",
-    ResourceType.GROUP: "group",
-    ResourceType.TRANSACTIONAL_ID: "transactional id",
-}
+_KINDS = {ResourceType.TOPIC: "topic", ResourceType.GROUP: "group", ResourceType.TRANSACTIONAL_ID: "transactional id"}
 
 
 class Resource(NamedTuple):
@@ -143,9 +139,9 @@ def rights(settings: Settings, roles: Iterable[AclRole]) -> tuple[Right, ...]:
 
 def configured_topics(settings: Settings) -> tuple[Resource, ...]:
     """Return every topic that the configuration names, outputs and internal topics included."""
-    named = [*map(_topic, _sources(settings)), *_outputs(settings), *_ready_topics(settings), *_tiers(settings)]
-    letters = (*_dead_letters(settings), *redrive_topics(settings))
-    return (*named, *_mixed(settings), *letters, *_journal(settings), _control(settings))
+    named = (*map(_topic, _sources(settings)), *_outputs(settings), *_ready_topics(settings), *_tiers(settings))
+    letters = (*_mixed(settings), *_dead_letters(settings), *redrive_topics(settings), *_journal(settings))
+    return (*named, *letters, _control(settings))
 
 
 def redrive_topics(settings: Settings) -> tuple[Resource, ...]:
@@ -301,8 +297,8 @@ def _operator(settings: Settings) -> Iterator[Right]:
 def _console(settings: Settings) -> Iterator[Right]:
     """Yield what the web console needs. Its page of the topology reads the configurations of all topics."""
     yield from (*_redrive(settings), *_operator(settings))
-    for topic in (*configured_topics(settings), *_ready(settings), *_waiting(settings)):
-        yield from _on(topic, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+    for each in (*configured_topics(settings), *_ready(settings), *_waiting(settings)):
+        yield from _on(each, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
 
 
 _NEEDED = {

@@ -160,7 +160,7 @@ def test_each_role_has_a_user_of_its_own() -> None:
 
 
 def test_the_console_asks_who_one_is() -> None:
-    """Its users are in a Secret, it has one pod, no root and a read-only disk, and one namespace reaches its port alone."""
+    """Its users are in a Secret, it has one pod, no root, a read-only disk, and is reached from one namespace."""
     (console,) = of_kind("Deployment")
     assert (console["spec"]["replicas"], console["spec"]["strategy"]) == (1, {"type": "Recreate"})
     pod = console["spec"]["template"]["spec"]
