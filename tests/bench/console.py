@@ -114,7 +114,7 @@ class _Console:
         return (time.perf_counter() - began_s) * 1000
 
     def _views(self, letters: int, options: Options) -> dict[str, Callable[[int], str]]:
-        """Return the addresses of each view; where there is one, with another question at each turn: none is remembered."""
+        """Return the addresses of each view, with another question at each turn where there is one."""
         topic, step = self._team.dead_letters, letters // options.partitions // (_TIMES + 2)
 
         def letter(turn: int) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
-WIDE, NARROW = (1280, 800), (360, 740)
+WIDE, MIDDLE, NARROW = (1280, 800), (820, 1100), (360, 740)
 
 _WITHIN_MS = 60_000
 """Far longer than a page takes on an idle machine."""

@@ -8,8 +8,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.console.bed import LETTERS, busy_group, new_letters
-from tests.console.browsing import NARROW, WIDE, visiting
-from tests.console.design import check_design, check_still, settle
+from tests.console.browsing import MIDDLE, NARROW, WIDE, visiting
+from tests.console.design import check_design, check_fit, check_still, settle
 from tests.console.serving import Served, serving, token_file
 from tests.console.views import LOGIN, NOWHERE, VIEWS, Known, View
 from tests.scenarios.cluster import Cluster
@@ -51,6 +51,8 @@ def test_view(browser: Browser, bed: tuple[Group, Known], console: Served, view:
         expect(page.locator("main h1").first).to_contain_text(view.heading)
         check_design(page)
         address, before = page.url, _text(page)
+        page.set_viewport_size({"width": MIDDLE[0], "height": MIDDLE[1]})
+        check_fit(page)
         page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
         page.reload()
         check_design(page)
