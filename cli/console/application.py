@@ -81,6 +81,7 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
         page("/failures", failures.show),
         page("/letters", letter_list.show),
         page("/letters/{name}", letter.show),
+        page("/letters/{name}/facts", letter.show_facts),
         page("/letters/{name}/story", letter.show_story),
         page("/letters/{name}/raw", letter.raw),
         page("/letters/{name}/compare", compare.show),

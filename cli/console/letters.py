@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -24,7 +25,8 @@ _READERS: Final = 2
 _REMEMBERED: Final = 200
 """Answers that are kept, so that the cost does not grow with the number of people who look."""
 
-_WITHIN_S: Final = 10.0
+_LONGEST_S: Final = 120.0
+"""How long to wait for the answer to a question that another page has asked. Queries end earlier."""
 
 
 class NoIndexYetError(ConsumersError):
@@ -63,7 +65,7 @@ class Letters:
     _free: list[Index] = field(default_factory=list)
     _slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_READERS))
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _answers: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict)
+    _answers: OrderedDict[tuple[int, Hashable], Future[Any]] = field(default_factory=OrderedDict)
     _state: int = 0
 
     def refresh(self) -> IndexState:
@@ -109,26 +111,41 @@ class Letters:
         """
         if self._writer is None or not self._state:
             raise NoIndexYetError("the index of dead letters is being built")
-        state = self._state
+        mine: Future[Any] | None = None
         with self._lock:
-            if question in self._answers:
-                self._answers.move_to_end(question)
-                found: _Answer = self._answers[question]
-                return found
+            known = self._answers.get((self._state, question))
+            if known is None:
+                known = mine = self._noted(question)
+        if mine is not None:
+            self._answer(mine, ask)
+        found: _Answer = known.result(_LONGEST_S)
+        return found
+
+    def _answer(self, mine: Future[Any], ask: Callable[[Index], _Answer]) -> None:
+        try:
+            mine.set_result(self._asked(ask))
+        except BaseException as error:  # noqa: BLE001 - those who wait for the answer get it
+            mine.set_exception(error)
+            with self._lock:  # the next one asks again
+                self._answers = OrderedDict(each for each in self._answers.items() if each[1] is not mine)
+
+    def _noted(self, question: Hashable) -> Future[Any]:
+        """Note that a question is asked, so that others who ask it wait for the same answer."""
+        mine: Future[Any] = Future()
+        self._answers[self._state, question] = mine
+        while len(self._answers) > _REMEMBERED:
+            self._answers.popitem(last=False)
+        return mine
+
+    def _asked(self, ask: Callable[[Index], _Answer]) -> _Answer:
         with self._slots:
             index = self._reader()
             try:
-                answer = ask(index)
+                return ask(index)
             finally:
                 index.close()  # files that are held open stay on the disk when they are replaced
                 with self._lock:
                     self._free.append(index)
-        with self._lock:
-            if state == self._state:
-                self._answers[question] = answer
-                while len(self._answers) > _REMEMBERED:
-                    self._answers.popitem(last=False)
-        return answer
 
     def _reader(self) -> Index:
         with self._lock:

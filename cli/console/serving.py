@@ -60,6 +60,7 @@ def serve(
         log_config=None,
         proxy_headers=False,  # who asks is the peer, whatever a header says
         server_header=False,
+        ws="none",
         timeout_graceful_shutdown=_GRACE_S,
         ssl_certfile=certificate,
         ssl_keyfile=key,

@@ -32,6 +32,15 @@ async def show(console: Console, request: Request) -> Response:
     return await console.in_thread(_show, console, request)
 
 
+async def show_facts(console: Console, request: Request) -> Response:
+    """Show what the index says of a letter, which may have changed."""
+
+    def facts() -> Response:
+        return console.page(request, "parts/facts.html", row=row_of(console, request))
+
+    return await console.in_thread(facts)
+
+
 async def show_story(console: Console, request: Request) -> Response:
     """Show the life of a letter. It takes more requests, so that the page asks for it by itself."""
     return await console.in_thread(_show_story, console, request)
