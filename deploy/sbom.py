@@ -1,4 +1,4 @@
-"""Writes bills of materials (CycloneDX 1.6) of the wheel and of both images, from the lock files: ``./dev sbom``."""
+"""Writes bills of materials (CycloneDX 1.6) of the wheel and of the images, from the lock files: ``./dev sbom``."""
 
 from __future__ import annotations
 
@@ -145,6 +145,7 @@ def bills() -> dict[str, dict[str, Any]]:
     return {
         "wheel.cdx.json": bill(_PROJECT, "library", runtime),
         "image.cdx.json": bill("kafka-redelivery-image", "container", runtime),
+        "image-console.cdx.json": bill("kafka-redelivery-console-image", "container", packages(LOCKS / "console.txt")),
         "image-spark.cdx.json": bill(
             "kafka-redelivery-spark-image", "container", [*spark, *bundled_jars(spark_jars())]
         ),

@@ -38,6 +38,7 @@ def _now() -> list[Panel]:
             Query(f"sum(redelivery_dead_letter_depth{{{_L}}})"),
             levels=Levels(warning=1),
             none="0",
+            view="failures",
         ),
         figure(
             "Age of the oldest",
@@ -46,6 +47,7 @@ def _now() -> list[Panel]:
             Query(f"time() - min(redelivery_dead_letter_oldest_timestamp_seconds{{{_L}}})"),
             levels=Levels(_DAY, 7 * _DAY),
             none="none",
+            view="letters?order=oldest",
         ),
         figure(
             "Time until first deletion",
@@ -55,6 +57,7 @@ def _now() -> list[Panel]:
             levels=Levels(7 * _DAY, _DAY, reverse=True),
             runbook="RedeliveryDeadLetterNearRetention",
             none="never",
+            view="letters?order=oldest",
         ),
         figure(
             "Growth in an hour",
@@ -104,6 +107,7 @@ def _arrivals() -> list[Panel]:
             ),
             stacked=True,
             runbook="RedeliveryDeadLettersGrowing",
+            view="failures?since=3h",
         ),
         graph(
             "Share of dead letters",
@@ -125,6 +129,7 @@ def _kept() -> list[Panel]:
             Query(f"sum by (topic, reason) (redelivery_dead_letter_depth{{{_L}}})", "{{topic}} {{reason}}"),
             stacked=True,
             runbook="RedeliveryDeadLettersGrowing",
+            view="failures",
         ),
         graph(
             "Age of the oldest, by origin and reason",
@@ -191,6 +196,7 @@ def _sent_again() -> list[Panel]:
             stacked=True,
             width=8,
             runbook="RedeliveryRedriveInVain",
+            view="jobs",
         ),
         graph(
             "Share that dies again",

@@ -18,6 +18,7 @@ from grafana_foundation_sdk.models.dashboard import (
 from grafana.panels import DATASOURCE, Panel
 
 TAG = "kafka-redelivery"
+_CONSOLE = "http://localhost:8080"
 
 
 class Section(NamedTuple):
@@ -70,12 +71,26 @@ def framed(
         .default_value("docs/runbooks")
         .current(VariableOption(selected=True, text="docs/runbooks", value="docs/runbooks"))
     )
+    board.with_variable(
+        dashboard.TextBoxVariable("console")
+        .label("Console at")
+        .description("Address of `redelivery console` of this group")
+        .default_value(_CONSOLE)
+        .current(VariableOption(selected=True, text=_CONSOLE, value=_CONSOLE))
+    )
     board.link(
         dashboard.DashboardLink("kafka-redelivery")
         .type(DashboardLinkType.DASHBOARDS)
         .tags([TAG])
         .include_vars(True)
         .keep_time(True)
+    )
+    board.link(
+        dashboard.DashboardLink("Console")
+        .type(DashboardLinkType.LINK)
+        .url("${console}/")
+        .tooltip("What moves, what waits, what failed, and sending it again")
+        .target_blank(True)
     )
     numbers = count(1)
     for section in sections:

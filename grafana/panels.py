@@ -67,6 +67,7 @@ def graph(
     levels: Levels = NO_LEVELS,
     stacked: bool = False,
     runbook: str | None = None,
+    view: str | None = None,
     width: int = ROW // 2,
 ) -> Panel:
     """Curves over time.
@@ -79,6 +80,7 @@ def graph(
         levels: drawn as lines.
         stacked: whether the curves add up.
         runbook: the alert whose page is linked.
+        view: the view of `redelivery console` that is linked.
         width: of :data:`ROW` columns.
     """
     legend = (
@@ -111,10 +113,10 @@ def graph(
         panel.with_target(
             Dataquery().expr(query.expr).legend_format(query.legend).range().ref_id(chr(ord("A") + number))
         )
-    return _linked(panel, runbook)
+    return _linked(panel, runbook, view)
 
 
-def figure(
+def figure(  # noqa: PLR0913 - what a panel has
     title: str,
     description: str,
     unit: str,
@@ -122,6 +124,7 @@ def figure(
     *,
     levels: Levels = NO_LEVELS,
     runbook: str | None = None,
+    view: str | None = None,
     width: int = 4,
     none: str | None = None,
 ) -> Panel:
@@ -141,7 +144,7 @@ def figure(
     )
     if none is not None:
         panel.no_value(none)
-    return _linked(panel, runbook)
+    return _linked(panel, runbook, view)
 
 
 def listing(title: str, description: str, query: Query, *, width: int = ROW // 2) -> Panel:
@@ -158,13 +161,16 @@ def listing(title: str, description: str, query: Query, *, width: int = ROW // 2
     )
 
 
-def _linked(panel: Panel, runbook: str | None) -> Panel:
+def _linked(panel: Panel, runbook: str | None, view: str | None = None) -> Panel:
+    links = []
     if runbook is not None:
-        link = (
-            dashboard.DashboardLink(f"What to do: {runbook}")
-            .type(DashboardLinkType.LINK)
-            .url(f"${{runbooks}}/{runbook}.md")
-            .target_blank(True)
-        )
-        panel.links([link])
+        links.append(_link(f"What to do: {runbook}", f"${{runbooks}}/{runbook}.md"))
+    if view is not None:
+        links.append(_link("Open in the console", f"${{console}}/{view}"))
+    if links:
+        panel.links(links)
     return panel
+
+
+def _link(title: str, url: str) -> dashboard.DashboardLink:
+    return dashboard.DashboardLink(title).type(DashboardLinkType.LINK).url(url).target_blank(True)

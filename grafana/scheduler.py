@@ -56,6 +56,7 @@ def _waiting() -> list[Panel]:
             levels=Levels(5, 30),
             runbook="RedeliverySchedulerStalled",
             width=8,
+            view="waiting",
         ),
     ]
 

@@ -55,6 +55,7 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
     def page(address: str, show: Page, methods: tuple[str, ...] = ("GET",)) -> Route:
         async def endpoint(request: Request) -> Response:
             console.look()
+            request.state.seen = console.broadcast.seen  # before the page is made
             return await show(console, request)
 
         return Route(address, endpoint, methods=list(methods))

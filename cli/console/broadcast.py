@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
@@ -20,6 +22,20 @@ class Broadcast:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._streams: set[_Stream] = set()
         self._closed = False
+        self._lock = threading.Lock()
+        self._sent: Counter[str] = Counter()
+
+    @property
+    def seen(self) -> str:
+        """The events until now. A page names them when it opens its stream, which then makes up for later ones."""
+        with self._lock:
+            return ",".join(f"{event}.{number}" for event, number in sorted(self._sent.items()))
+
+    def missed(self, seen: str) -> dict[str, str]:
+        """Return the events that were sent after ``seen``, without their content."""
+        with self._lock:
+            known = {each.rpartition(".")[0]: each.rpartition(".")[2] for each in seen.split(",")}
+            return {event: "changed" for event, number in self._sent.items() if known.get(event) != str(number)}
 
     @property
     def streams(self) -> int:
@@ -32,6 +48,8 @@ class Broadcast:
 
     def publish(self, event: str, data: str) -> None:
         """Send an event; any thread may call this."""
+        with self._lock:
+            self._sent[event] += 1
         if self._loop is not None and self._streams:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._put, event, data)

@@ -74,6 +74,8 @@ class Console:
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._told: dict[str, object] = {}
         self._started = False
+        self.ended = True
+        """Whether no thread was left when it had stopped."""
 
     @property
     def polled(self) -> tuple[Polled[IndexState], Polled[Flow], Polled[Jobs]]:
@@ -128,6 +130,7 @@ class Console:
         return {
             "path": request.url.path,
             "visitor": visitor,
+            "seen": getattr(request.state, "seen", ""),
             "may_operate": acts and visitor is not None and visitor.user.may(Role.OPERATOR),
             "may_purge": acts and visitor is not None and visitor.user.may(Role.ADMIN),
             **self.frame(),

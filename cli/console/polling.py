@@ -115,5 +115,8 @@ class Polled(Generic[_Value]):
             self.problem = Problem(since_ms, str(error) or type(error).__name__)
         else:
             self.problem, self.at_ms = None, wall_clock_ms()
-        self._changed()
+        try:
+            self._changed()
+        except Exception:  # noqa: BLE001 - a template may fail in any way, and the thread must go on
+            _log.exception("%s: open pages are not brought up to date", self._name)
         return self.problem is None

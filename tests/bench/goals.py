@@ -18,6 +18,7 @@ RSS_MB, RSS_FLAT = 150, 1.2
 LIST_S, RATE_WITHIN = 10, 0.05
 WIDE_RATE, WIDE_CPU, WIDE_P50_MS, WIDE_P99_MS = 0.6, 1.8, 40, 150
 BUILD_PER_CORE, ASK_S = 100_000, 1.0
+VIEW_MS, CONSOLE_FLAT = 300, 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,17 @@ def _index(result: Result) -> Iterator[Goal]:
         yield Goal(f"index: {what} of {n:,} letters", f"<= {ASK_S:g} s", f"{seconds:.2f} s", seconds <= ASK_S)
 
 
+def _console(result: Result) -> Iterator[Goal]:
+    n = result.params["n"]
+    for view, taken in result.details["views_ms"].items():
+        measured = f"{taken['p50']:,.0f} / {taken['p95']:,.0f} / {taken['max']:,.0f} ms"
+        yield Goal(f"console: {view}, {n:,} letters: p95", f"< {VIEW_MS} ms", measured, taken["p95"] < VIEW_MS)
+    (few, few_mb), (many, many_mb) = result.details["rss_mb"].items()
+    measured = f"{few_mb:,.0f} and {many_mb:,.0f} MB"
+    flat = many_mb <= CONSOLE_FLAT * few_mb
+    yield Goal(f"console: memory at {few:,} and {many:,} letters", f"<= {CONSOLE_FLAT:g} times", measured, flat)
+
+
 def _spark(result: Result) -> Iterator[Goal]:
     failing = float(str(result.params["fail_ratio"]))
     what = f"Spark, {result.params['handler']}, {failing:.0%} fail"
@@ -228,6 +240,7 @@ _JUDGES: dict[str, Callable[[Result], Iterator[Goal]]] = {
     "kill": _kill,
     "redrive": _redrive,
     "index": _index,
+    "console": _console,
     "spark": _spark,
     "wide W1": _wide,
     "wide release": _wide_release,

@@ -54,8 +54,8 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     source = bed.topic("source", options.partitions)
     with bed.team(source, "Passes", options, parameters={"n": n}) as team:
         bed.report_progress(f"writing {n:,} dead letters")
-        _write(team, range(n), options)
-        _set_aside(team, n, options)
+        write_letters(team, range(n), options)
+        set_aside(team, n, options)
         built, read = [], []
         for turn in range(options.repeat):
             bed.report_progress(f"building, {turn + 1} of {options.repeat}")
@@ -66,7 +66,7 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
         folder = str(team.folder / "index-0")
         asked = bed.act("index:ask", file=str(team.file), folder=folder)
         commands = {what: _command_s(team, what, folder, n) for what in ("list", "summary", "redrive --dry-run")}
-        _write(team, range(n, n + ADDED), options)
+        write_letters(team, range(n, n + ADDED), options)
         added = bed.act("index:build", file=str(team.file), folder=folder)
     rate, limit = (median(n / each["seconds"] for each in turns) for turns in (built, read))
     cpu_us = median(each["cpu_s"] for each in built) * 1e6 / n
@@ -96,7 +96,8 @@ def run(bed: Bed, options: Options) -> Iterator[Result]:
     )
 
 
-def _write(team: Team, numbers: range, options: Options) -> None:
+def write_letters(team: Team, numbers: range, options: Options) -> None:
+    """Write dead letters with these numbers."""
     values, now_ms = Values(options.value_bytes), time.time_ns() // 1_000_000
     producer = Producer(producer_config({"bootstrap.servers": team.bed.servers}, transactional_id=None))
     for number in numbers:
@@ -114,7 +115,7 @@ def _write(team: Team, numbers: range, options: Options) -> None:
         raise RuntimeError("the dead letters could not be written")
 
 
-def _set_aside(team: Team, n: int, options: Options) -> None:
+def set_aside(team: Team, n: int, options: Options) -> None:
     """Let a job set every tenth letter aside."""
     ledger, how = Ledger(team.settings), JobOptions(group=team.name, discard=True)
     chosen = Preview()

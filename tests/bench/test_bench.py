@@ -32,13 +32,13 @@ _WITHIN_S = 270
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_the_command_measures_and_loses_nothing() -> None:
-    """W0, W1, redrive and index through the real command have every field, and no record is lost, doubled or early."""
+    """The workloads through the real command have every field, and no record is lost, doubled or early."""
     sizes = ["--quick", "--n", str(_N), "--repeat", "1", "--seconds", "1"]
-    command = [sys.executable, "-m", "tests.bench", "W0", "W1", "redrive", "index", *sizes, "--json"]
+    command = [sys.executable, "-m", "tests.bench", "W0", "W1", "redrive", "index", "console", *sizes, "--json"]
     root = Path(__file__).parents[2]
     ran = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=_WITHIN_S)
     assert ran.returncode == 0, ran.stderr
-    passed, failed_once, redriven, indexed = json.loads(ran.stdout)
+    passed, failed_once, redriven, indexed, looked = json.loads(ran.stdout)
     for found in (passed, failed_once, redriven, indexed):
         assert set(found) >= _FIELDS
         assert found["mode"] == "transacted"
@@ -51,3 +51,5 @@ def test_the_command_measures_and_loses_nothing() -> None:
     assert len(redriven["details"]["list_s"]) == 1
     assert 0 < redriven["details"]["rate_held"] < 4000
     assert set(indexed["details"]["asked_s"]) >= {"refresh", "list", "summary"}
+    assert {"flow", "failures", "letter", "job"} <= set(looked["details"]["views_ms"])
+    assert all(0 < each["p50"] <= each["p95"] <= each["max"] for each in looked["details"]["views_ms"].values())

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-from tests.bench import concurrency, headers, index, kill, redrive, release, spark, tiers, w0, w1, w2, w3, wide
+from tests.bench import concurrency, console, headers, index, kill, redrive, release, spark, tiers, w0, w1, w2, w3, wide
 from tests.bench.bed import Bed
 from tests.bench.options import Options
 from tests.bench.result import Result
@@ -23,6 +23,7 @@ class Workload(StrEnum):
     KILL = "kill"
     REDRIVE = "redrive"
     INDEX = "index"
+    CONSOLE = "console"
     SPARK = "spark"
     WIDE = "wide"
 
@@ -39,6 +40,7 @@ RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
     Workload.KILL: kill.run,
     Workload.REDRIVE: redrive.run,
     Workload.INDEX: index.run,
+    Workload.CONSOLE: console.run,
     Workload.SPARK: spark.run,
     Workload.WIDE: wide.run,
 }

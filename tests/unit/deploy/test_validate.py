@@ -141,16 +141,17 @@ def test_each_role_has_a_user_of_its_own() -> None:
     text = (FOLDER / "config" / "redelivery.yaml").read_text()
     pods = {"REDELIVERY_KAFKA__BOOTSTRAP_SERVERS": "-", "REDELIVERY_METRICS__PORT": "9404"}
     settings = load_settings(text, environment=pods)
-    roles = [AclRole.WORKER, AclRole.SCHEDULER, AclRole.APPLY, AclRole.SPARK]
+    roles = [AclRole.WORKER, AclRole.SCHEDULER, AclRole.APPLY, AclRole.SPARK, AclRole.CONSOLE]
     users = [AclUser(default_principal(settings.group, role), (role,), rights(settings, [role])) for role in roles]
     assert list(yaml.safe_load_all(USERS.read_text())) == strimzi_users(users, settings.kafka)
     used = []
-    for each in [*of_kind("StatefulSet"), *of_kind("Job")]:
+    for each in [*of_kind("StatefulSet"), *of_kind("Job"), *of_kind("Deployment")]:
         pod = each["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         (user,) = [entry["value"] for entry in container["env"] if entry["name"] == "REDELIVERY_KAFKA__SASL_USERNAME"]
         used.append(user)
-        secrets = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
+        mounted = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
+        secrets = {name: secret for name, secret in mounted.items() if name.startswith("kafka-")}
         assert secrets["kafka-user"]["secretName"] == user
         places = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
         files = {f"{places[name]}/{item['path']}" for name, secret in secrets.items() for item in secret["items"]}
@@ -158,9 +159,32 @@ def test_each_role_has_a_user_of_its_own() -> None:
     assert sorted(used) == sorted(user.name for user in users)
 
 
+def test_the_console_asks_who_one_is() -> None:
+    """Its users are in a Secret, it has one pod, no root, a read-only disk, and is reached from one namespace."""
+    (console,) = of_kind("Deployment")
+    assert (console["spec"]["replicas"], console["spec"]["strategy"]) == (1, {"type": "Recreate"})
+    pod = console["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    dockerfile = (HERE / "Dockerfile").read_text()
+    assert '"--host=0.0.0.0", "--port=8080"' in dockerfile
+    assert container["ports"] == [{"name": "http", "containerPort": 8080}]
+    (tokens,) = [argument.partition("=")[2] for argument in container["args"] if argument.startswith("--tokens=")]
+    places = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    (secret,) = [volume["secret"] for volume in pod["volumes"] if volume["name"] == "tokens"]
+    assert [f"{places['tokens']}/{item['path']}" for item in secret["items"]] == [tokens]
+    assert secret["defaultMode"] & 0o007 == 0
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    policy = next(each for each in of_kind("NetworkPolicy") if each["metadata"]["name"] == "console")
+    assert policy["spec"]["podSelector"] == console["spec"]["selector"]
+    (rule,) = policy["spec"]["ingress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 8080}]
+    assert all("namespaceSelector" in each for each in rule["from"])
+
+
 def test_only_the_brokers_are_reached() -> None:
     """Every rule for outgoing traffic has a destination, and one has the brokers' port."""
-    (policy,) = of_kind("NetworkPolicy")
+    policy = next(each for each in of_kind("NetworkPolicy") if each["metadata"]["name"] == "redelivery")
     assert set(policy["spec"]["policyTypes"]) == {"Ingress", "Egress"}
     assert all(rule.get("to") for rule in policy["spec"]["egress"])
     port = (FOLDER / "config" / "kafka.env").read_text().rpartition(":")[2].strip()

@@ -1,0 +1,136 @@
+"""An engineer on call finds out what failed, repairs a letter, redrives the rest, and reads who did it."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.console.browsing import visiting
+from tests.console.flights import BROKEN, READY, Flights, failed_flights
+from tests.console.serving import Served, serving
+from tests.scenarios.waiting import LONG_S
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+LONG_MS = 1000 * LONG_S
+RATE = 60
+"""Letters in a second: the job takes some seconds, so that it can be watched."""
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flights]:
+    """Flights that are dead letters."""
+    with failed_flights(tmp_path_factory.mktemp("flights")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def console(failed: Flights) -> Iterator[Served]:
+    """The console of their group."""
+    with serving(failed.group) as found:
+        yield found
+
+
+def test_from_the_failure_to_the_audit_trail(browser: Browser, failed: Flights, console: Served) -> None:
+    """Every step is a click, a key or a field; the numbers are those of the flights."""
+    unknown = len(failed.unknown)
+    with visiting(browser, console.address) as visit:
+        page = visit.open()
+        expect(page.get_by_role("heading", name="Flow")).to_be_visible()
+        expect(page.get_by_role("region", name="Dead letters")).to_contain_text(f"{unknown + BROKEN}")
+
+        # The failure group.
+        page.get_by_role("link", name="Failures", exact=True).click()
+        group = page.locator("tr", has_text="UnknownPlaneError")
+        expect(group).to_have_count(1, timeout=LONG_MS)
+        expect(group).to_contain_text(f"{unknown}")
+        expect(group).to_contain_text("none sent")
+        expect(page.locator("#list")).to_contain_text(f"{unknown + BROKEN} dead letters")
+        group.locator("a.failure").click()
+        expect(page.locator("#list")).to_contain_text(f"{unknown} letters")
+
+        _read_and_edit(page, failed)
+
+        # The cause is repaired, and the group is redriven.
+        failed.send_planes(failed.late)
+        page.goto(f"{console.address}/failures?state=waiting")
+        page.locator("tr", has_text="UnknownPlaneError").get_by_role("link", name="Redrive").click()
+        expect(page.locator("#preview")).to_contain_text(f"{unknown - 1} letters to send")
+        expect(page.locator("#preview")).to_contain_text(f"{unknown - 1} to {READY}")
+        page.get_by_label("Rate").fill(str(RATE))
+        page.get_by_label("Rate").press("Tab")
+        expect(page.locator("#preview")).to_contain_text(f"at {RATE} a second this takes about")
+        page.get_by_label("Enter the number of letters to confirm").fill("7")
+        page.get_by_role("button", name=f"Redrive {unknown - 1} letters").click()
+        expect(page.get_by_role("alert")).to_contain_text(f"enter the number of letters, {unknown - 1}, to confirm")
+        page.get_by_label("Enter the number of letters to confirm").fill(str(unknown - 1))
+        visit.expected.append("400")  # the refusal above
+        page.get_by_role("button", name=f"Redrive {unknown - 1} letters").click()
+
+        job = _watch(page, failed, unknown - 1)
+        _see_what_recovered(page, failed, job)
+
+        page.get_by_role("link", name="Audit", exact=True).click()
+        entries = page.locator("#list tbody tr")
+        expect(entries.filter(has_text=job)).to_contain_text(["redrive"])
+        expect(entries.filter(has_text="edit")).to_have_count(1)
+        for each in entries.all_inner_texts():
+            assert "(console, " in each
+
+
+def _read_and_edit(page: Page, failed: Flights) -> None:
+    """Read a letter of a plane that will never be known, correct its tail number, and send it."""
+    never = next(each for each in failed.unknown if each.tailnum not in {plane.tailnum for plane in failed.late})
+    page.get_by_label("Condition").fill(f"message like '%{never.tailnum}%'")
+    page.get_by_role("button", name="Show").click()
+    page.locator("#list tbody tr a.id").first.click()
+    name = page.locator("h1").inner_text()
+    assert name.startswith("DLQ.flights-")
+    expect(page.locator(".failure-line")).to_contain_text(f"no plane {never.tailnum}")
+    expect(page.locator(".tree").first).to_contain_text(f"{never.tailnum}")
+    expect(page.locator("#story li")).not_to_have_count(0)
+    expect(page.locator("#story")).to_contain_text("UnknownPlaneError")
+
+    page.get_by_role("link", name="Edit and redrive").click()
+    text = page.get_by_label("Value")
+    value = text.input_value()
+    assert f'"{never.tailnum}"' in value
+    text.fill(value.replace(f'"distance": {never.distance}', '"distance": "far"'))
+    page.get_by_role("button", name="Check and show what differs").click()
+    expect(page.locator("#invalid")).to_contain_text("distance")
+    text.fill(re.sub(r'("tailnum": )"[^"]*"', r'\1"N14228"', value))
+    page.get_by_role("button", name=re.compile("^Check")).click()
+    expect(page.get_by_role("region", name="What you have changed")).to_contain_text("N14228")
+    page.get_by_role("button", name="Send the edited letter").click()
+    expect(page.locator("#job")).to_contain_text("1 recovered", timeout=LONG_MS)
+
+
+def _watch(page: Page, failed: Flights, letters: int) -> str:
+    """Watch the job until it has ended, without a reload, and return its name."""
+    page.wait_for_url(re.compile("/jobs/"))
+    loaded = page.evaluate("performance.timeOrigin")
+    job = page.locator("#job")
+    expect(job).to_contain_text("running")
+    expect(job).to_contain_text("It runs in this console on")
+    recovered = failed.recoverable
+    page.wait_for_function(
+        "(parts) => parts.every((each) => document.querySelector('#job').innerText.includes(each))",
+        arg=[f"{recovered} recovered", f"{letters - recovered} dead again"],
+        timeout=LONG_MS,
+    )
+    assert page.evaluate("performance.timeOrigin") == loaded, "the page was loaded again"
+    expect(job).to_contain_text(f"{letters} of {letters} letters")
+    return page.locator("h1 .mono").inner_text()
+
+
+def _see_what_recovered(page: Page, failed: Flights, job: str) -> None:
+    page.get_by_role("link", name="Those that died again").click()
+    died_again = len(failed.unknown) - 1 - failed.recoverable
+    expect(page.locator("#list")).to_contain_text(f"{died_again} letters")
+    page.get_by_role("link", name="Failures", exact=True).click()
+    group = page.locator("tr", has_text="UnknownPlaneError")
+    expect(group).to_contain_text(f"{failed.recoverable + 1} recovered")
+    expect(group).to_contain_text("%")
+    page.get_by_role("link", name="Jobs", exact=True).click()
+    expect(page.locator("tr", has_text=job)).to_contain_text(f"{failed.recoverable}")

@@ -1,0 +1,98 @@
+"""Every view in a wide and a narrow window, light and dark: it fits, reads well, keeps still, and survives a reload."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from tests.console.bed import LETTERS, busy_group, new_letters
+from tests.console.browsing import MIDDLE, NARROW, WIDE, visiting
+from tests.console.design import check_design, check_fit, check_still, settle
+from tests.console.serving import Served, serving, token_file
+from tests.console.views import LOGIN, NOWHERE, VIEWS, Known, View
+from tests.scenarios.cluster import Cluster
+from tests.scenarios.running import Group
+from tests.scenarios.waiting import LONG_S
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+LONG_MS = 1000 * LONG_S
+
+
+@pytest.fixture(scope="module")
+def bed(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Group, Known]]:
+    """A group that has everything."""
+    cluster = Cluster(kafka.bootstrap_servers)
+    with busy_group(cluster, "views-of-the-console", tmp_path_factory.mktemp("views")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def console(browser: Browser, bed: tuple[Group, Known]) -> Iterator[Served]:
+    """The console of the group, when it has looked at everything."""
+    with serving(bed[0]) as found:
+        with visiting(browser, found.address) as visit:
+            page = visit.open("/failures")
+            expect(page.locator("#list")).to_contain_text(f"{LETTERS} dead letters", timeout=LONG_MS)
+            page.goto(f"{found.address}/topology")
+            expect(page.locator("#topology")).to_contain_text("looked at", timeout=LONG_MS)
+        yield found
+
+
+@pytest.mark.parametrize("view", [*VIEWS, NOWHERE], ids=lambda view: view.name)
+def test_view(browser: Browser, bed: tuple[Group, Known], console: Served, view: View) -> None:
+    """It looks as it should in both windows and in both colours, and the same after a reload."""
+    with visiting(browser, console.address, WIDE) as visit:
+        if view is NOWHERE or view.name.endswith("-wrong"):
+            visit.expected += ["404", "400"]
+        page = visit.open(view.address(bed[1]))
+        expect(page.locator("main h1").first).to_contain_text(view.heading)
+        check_design(page)
+        address, before = page.url, _text(page)
+        page.set_viewport_size({"width": MIDDLE[0], "height": MIDDLE[1]})
+        check_fit(page)
+        page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+        page.reload()
+        check_design(page)
+        assert page.url == address
+        assert _text(page) == before
+
+
+def _text(page: Page) -> str:
+    """Return what a view says, without its numbers, which are times and rates, too."""
+    expect(page.locator("#story .muted")).to_have_count(0)  # what is loaded afterwards is there
+    text = page.locator("main").inner_text()
+    return re.sub(r"\d[\d,.:]*( (s|min|h|d)\b)?|\bnow\b|ago|\bin\b", "#", " ".join(text.split()))
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_live_updates_keep_still(
+    browser: Browser, bed: tuple[Group, Known], console: Served, size: tuple[int, int]
+) -> None:
+    """Letters that die while one looks change numbers and rows; what one reads does not jump."""
+    group = bed[0]
+    with visiting(browser, console.address, size) as visit:
+        flow, failures, letters = visit.open("/"), visit.open("/failures"), visit.open("/letters")
+        for page in (flow, failures, letters):
+            settle(page)
+        total = failures.locator("#list .list-head b").first
+        before = int(total.inner_text().replace(",", ""))
+        new_letters(group, 1000, 3)
+        expect(total).to_have_text(str(before + 3), timeout=LONG_MS)
+        expect(letters.locator("#list .list-head b").first).to_have_text(str(before + 3), timeout=LONG_MS)
+        expect(flow.locator(".stage-dead")).to_contain_text(str(before + 3), timeout=LONG_MS)
+        for page in (flow, failures, letters):
+            settle(page)
+            check_still(page)
+
+
+def test_login(browser: Browser, bed: tuple[Group, Known], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The page on which to log in."""
+    tokens = token_file(tmp_path_factory.mktemp("tokens"))
+    with serving(bed[0], f"--tokens={tokens}", name="login") as console:
+        for size in (WIDE, NARROW):
+            with visiting(browser, console.address, size) as visit:
+                page = visit.open(LOGIN.address(bed[1]))
+                check_design(page)
