@@ -65,5 +65,5 @@ def _users(settings: Settings, roles: tuple[AclRole, ...], principal: str | None
         return [AclUser(default_principal(settings.group, role), (role,), rights(settings, [role])) for role in roles]
     name = principal.removeprefix(USER)
     if not name:
-        raise typer.BadParameter("needs the name of a user, such as billing-worker", param_hint="--principal")
+        raise typer.BadParameter("write the name of a user, such as billing-worker", param_hint="--principal")
     return [AclUser(USER + name, roles, rights(settings, roles))]

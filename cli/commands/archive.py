@@ -107,7 +107,7 @@ def _print_pending(found: Positions, counts: Mapping[tuple[str, int], int], *, a
             {"topic": topic, "partition": number, "letters": counts[topic, number]} for topic, number in sorted(counts)
         ]
         print_json(
-            {"ok": True, "dryRun": True, "letters": sum(counts.values()), "places": partitions, **_lacking(found)}
+            {"ok": True, "dryRun": True, "letters": sum(counts.values()), "partitions": partitions, **_lacking(found)}
         )
         return
     table = Table("topic", "partition", "dead letters")
@@ -124,7 +124,8 @@ def _print_run(
 ) -> None:
     """Print what a run has archived; with ``more`` runs to come, its JSON document is one line."""
     if as_json:
-        document = {"ok": True, "letters": run.letters, "batches": len(run.batches), "output": output, **_lacking(run)}
+        counts = {"letters": run.letters, "batches": len(run.batches)}
+        document = {"ok": True, "dryRun": False, **counts, "output": output, **_lacking(run)}
         document["compacted"] = None if compacted is None else asdict(compacted)
         print_json(document, indent=None if more else 2)
         return

@@ -28,22 +28,27 @@ def audit(
         list[str] | None,
         typer.Option(
             "--from",
-            metavar="EDGE",
-            help=f"Begin of the range: {_EDGE}. Default: the first record kept.",
+            metavar="OFFSET-OR-TIME",
+            help=f"Start of the range: {_EDGE}. Default: the first record kept.",
         ),
     ] = None,
     end: Annotated[
         list[str] | None,
-        typer.Option("--to", metavar="EDGE", help="End of the range, exclusive. Default: the group's position."),
+        typer.Option(
+            "--to", metavar="OFFSET-OR-TIME", help="End of the range, exclusive. Default: the group's position."
+        ),
     ] = None,
     journal: Annotated[
         bool, typer.Option("--journal/--no-journal", help="Use the journal as evidence, if it is on.")
     ] = True,
-    listed: Annotated[int, typer.Option("--list", min=0, help="How many missing and doubled records to list.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, help="Print this many missing and doubled records at most.")
+    ] = 20,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
+            "-o",
             metavar="FILE",
             help="Write all of them to this file, one JSON object per line.",
         ),
@@ -72,7 +77,7 @@ def audit(
         journal=journal,
         archive=None if archive is None else absolute_table(archive),
         archive_format=archive_format,
-        listed=listed,
+        listed=limit,
         output=output,
     )
     console = stderr()

@@ -203,7 +203,10 @@ def purge(
 def refuse_without_question(*, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Refuse to change something where it cannot be asked whether to do it."""
     if not (yes or dry_run) and (as_json or not sys.stdin.isatty()):
-        raise typer.BadParameter("is needed where there is no terminal, unless --dry-run is given", param_hint="--yes")
+        raise typer.BadParameter(
+            "there is no terminal to ask on; add --yes to go on without a question, or --dry-run to change nothing",
+            param_hint="--yes",
+        )
 
 
 def _create_and_run(

@@ -13,12 +13,12 @@ from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missi
 from kafka_redelivery.cli.commands.dlq_options import (
     DEFAULT_MAX_REDRIVES,
     DrySending,
-    JobsOf,
     KeepAttempts,
     Ready,
     To,
     Yes,
 )
+from kafka_redelivery.cli.commands.dlq_selection import OfGroup
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.topology import exit_codes
@@ -32,7 +32,7 @@ def edit(
     letter: Annotated[str, typer.Argument(metavar="ID", help="TOPIC-PARTITION@OFFSET of the dead letter.")],
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
-    of_group: JobsOf = None,
+    of_group: OfGroup = None,
     file: Annotated[
         Path | None,
         typer.Option("--file", metavar="FILE", help="The edited value, instead of the editor; - reads the input."),
@@ -62,7 +62,9 @@ def edit(
     if not print_value:
         refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
         if file is None and not has_terminal():
-            raise typer.BadParameter("is needed where there is no terminal for an editor", param_hint="--file")
+            raise typer.BadParameter(
+                "there is no terminal for an editor; name the edited value with --file FILE", param_hint="--file"
+            )
     settings = load_quietly(config, overrides)
     options = JobOptions(
         group=of_group or settings.group,

@@ -69,10 +69,12 @@ def foreign_options(
     if bootstrap is None:
         for value, option in ((topic, "--topic"), (mapping, "--map")):
             if value:
-                raise typer.BadParameter("is only for --bootstrap", param_hint=option)
+                raise typer.BadParameter(
+                    "add --bootstrap HOST:PORT, the cluster of the other system", param_hint=option
+                )
         return
     if topic is None:
-        raise typer.BadParameter("is needed with --bootstrap: the dead-letter topic", param_hint="--topic")
+        raise typer.BadParameter("--bootstrap needs --topic TOPIC, the dead-letter topic", param_hint="--topic")
     fields = named_values(mapping, "--map")
     for field in fields:
         if field not in FIELDS:
@@ -96,7 +98,8 @@ def create_missing(settings: Settings, *, create: bool, yes: bool, as_json: bool
     if not isinstance(settings, ForeignTopic):
         if create:
             raise typer.BadParameter(
-                "is only for --bootstrap; see redelivery topology apply", param_hint="--create-topics"
+                "leave it out: without --bootstrap, redelivery topology apply creates the topics",
+                param_hint="--create-topics",
             )
         return
     from kafka_redelivery.consumers.redrive.foreign_topics import create_topics, missing_topics
@@ -107,7 +110,10 @@ def create_missing(settings: Settings, *, create: bool, yes: bool, as_json: bool
     names = ", ".join(each.name for each in missing)
     if not create:
         if yes or as_json:
-            raise typer.BadParameter(f"is needed the first time: it creates {names}", param_hint="--create-topics")
+            raise typer.BadParameter(
+                f"the topics for jobs do not exist yet; add --create-topics, which creates {names}",
+                param_hint="--create-topics",
+            )
         stderr().print(f"Jobs over {settings.dead_letter_topic} need topics that do not exist yet: {names}.")
         stderr().print("Letters go to the topics that their headers name. Every group that reads those gets them.")
         if not typer.confirm("create the topics?"):

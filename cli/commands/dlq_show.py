@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_redelivery.cli.commands.dlq import load_quietly
-from kafka_redelivery.cli.commands.dlq_options import JobsOf
+from kafka_redelivery.cli.commands.dlq_selection import OfGroup
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stdout
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
@@ -27,7 +27,7 @@ def show(
     letter: Annotated[str, typer.Argument(metavar="ID", help="TOPIC-PARTITION@OFFSET of the dead letter.")],
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
-    of_group: JobsOf = None,
+    of_group: OfGroup = None,
     full: Annotated[bool, typer.Option("--full", help="Show long values to their ends.")] = False,
     raw: Annotated[
         str | None,
@@ -46,7 +46,7 @@ def show(
     from kafka_redelivery.consumers.redrive.ledger import Ledger
 
     if raw is not None and (diff is not None or as_json or full):
-        raise typer.BadParameter("prints bytes only: leave out --diff, --full and --json", param_hint="--raw")
+        raise typer.BadParameter("--raw prints bytes only; leave out --diff, --full and --json", param_hint="--raw")
     settings = load_quietly(config, overrides)
     ledger = Ledger(settings, of_group)
     shown = _shown(settings, ledger, config, letter, whole=raw is None and diff is None)

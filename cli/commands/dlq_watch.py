@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,7 +13,7 @@ from kafka_redelivery.cli.commands.dlq_listing import Waiting, refuse_without_in
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.commands.dlq_summary import Columns, Limit
 from kafka_redelivery.cli.commands.signals import stop_event
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration
 from kafka_redelivery.cli.output import stderr, stdout
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.summary_columns import DEFAULT_BY
@@ -21,6 +21,10 @@ from kafka_redelivery.topology.redrive.summary_columns import DEFAULT_BY
 if TYPE_CHECKING:
     from kafka_redelivery.consumers.index.index import Index
     from kafka_redelivery.consumers.index.summary import Summary
+
+
+_LEAST_S: Final = 0.1
+"""Between two looks."""
 
 
 class _StoppedError(Exception):
@@ -36,7 +40,9 @@ def watch(
     of_group: OfGroup = None,
     by: Columns = None,
     limit: Limit = 20,
-    every: Annotated[float, typer.Option("--every", min=0.1, metavar="SECONDS", help="How often to look.")] = 2.0,
+    every: Annotated[
+        str, typer.Option("--every", metavar="DURATION", help="How often to look, at least 100ms.")
+    ] = "2s",
     index: IndexFolder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -48,6 +54,9 @@ def watch(
     from kafka_redelivery.cli.views.dlq_watch import watching
     from kafka_redelivery.consumers.index.index import Index
 
+    every_s = duration(every, "--every").total_seconds()
+    if every_s < _LEAST_S:
+        raise typer.BadParameter(f"{every} is too short; write 100ms or more", param_hint="--every")
     settings = load_quietly(config, overrides)
     refuse_without_index(settings)
     columns = tuple(dict.fromkeys(by or DEFAULT_BY))
@@ -61,7 +70,7 @@ def watch(
             with progress(stderr(), "reading new dead letters") as report_progress:
                 _refresh(opened, stop, report_progress)
             with watching(stdout(), columns, limit, as_json=as_json) as show:
-                _follow(opened, every, stop, ask, show)
+                _follow(opened, every_s, stop, ask, show)
     except _StoppedError:
         pass
     finally:
@@ -69,7 +78,11 @@ def watch(
 
 
 def _follow(
-    index: Index, every: float, stop: threading.Event, ask: Callable[[], Summary], show: Callable[[Summary, str], None]
+    index: Index,
+    every_s: float,
+    stop: threading.Event,
+    ask: Callable[[], Summary],
+    show: Callable[[Summary, str], None],
 ) -> None:
     """Show what the index says until a signal ends it. While Kafka is away, what was known stays, with the reason."""
     from kafka_redelivery.transport.errors import TransportError
@@ -77,7 +90,7 @@ def _follow(
     problem, found = "", ask()
     while not stop.is_set():
         show(found, problem)
-        if stop.wait(every):
+        if stop.wait(every_s):
             return
         try:
             _refresh(index, stop)

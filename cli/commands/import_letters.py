@@ -58,7 +58,7 @@ def import_letters(
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Import this many at most.")] = None,
     wait: Annotated[
-        str, typer.Option("--wait", metavar="TIME", help="The queue is empty if no message comes for this time.")
+        str, typer.Option("--wait", metavar="DURATION", help="The queue is empty if no message comes for this time.")
     ] = "5s",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be imported; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -127,8 +127,10 @@ def _address(url: str, ca: str | None, password_file: Path | None) -> BrokerAddr
         raise typer.BadParameter(
             f"it needs a host, and no password: that belongs in {_PASSWORD}, or in --password-file", param_hint="URL"
         )
-    if (parts.scheme == "stomp+ssl") != (ca is not None):
-        raise typer.BadParameter("and stomp+ssl:// need each other", param_hint="--ca")
+    if parts.scheme == "stomp+ssl" and ca is None:
+        raise typer.BadParameter("name the trusted certificates with --ca FILE for stomp+ssl://", param_hint="--ca")
+    if parts.scheme == "stomp" and ca is not None:
+        raise typer.BadParameter("stomp:// is without TLS; write stomp+ssl://, or leave --ca out", param_hint="--ca")
     user = None if parts.username is None else unquote(parts.username)
     password = os.environ.get(_PASSWORD)
     if password_file is not None:

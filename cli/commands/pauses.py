@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load, point_in_time
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration, load, point_in_time
 from kafka_redelivery.cli.output import print_json, stderr
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.printable import printable_line
@@ -22,9 +22,9 @@ Sources = Annotated[
 Tiers = Annotated[
     list[str] | None, typer.Option("--tier", metavar="TIER", help="A retry topic, or its delay such as 2s; repeatable.")
 ]
-Wait = Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for the processes.")]
+Wait = Annotated[str, typer.Option("--wait", metavar="DURATION", help="How long to wait for the processes.")]
 
-_WAIT_S = 10.0
+_WAIT = "10s"
 
 
 def pause(
@@ -33,9 +33,10 @@ def pause(
     source: Sources = None,
     tier: Tiers = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="WHEN", help="2h, or a time such as 2026-03-01T08:00:00Z.")
+        str | None,
+        typer.Option("--until", metavar="TIME", help="2h: for two hours; or a time such as 2026-03-01T08:00 (UTC)."),
     ] = None,
-    wait: Wait = _WAIT_S,
+    wait: Wait = _WAIT,
     as_json: AsJson = False,
 ) -> None:
     """Pause the group, or the sources and tiers that are named.
@@ -46,10 +47,11 @@ def pause(
     from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.consumers.operations import pausing
 
+    wait_s = duration(wait, "--wait").total_seconds()
     settings = load(config, overrides)
     until_ms = None if until is None else _until_ms(until, wall_clock_ms())
     targets = _targets(settings, source, tier)
-    _print(pausing.pause(settings, targets, until_ms, wait), as_json=as_json)
+    _print(pausing.pause(settings, targets, until_ms, wait_s), as_json=as_json)
 
 
 def resume(
@@ -57,7 +59,7 @@ def resume(
     overrides: Overrides = None,
     source: Sources = None,
     tier: Tiers = None,
-    wait: Wait = _WAIT_S,
+    wait: Wait = _WAIT,
     as_json: AsJson = False,
 ) -> None:
     """End all pauses, or those of the sources and tiers that are named.
@@ -66,9 +68,10 @@ def resume(
     """
     from kafka_redelivery.consumers.operations import pausing
 
+    wait_s = duration(wait, "--wait").total_seconds()
     settings = load(config, overrides)
     targets = _targets(settings, source, tier) if source or tier else []
-    _print(pausing.resume(settings, targets, wait), as_json=as_json)
+    _print(pausing.resume(settings, targets, wait_s), as_json=as_json)
 
 
 def _targets(settings: Settings, sources: list[str] | None, tiers: list[str] | None) -> list[PauseTarget]:

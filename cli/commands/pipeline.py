@@ -61,7 +61,7 @@ def stream(
 
     within = None if until_settled is None else duration(until_settled, "--until-settled")
     if within is not None and not available_now:
-        raise typer.BadParameter("is for runs with --available-now; add that option", param_hint="--until-settled")
+        raise typer.BadParameter("add --available-now; without it the query never ends", param_hint="--until-settled")
     begin_log(log_level, log_format)
     run_stream(
         load(config, overrides),

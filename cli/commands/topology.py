@@ -58,7 +58,9 @@ def plan(
         _exit_if_refused(faults)
         return
     if partitions:
-        raise typer.BadParameter("needs --offline; without it the cluster is asked", param_hint="--partitions")
+        raise typer.BadParameter(
+            "--partitions needs --offline; without it the cluster is asked", param_hint="--partitions"
+        )
     from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
     from kafka_redelivery.transport.admin.preflight import survey
 

@@ -52,8 +52,8 @@ def summary_document(summary: Summary, limit: int) -> dict[str, Any]:
                 **{each.value: value for each, value in row.kind.items()},
                 "letters": row.letters,
                 "states": row.states,
-                "firstMs": row.first_ms,
-                "lastMs": row.last_ms,
+                "oldestMs": row.first_ms,
+                "newestMs": row.last_ms,
                 "trend": list(row.trend),
                 "expiresMs": row.expires_ms,
                 "sent": row.sent,
@@ -86,7 +86,7 @@ def summary_table(
         *(["failure"] if By.FINGERPRINT in by else []),
         *([] if By.STATE in by else ["states"]),
     ]
-    for heading in (*headings, "first", "last", "trend", "expires", "recovered"):
+    for heading in (*headings, "oldest", "newest", "trend", "expires", "recovered"):
         table.add_column(heading, overflow="fold", justify="right" if heading in {"letters", "change"} else "left")
     for row in summary.rows[:limit]:
         change = 0 if before is None else row.letters - before.get(tuple(row.kind.values()), 0)

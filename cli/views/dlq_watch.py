@@ -71,5 +71,5 @@ def _line(found: Summary, problem: str) -> str:
 
 
 def _document(found: Summary, problem: str, limit: int) -> dict[str, Any]:
-    at = {"atMs": found.to_ms, **({"problem": problem} if problem else {})}
+    at = {"ok": not problem, "atMs": found.to_ms, **({"problem": problem} if problem else {})}
     return {**at, **summary_document(found, limit)}

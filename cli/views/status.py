@@ -20,11 +20,11 @@ def print_status(console: Console, found: GroupStatus) -> None:
     for member in found.members:
         table.add_row(f"{member.group}: {member.name}", str(member.partitions), _applied(found, member))
     _print(console, table)
-    table = _table("unfinished", "records", "due", "failed with")
+    table = _table("unfinished", "at most", "due", "failed with")
     for each in found.backlogs:
         table.add_row(f"{each.role} {each.topic}", f"{each.records:,}", _due(each), _causes(each))
     _print(console, table)
-    table = _table("dead letters", "kept")
+    table = _table("dead letters", "at most")
     for topic, number in found.dead_letters.items():
         table.add_row(topic, f"{number:,}")
     _print(console, table)

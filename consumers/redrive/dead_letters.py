@@ -97,4 +97,7 @@ def one_dead_letter(settings: Settings, ledger: Ledger, name: str) -> StoredLett
             if group and not ledger.has(each.letter):
                 raise RedriveError(f"{name} is a dead letter of group {group}; add --of-group {group}")
             return each
-    raise RedriveError(f"there is no dead letter {name} (any more) in the dead-letter topics of the configuration")
+    raise RedriveError(
+        f"there is no dead letter {name} (any more); `redelivery dlq list --each` prints ids, and with --id {name} the "
+        "id of the letter, if this is its source record"
+    )

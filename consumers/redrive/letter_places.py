@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.rules import letter_topics
+from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.errors import grant
@@ -35,10 +36,8 @@ def letter_partitions(settings: Settings, partition_counts: Mapping[str, int]) -
     hidden = [topic for topic in topics if topic not in partition_counts]
     right = grant(f"Read on topic {', '.join(hidden)}")
     if len(hidden) == len(topics):
-        raise RedriveError(
-            f"there is no dead-letter topic {', '.join(topics)}, or none may be described; see `redelivery topology "
-            f"check`{right}"
-        )
+        fix = "correct --topic" if isinstance(settings, ForeignTopic) else "see `redelivery topology check`"
+        raise RedriveError(f"there is no dead-letter topic {', '.join(topics)}, or none may be described; {fix}{right}")
     if hidden:
         _log.warning(
             "dead letters in %s are left out: it does not exist, or may not be described%s", ", ".join(hidden), right

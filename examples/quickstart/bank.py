@@ -1,6 +1,7 @@
 """A bank for the quick start. It charges each order once, and is open while this script runs."""
 
 import json
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 PORT = 8099
@@ -22,6 +23,6 @@ class Bank(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    with HTTPServer(("localhost", PORT), Bank) as bank:
+    with HTTPServer(("localhost", PORT), Bank) as bank, suppress(KeyboardInterrupt):
         print(f"the bank is open at http://localhost:{PORT}; Ctrl-C closes it", flush=True)
         bank.serve_forever()

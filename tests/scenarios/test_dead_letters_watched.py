@@ -22,7 +22,7 @@ def test_a_line_for_each_change(group: Group) -> None:
     """New letters and changed states, and nothing in between."""
     group.prepare()
     dead_letter(group, range(4))
-    command = [*COMMAND, "dlq", "watch", "--json", "--by", "origin", "--every", "0.2", "--config", str(group.file)]
+    command = [*COMMAND, "dlq", "watch", "--json", "--by", "origin", "--every", "200ms", "--config", str(group.file)]
     process = Process("watch", command, os.environ, group.folder / "watch.log", warm=True)
     group.processes.append(process)
 
@@ -47,7 +47,7 @@ def test_a_table_on_a_terminal(group: Group) -> None:
     group.prepare()
     dead_letter(group, range(3))
     ours, theirs = pty.openpty()
-    command = [sys.executable, *COMMAND, "dlq", "watch", "--every", "0.2", "--config", str(group.file)]
+    command = [sys.executable, *COMMAND, "dlq", "watch", "--every", "200ms", "--config", str(group.file)]
     shown = b""
     with subprocess.Popen(
         command,

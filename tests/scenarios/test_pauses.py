@@ -101,7 +101,7 @@ def test_a_tier_is_paused_until_a_time_and_a_group_for_good(group: Group) -> Non
     [tier] = [each for each in seen["unfinished"] if each["role"] == "tier"]
     assert (tier["topic"], tier["read"], sum(tier["due"].values())) == (group.tier("200ms"), 4, 4)
     _stands_still(group)
-    again = in_process("pause", "--tier", "200ms", "--until", "3s", "--json", "--wait", "0", file=group.file)
+    again = in_process("pause", "--tier", "200ms", "--until", "3s", "--json", "--wait", "0s", file=group.file)
     until_ms = json.loads(again.out)["pauses"][0]["untilMs"]
     group.settle()
     released = group.cluster.read(group.ready)

@@ -62,7 +62,7 @@ def _printed(command: str, environment: Mapping[str, str | None]) -> str:
 
 def _watch(group: Group) -> None:
     """Follow the dead letters in a process until one more is shown."""
-    command = [*COMMAND, "--debug", "dlq", "watch", "--json", "--every", "0.2", "--config", str(group.file)]
+    command = [*COMMAND, "--debug", "dlq", "watch", "--json", "--every", "200ms", "--config", str(group.file)]
     process = Process("watch", command, os.environ, group.folder / "watch.log", warm=True)
     group.processes.append(process)
     until(lambda: '"letters"' in process.log, "it shows what is there")

@@ -184,7 +184,7 @@ def test_watch_goes_on(group: Group) -> None:
     """A record that cannot be read does not end it, and is reported once."""
     group.prepare()
     dead_letter(group, range(4))
-    command = [*COMMAND, "dlq", "watch", "--json", "--by", "state", "--every", "0.2", "--config", str(group.file)]
+    command = [*COMMAND, "dlq", "watch", "--json", "--by", "state", "--every", "200ms", "--config", str(group.file)]
     process = Process("watch", command, os.environ, group.folder / "watch.log", warm=True)
     group.processes.append(process)
     until(lambda: '"letters":4' in process.log.replace(" ", ""), "it shows what is there")

@@ -16,7 +16,7 @@ from kafka_redelivery.transport.protocols import Partition
 _TIMEOUT_S = 10.0
 _NO_REBALANCE = {"Stable", "Empty"}
 _DEAD = "Dead"
-_STATIC = re.compile(r"(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_WITH_UUID = re.compile(r"(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 class GroupMembers:
@@ -57,7 +57,7 @@ class GroupMembers:
             TransportError: the cluster does not answer, or does not allow it.
         """
         described = (each for each in self._describe(group) if each.error is None)
-        return {_name(str(member.id)) for each in described for member in each.members}
+        return {member_name(str(member.id), str(member.client_id)) for each in described for member in each.members}
 
     def owners(self, group: str) -> dict[str, list[Partition]]:
         """Return the partitions of each member, by names as :meth:`names` returns them.
@@ -67,7 +67,7 @@ class GroupMembers:
         """
         described = (each for each in self._describe(group) if each.error is None)
         return {
-            _name(str(member.id)): list(decode_assignment(member.assignment or b""))
+            member_name(str(member.id), str(member.client_id)): list(decode_assignment(member.assignment or b""))
             for each in described
             for member in each.members
         }
@@ -105,10 +105,14 @@ class GroupMembers:
         )
 
 
-def _name(member_id: str) -> str:
-    """Return the instance name in a static member's id, which is the name and a UUID; else the id."""
-    found = _STATIC.match(member_id)
-    return member_id if found is None else found[1]
+def member_name(member_id: str, client_id: str) -> str:
+    """Return the instance name of a static member; of a dynamic one its member id, which no other member has.
+
+    The broker makes a member id of the instance name and a UUID, or for a dynamic member of its ``client.id`` (by
+    default ``rdkafka``) and a UUID.
+    """
+    found = _WITH_UUID.match(member_id)
+    return member_id if found is None or found[1] == client_id else found[1]
 
 
 def decode_assignment(assignment: bytes) -> Iterator[Partition]:
