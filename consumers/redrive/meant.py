@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter
@@ -19,6 +19,7 @@ from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.topology.config.settings import CodecSection, Settings
 from kafka_redelivery.topology.printable import LATEST_MS
 from kafka_redelivery.topology.redrive.letter import Selection
+from kafka_redelivery.transport.clients.message_headers import sizes_of_headers
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,6 +35,7 @@ _ATTEMPTS: Final = re.compile("[0-9]{1,9}")
 _VARCHAR: Final = "unnest(?::VARCHAR[])"
 _BIGINT: Final = "unnest(?::BIGINT[])"
 _TIME: Final = "epoch_ms(unnest(?::BIGINT[]))"
+_MAP: Final = "map(unnest(?::VARCHAR[][]), unnest(?::VARCHAR[][]))"
 
 
 def meant(
@@ -91,8 +93,9 @@ class _Condition:
     """A condition that DuckDB evaluates."""
 
     def __init__(self, where: Where, values: Values, limit_s: float) -> None:
-        self._columns = [_COLUMNS[name](values) for name in sorted(where.columns)]
-        shapes = [f'{shape} AS "{name}"' for name, (shape, _) in zip(sorted(where.columns), self._columns, strict=True)]
+        columns = {name: _COLUMNS[name](values) for name in sorted(where.columns)}
+        self._parts = [part for _, *parts in columns.values() for part in parts]
+        shapes = [f'{shape} AS "{name}"' for name, (shape, *_) in columns.items()]
         condition = where.duckdb
         rows = ", ".join(["unnest(range(?)) AS row", *shapes])
         self._sql = f"SELECT row FROM (SELECT {rows}) WHERE {condition.sql} ORDER BY row"  # noqa: S608 - compiled
@@ -102,9 +105,9 @@ class _Condition:
 
     def met_by(self, batch: list[StoredLetter]) -> Iterator[StoredLetter]:
         """Yield those that meet it."""
-        columns = [[of(each) for each in batch] for _, of in self._columns]
+        parts = [[of(each) for each in batch] for of in self._parts]
         with time_limit(self._duckdb, self._limit_s):
-            rows = self._duckdb.execute(self._sql, [len(batch), *columns, *self._parameters]).fetchall()
+            rows = self._duckdb.execute(self._sql, [len(batch), *parts, *self._parameters]).fetchall()
         for (row,) in rows:
             yield batch[row]
 
@@ -129,7 +132,7 @@ def _batches(letters: Iterable[StoredLetter]) -> Iterator[list[StoredLetter]]:
     size = 0
     for each in letters:
         batch.append(each)
-        size += len(each.message.value() or b"")
+        size += len(each.message.value() or b"") + sizes_of_headers([each.message])[0]
         if len(batch) == _LETTERS or size >= _BYTES:
             yield batch
             batch, size = [], 0
@@ -148,8 +151,8 @@ def _attempts(found: StoredLetter) -> int | None:
     return int(found.letter.deliveries) if _ATTEMPTS.fullmatch(found.letter.deliveries) else None
 
 
-def _headers(found: StoredLetter) -> dict[str, str | None]:
-    return {name: _text(value) for name, value in found.letter.headers.items()}
+def _header_values(found: StoredLetter) -> list[str | None]:
+    return [_text(value) for value in found.letter.headers.values()]
 
 
 def _said(text: str) -> str | None:
@@ -166,7 +169,8 @@ def _size(found: StoredLetter) -> int | None:
     return None if data is None else len(data)
 
 
-_Column = tuple[str, Callable[[StoredLetter], object]]
+_Column: TypeAlias = tuple[str, *tuple[Callable[[StoredLetter], object], ...]]
+"""Its SQL, and a value of each letter for each question mark."""
 
 _COLUMNS: Final[Mapping[str, Callable[[Values], _Column]]] = {
     "id": lambda _: (_VARCHAR, lambda each: each.letter.id),
@@ -184,7 +188,8 @@ _COLUMNS: Final[Mapping[str, Callable[[Values], _Column]]] = {
     "fingerprint": lambda _: (_VARCHAR, lambda each: each.letter.fingerprint or None),
     "expires": lambda _: (_TIME, _expires),
     "key": lambda _: (_VARCHAR, lambda each: _text(each.letter.key)),
-    "headers": lambda _: ("unnest(?::MAP(VARCHAR, VARCHAR)[])", _headers),
+    # Not as dicts: DuckDB makes of them structs with the names of the headers of all letters.
+    "headers": lambda _: (_MAP, lambda each: list(each.letter.headers), _header_values),
     "value": lambda values: (_VARCHAR, values.text),
     "size": lambda _: (_BIGINT, _size),
     "state": lambda _: (_VARCHAR, lambda each: str(each.standing.state)),

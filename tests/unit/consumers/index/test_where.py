@@ -97,6 +97,38 @@ def test_all_that_is_given_has_to_be_met() -> None:
     assert _read(both) == [f"{TOPIC}-0@6"]
 
 
+def _with_headers(*headers: dict[str, bytes | None]) -> list[StoredLetter]:
+    messages = [
+        Fetched(TOPIC, 0, number, None, b"{}", list(each.items()), NOW) for number, each in enumerate(headers)
+    ]
+    return [
+        StoredLetter(
+            letter_of(TOPIC, 0, each.place, NOW, None, each.pairs or []), Standing(), cast("Any", each)
+        )
+        for each in messages
+    ]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"key": b"a", "value": b"b"}, {"": b"x"}, {"": b"x", "n": b"1"}, {"KEY": b"a", "key": b"b"}, {"a\0": None}, {}],
+    ids=["key and value", "no name", "one without a name", "upper case", "zero byte", "none"],
+)
+def test_any_names_of_headers(headers: dict[str, bytes | None]) -> None:
+    """Each producer of the source chooses them; DuckDB gives some of them a meaning in a dict."""
+    found = _with_headers(headers, {"n": b"5"}, headers)
+    where = Where.of("headers['n'] = '5' or headers['key'] in ('a', 'b')", NOW)
+    chosen = [each.letter.offset for each in meant(found, Selection(where=where), _SETTINGS, Path())]
+    assert chosen == ([0, 1, 2] if "key" in headers else [1])
+
+
+def test_letters_with_headers_of_their_own() -> None:
+    """Such as a name with an id in it: memory and time do not grow with the names of all of them."""
+    found = _with_headers(*({f"trace-{number}": b"1", f"span-{number}": b"2"} for number in range(1500)))
+    where = Where.of("headers['trace-7'] = '1'", NOW)
+    assert [each.letter.offset for each in meant(found, Selection(where=where), _SETTINGS, Path(), limit_s=30)] == [7]
+
+
 def test_constants_are_not_in_the_journal() -> None:
     """They may be personal data; the names of the columns say what was asked."""
     where = Where.of("value ->> '$.customer' = 'Jane Doe' and headers['tenant'] = 'x'", NOW)
