@@ -74,8 +74,6 @@ class Console:
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._told: dict[str, object] = {}
         self._started = False
-        self.ended = True
-        """Whether no thread was left when it had stopped."""
 
     @property
     def polled(self) -> tuple[Polled[IndexState], Polled[Flow], Polled[Jobs]]:
