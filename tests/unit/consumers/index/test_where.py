@@ -98,13 +98,9 @@ def test_all_that_is_given_has_to_be_met() -> None:
 
 
 def _with_headers(*headers: dict[str, bytes | None]) -> list[StoredLetter]:
-    messages = [
-        Fetched(TOPIC, 0, number, None, b"{}", list(each.items()), NOW) for number, each in enumerate(headers)
-    ]
+    messages = [Fetched(TOPIC, 0, number, None, b"{}", list(each.items()), NOW) for number, each in enumerate(headers)]
     return [
-        StoredLetter(
-            letter_of(TOPIC, 0, each.place, NOW, None, each.pairs or []), Standing(), cast("Any", each)
-        )
+        StoredLetter(letter_of(TOPIC, 0, each.place, NOW, None, each.pairs or []), Standing(), cast("Any", each))
         for each in messages
     ]
 
