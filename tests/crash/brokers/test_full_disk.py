@@ -22,8 +22,8 @@ def test_full_disk(play: Play, three: Three, disk: SmallDisk | None, record_prop
     with play.load():
         with disk.full():
             until(lambda: not three.nodes[node].running, "the node ends")
+            assert "No space left on device" in three.nodes[node].log.read_text(errors="replace")
             play.goes_on()
         three.heal()
         play.goes_on()
-    assert "No space left on device" in three.nodes[node].log.read_text(errors="replace")
     play.finish(record_property, f"disk full, {protocol}", began_s)
