@@ -9,7 +9,7 @@ from tests.crash.brokers.small_disk import SmallDisk
 from tests.crash.brokers.three import Three
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_full_disk(play: Play, three: Three, disk: SmallDisk | None, record_property: Record, protocol: str) -> None:
