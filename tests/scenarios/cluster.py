@@ -96,11 +96,11 @@ class Cluster:
             answer.result(_ANSWER_S)
         until(lambda: all(self.partitions(topic) == partitions for topic in topics), f"{topics} exist")
 
-    def delete(self, topic: str) -> None:
-        """Delete a topic and wait until the broker no longer lists it."""
-        for answer in self._admin.delete_topics([topic]).values():
+    def delete(self, *topics: str) -> None:
+        """Delete topics and wait until the broker no longer lists them."""
+        for answer in self._admin.delete_topics(list(topics)).values():
             answer.result(_ANSWER_S)
-        until(lambda: topic not in self.topics(), f"{topic} is deleted")
+        until(lambda: self.topics().isdisjoint(topics), f"{topics} are deleted")
 
     def grow(self, topic: str, partitions: int) -> None:
         """Increase the number of partitions of a topic."""

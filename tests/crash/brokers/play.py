@@ -14,13 +14,13 @@ from tests.scenarios.cluster import Tail
 from tests.scenarios.running import Group, Process
 from tests.scenarios.waiting import until
 
-_PARTITIONS: Final = 6
+_PARTITIONS: Final = 4
 _WAVE: Final = 20
 _PAUSE_S: Final = 0.2
 _DELAY_MS: Final = 1000
 """Long enough that retries are pending at any moment, and are released at any moment."""
 
-_LONG_S: Final = 240.0
+_LONG_S: Final = 400.0
 _AT_ONCE: Final = frozenset({6, 7, 8, 9})
 _AT_SECOND: Final = frozenset({2, 3})
 """Last digits of the records that succeed at the first or second attempt. A key has records of one last digit."""

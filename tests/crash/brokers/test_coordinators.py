@@ -7,7 +7,7 @@ import pytest
 from tests.crash.brokers.play import Play, Record
 from tests.crash.brokers.three import Three
 
-pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 _TOPICS = ("__consumer_offsets", "__transaction_state")
 

@@ -8,7 +8,7 @@ from tests.crash.brokers.play import Play, Record
 from tests.crash.brokers.proxies import HOST, Proxy
 from tests.crash.brokers.three import Three
 
-pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 _CUT_S = 15.0
 """Longer than the sessions of the group and than the time-out of its transactions."""

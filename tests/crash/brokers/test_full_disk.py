@@ -9,7 +9,7 @@ from tests.crash.brokers.small_disk import SmallDisk
 from tests.crash.brokers.three import Three
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_full_disk(play: Play, three: Three, disk: SmallDisk | None, record_property: Record, protocol: str) -> None:
@@ -22,8 +22,8 @@ def test_full_disk(play: Play, three: Three, disk: SmallDisk | None, record_prop
     with play.load():
         with disk.full():
             until(lambda: not three.nodes[node].running, "the node ends")
+            assert "No space left on device" in three.nodes[node].log.read_text(errors="replace")
             play.goes_on()
         three.heal()
         play.goes_on()
-    assert "No space left on device" in three.nodes[node].log.read_text(errors="replace")
     play.finish(record_property, f"disk full, {protocol}", began_s)

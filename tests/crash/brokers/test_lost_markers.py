@@ -6,7 +6,7 @@ from tests.crash.brokers.lost_markers import PARTITIONS, Transactions, count, re
 from tests.crash.brokers.three import Three
 from tests.scenarios.cluster import Cluster
 
-pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_no_transaction_loses_a_marker(three: Three, unique: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.crash.brokers.play import Play, Record
 from tests.crash.brokers.three import Three
 
-pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_rolling_restart(play: Play, three: Three, record_property: Record, protocol: str) -> None:

@@ -13,7 +13,7 @@ from tests.crash.brokers.play import Play
 from tests.crash.brokers.three import Three
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 _LOOK_S = 3.0
 """When it looks after the death of the broker: no other one has taken the group over."""

@@ -17,7 +17,7 @@ _ANSWER_S: Final = 30.0
 _TRANSACTIONS: Final = "__transaction_state"
 _METADATA: Final = "__cluster_metadata"
 _DESCRIBE_QUORUM: Final = 55
-_START_S: Final = 240.0
+_START_S: Final = 400.0
 
 _T = TypeVar("_T")
 
