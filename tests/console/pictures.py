@@ -31,7 +31,7 @@ _VIEWS: Final = {
     "letter": f"/letters/{_LETTER}",
     "edit": f"/letters/{_LETTER}/edit?again=1",
     "redrive": "/redrive?exception=UnknownPlaneError&state=waiting&rate=50",
-    "job": "/jobs",
+    "job": "/jobs/{job}",
     "waiting": "/waiting",
     "topology": "/topology",
     "audit": "/audit",
@@ -44,15 +44,13 @@ def main(folder: Path = FOLDER) -> int:
     with tempfile.TemporaryDirectory() as name, failed_flights(Path(name)) as failed:
         failed.wait()
         with serving(failed.group) as console, chromium() as browser:
-            begin(browser, console.address, failed)
-            take(browser, console.address, folder)
-            failed.group.stop()
+            take(browser, console.address, begin(browser, console.address, failed), folder)
     print(f"{sum(file.stat().st_size for file in folder.iterdir()):,} bytes in {folder}")  # noqa: T201
     return 0
 
 
-def begin(browser: Browser, address: str, failed: Flights) -> None:
-    """Let the console know everything, redrive some letters, and begin to redrive the others slowly."""
+def begin(browser: Browser, address: str, failed: Flights) -> str:
+    """Discard and redrive some letters, pause a tier, begin to redrive the others slowly, and return that job."""
     file = failed.group.file
     for arguments in (
         ("dlq", "discard", "--reason", "undecodable", "--yes"),
@@ -71,23 +69,18 @@ def begin(browser: Browser, address: str, failed: Flights) -> None:
         page.get_by_role("button", name="Redrive").click()
         expect(page.locator("#job .n")).not_to_have_text("0", timeout=1000 * LONG_S)
         page.wait_for_timeout(8000)
-        _VIEWS_OF_JOB["job"] = page.url.removeprefix(address)
+        return page.url.rpartition("/")[2]
 
 
-_VIEWS_OF_JOB: dict[str, str] = {}
-
-
-def take(browser: Browser, address: str, folder: Path, names: frozenset[str] = frozenset(_VIEWS)) -> None:
-    """Take the pictures of views."""
+def take(browser: Browser, address: str, job: str, folder: Path = FOLDER) -> None:
+    """Take a picture of each view in each window and colour."""
     folder.mkdir(parents=True, exist_ok=True)
     for size_name, size in _SIZES.items():
         with visiting(browser, address, size) as visit:
             page = visit.page()
-            for name, path in (_VIEWS | _VIEWS_OF_JOB).items():
-                if name not in names:
-                    continue
+            for name, path in _VIEWS.items():
                 page.emulate_media(color_scheme="light")
-                page.goto(address + path)
+                page.goto(address + path.format(job=job))
                 settle(page)
                 page.wait_for_timeout(2500)  # the first event of the stream, and what is loaded afterwards
                 for scheme in ("light", "dark"):
