@@ -8,8 +8,15 @@ from typing import Annotated
 import typer
 
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, ConfigFile, Overrides
+from kafka_redelivery.topology import exit_codes
 
 _PORT = 8080
+
+
+class MissingExtraError(Exception):
+    """A package that the command needs is not installed."""
+
+    exit_code = exit_codes.FAILED
 
 
 def console(
@@ -66,6 +73,7 @@ def console(
     --trusted-proxy. A job that is started in the console runs in its process; when that ends, the job waits, and
     `redelivery dlq resume` or the console goes on with it.
     """
+    _refuse_without_extra()
     from kafka_redelivery.cli.console.starting import Wanted, print_token, start
 
     if new_token is not None:
@@ -91,3 +99,15 @@ def console(
             grafana=grafana,
         ),
     )
+
+
+def _refuse_without_extra() -> None:
+    """Refuse to start without the packages of the extra.
+
+    Raises:
+        MissingExtraError: one is missing.
+    """
+    from importlib.util import find_spec
+
+    if not all(map(find_spec, ("arro3", "duckdb", "jinja2", "python_multipart", "starlette", "uvicorn"))):
+        raise MissingExtraError("the console needs the extra console: pip install 'kafka-redelivery[console]'")

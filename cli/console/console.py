@@ -33,8 +33,8 @@ _Parameters = ParamSpec("_Parameters")
 _Answer = TypeVar("_Answer")
 
 _EVERY_S: Final = 2.0
-_STOP_S: Final = 5.0
 _TOPOLOGY_EVERY_S: Final = 30.0
+_STOP_S: Final = 2.0
 _THREADS: Final = 8
 """Calls that block, at the same time."""
 
@@ -74,8 +74,6 @@ class Console:
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._told: dict[str, object] = {}
         self._started = False
-        self.ended = True
-        """Whether no thread was left when it had stopped."""
 
     @property
     def polled(self) -> tuple[Polled[IndexState], Polled[Flow], Polled[Jobs]]:
@@ -100,12 +98,13 @@ class Console:
             self.topology.start()
 
     def stop(self) -> None:
-        """Stop, and wait for it; jobs that run here end after their chunk."""
-        looking = (*self.polled, self.topology)
-        for each in looking:
+        """Stop; jobs that run here end after their chunk."""
+        self.letters.stop.set()
+        for each in (*self.polled, self.topology):
             each.stop()
         self.tasks.stop()
-        self.ended = not [each for each in looking if not each.join(_STOP_S)]
+        for each in (*self.polled, self.topology):
+            each.wait(_STOP_S)
 
     def look(self) -> None:
         """Note that a page is open."""

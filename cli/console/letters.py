@@ -33,6 +33,10 @@ class NoIndexYetError(ConsumersError):
     """The index is built for the first time, or cannot be built."""
 
 
+class StoppedError(ConsumersError):
+    """The console stops while the index is brought up to date. The next console or command goes on."""
+
+
 class IndexState(NamedTuple):
     """How far the index is."""
 
@@ -61,6 +65,9 @@ class Letters:
     settings: Settings
     options: ConsoleOptions
     reading: Reading = field(default_factory=Reading)
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Ends a refresh."""
+
     _writer: Index | None = None
     _free: list[Index] = field(default_factory=list)
     _slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_READERS))
@@ -157,3 +164,5 @@ class Letters:
 
     def _progress(self, done: int, total: int) -> None:
         self.reading.done, self.reading.total = done, total
+        if self.stop.is_set():
+            raise StoppedError("the console stops")

@@ -71,11 +71,10 @@ class Polled(Generic[_Value]):
         self._stop.set()
         self._wake.set()
 
-    def join(self, within_s: float) -> bool:
-        """Wait after :meth:`stop` until the thread has ended; return whether it has."""
+    def wait(self, within_s: float) -> None:
+        """Wait until the thread has ended after :meth:`stop`."""
         if self._started:
             self._thread.join(within_s)
-        return not self._thread.is_alive()
 
     def look(self) -> None:
         """Note that a page is open. After a while without one the value is produced at once."""
@@ -118,6 +117,6 @@ class Polled(Generic[_Value]):
             self.problem, self.at_ms = None, wall_clock_ms()
         try:
             self._changed()
-        except Exception:  # noqa: BLE001 - a template may fail in any way, and the thread must go on
+        except Exception:  # a template may fail in any way, and the thread must go on
             _log.exception("%s: open pages are not brought up to date", self._name)
         return self.problem is None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.cli.console.letters import Letters
 from kafka_redelivery.cli.console.selection_form import Chosen
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.index.index import Index, LetterRow
-from kafka_redelivery.consumers.index.selecting import of_group, unexpired
+from kafka_redelivery.consumers.index.selecting import Condition, of_group, unexpired
 from kafka_redelivery.consumers.index.summary import Summary
-from kafka_redelivery.topology.redrive.letter import Selection
+from kafka_redelivery.topology.policy.lineage import parse_message_id
 from kafka_redelivery.topology.redrive.summary_columns import DEFAULT_BY, By
 
 _MINUTE_MS: Final = 60_000
@@ -66,30 +67,55 @@ def summary(letters: Letters, wanted: Chosen, by: tuple[By, ...] = DEFAULT_BY) -
 
 def listed(letters: Letters, wanted: Chosen, offset: int, limit: int, *, oldest: bool) -> Listed:
     """Return letters, the newest first unless ``oldest``."""
+    group = letters.settings.group
 
-    def ask(index: Index) -> Listed:
-        group = letters.settings.group
+    def count(index: Index) -> int:
         meant = of_group(group) & index.needed_condition(wanted.selection) & unexpired(wall_clock_ms())
-        order = f"{_OLDEST if oldest else _NEWEST} LIMIT {limit:d} OFFSET {offset:d}"
-        rows = index.select(meant.sql, meant.parameters, order, within_s=_WITHIN_S)
-        ((total,),) = index.rows(
-            f"SELECT count(*) FROM letters WHERE {meant.sql}",  # noqa: S608 - conditions are compiled
+        sql = f"SELECT count(*) FROM letters WHERE {meant.sql}"  # noqa: S608 - conditions are compiled
+        return int(index.rows(sql, meant.parameters, _WITHIN_S)[0][0])
+
+    def ask(index: Index) -> list[LetterRow]:
+        meant = of_group(group) & index.needed_condition(wanted.selection) & unexpired(wall_clock_ms())
+        order = _OLDEST if oldest else _NEWEST
+        # To sort places alone and then to look at these letters takes a third of the time of sorting whole letters.
+        places = index.rows(
+            f"""
+            SELECT topic, partition, "offset" FROM letters WHERE {meant.sql}
+            ORDER BY {order} LIMIT {limit:d} OFFSET {offset:d}
+            """,  # noqa: S608 - conditions are compiled
             meant.parameters,
             _WITHIN_S,
         )
-        return Listed(rows, int(total))
+        if not places:
+            return []
+        here = _at(places)
+        return index.select(here.sql, here.parameters, order, within_s=_WITHIN_S)
 
-    return letters.ask(("list", wanted.key, offset, limit, oldest, _minute()), ask)
+    minute = _minute()
+    rows = letters.ask(("list", wanted.key, offset, limit, oldest, minute), ask)
+    return Listed(rows, letters.ask(("count", wanted.key, minute), count))
 
 
 def one(letters: Letters, name: str) -> LetterRow | None:
-    """Return what the index says of one letter."""
+    """Return what the index says of one letter; ``None`` if it has none with this id."""
+    try:
+        place = parse_message_id(name)
+    except ValueError:
+        return None
 
     def ask(index: Index) -> LetterRow | None:
-        meant = of_group(letters.settings.group) & index.needed_condition(Selection(ids=frozenset({name})))
-        return next((each for each in index.select(meant.sql, meant.parameters, limit=5) if each.id == name), None)
+        meant = of_group(letters.settings.group) & _at([place])
+        return next(iter(index.select(meant.sql, meant.parameters)), None)
 
-    return letters.ask(("one", name), ask)
+    return letters.ask(("one", place), ask)
+
+
+def _at(places: Sequence[tuple[Any, ...]]) -> Condition:
+    """Return the condition for the letters at some places: topic, partition and offset of each."""
+    # The offsets are written out because files whose offsets are others are then not read.
+    offsets = ", ".join(str(int(offset)) for _, _, offset in places)
+    names = [f"{topic}-{partition}@{offset}" for topic, partition, offset in places]
+    return Condition(f'"offset" IN ({offsets}) AND id IN (SELECT unnest(?::VARCHAR[]))', (names,))
 
 
 def _minute() -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
+import threading
 from collections.abc import Container
 from types import FrameType
 
@@ -12,6 +14,7 @@ import uvicorn
 
 from kafka_redelivery.cli.console.application import application
 from kafka_redelivery.cli.console.console import Console
+from kafka_redelivery.topology import exit_codes
 
 _log = logging.getLogger(__name__)
 
@@ -67,10 +70,12 @@ def serve(
         limit_concurrency=1000,
     )
     _Server(config, console).run([opened])
-    if not console.ended:
-        # The interpreter would end the thread inside the database, which aborts the process.
+    if threading.active_count() > 1:
+        # A thread waits for Kafka or asks the index, for an answer that is not needed any more. The end of the
+        # interpreter would end it inside of a library, which then aborts the process. Jobs have stopped already.
         logging.shutdown()
-        os._exit(0)
+        sys.stdout.flush()
+        os._exit(exit_codes.OK)
 
 
 class _Server(uvicorn.Server):

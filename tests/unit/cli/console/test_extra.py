@@ -1,0 +1,20 @@
+"""Without the extra the command says what to install."""
+
+import importlib.util
+from importlib.machinery import ModuleSpec
+
+import pytest
+
+from kafka_redelivery.cli.commands.console import MissingExtraError, console
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is read or opened."""
+    found = importlib.util.find_spec
+
+    def without(name: str, package: str | None = None) -> ModuleSpec | None:
+        return None if name == "starlette" else found(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    with pytest.raises(MissingExtraError, match=r"kafka-redelivery\[console\]"):
+        console()
