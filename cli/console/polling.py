@@ -117,6 +117,6 @@ class Polled(Generic[_Value]):
             self.problem, self.at_ms = None, wall_clock_ms()
         try:
             self._changed()
-        except Exception:  # a template may fail in any way, and the thread must go on
+        except Exception:  # noqa: BLE001 - a template may fail in any way, and the thread must go on
             _log.exception("%s: open pages are not brought up to date", self._name)
         return self.problem is None
