@@ -24,7 +24,7 @@ from tests.scenarios.waiting import LONG_S
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "images" / "console"
 
-_COLOURS: Final = 48
+_COLOURS: Final = 96
 _BEFORE: Final = {
     "edit": "/letters/{letter}/edit",
     "redrive": "/redrive?exception=UnknownPlaneError&state=waiting&rate=50",
