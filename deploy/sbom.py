@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from packaging.markers import Marker
 
+from kafka_redelivery.cli.console.assets import manifest
 from kafka_redelivery.pipeline.spark.jars import CONNECTOR, DELTA
 from kafka_redelivery.transport.broker.jars import LOCK_FILE, locked_jars
 
@@ -94,6 +95,15 @@ def _contents(jar: Path) -> Iterator[Component]:
         yield Component(named[1], named[2], f"pkg:generic/{named[1]}@{named[2]}", [], ["pyspark"])
 
 
+def scripts() -> list[Component]:
+    """Return what others wrote of the scripts and styles that the console sends to browsers; the wheel has them."""
+    found: dict[str, Component] = {}
+    for each in manifest():
+        purl = f"pkg:npm/{each['package']}@{each['version']}"
+        found.setdefault(purl, Component(each["package"], each["version"], purl)).hashes.append(each["sha256"])
+    return list(found.values())
+
+
 def spark_jars() -> Path:
     """Return the folder of the jars of the installed PySpark, which is locked like everything else."""
     return Path(str(distribution("pyspark").locate_file("pyspark/jars")))
@@ -140,12 +150,13 @@ def _shown(each: Component) -> dict[str, Any]:
 
 def bills() -> dict[str, dict[str, Any]]:
     """Return the bills of materials by file name. What an image has from its base image is not in them."""
-    runtime = packages(LOCKS / "runtime.txt")
-    spark = [*packages(LOCKS / "spark.txt"), *jars(CONNECTOR.lock_file), *jars(DELTA.lock_file)]
+    runtime = [*packages(LOCKS / "runtime.txt"), *scripts()]
+    console = [*packages(LOCKS / "console.txt"), *scripts()]
+    spark = [*scripts(), *packages(LOCKS / "spark.txt"), *jars(CONNECTOR.lock_file), *jars(DELTA.lock_file)]
     return {
         "wheel.cdx.json": bill(_PROJECT, "library", runtime),
         "image.cdx.json": bill("kafka-redelivery-image", "container", runtime),
-        "image-console.cdx.json": bill("kafka-redelivery-console-image", "container", packages(LOCKS / "console.txt")),
+        "image-console.cdx.json": bill("kafka-redelivery-console-image", "container", console),
         "image-spark.cdx.json": bill(
             "kafka-redelivery-spark-image", "container", [*spark, *bundled_jars(spark_jars())]
         ),
@@ -156,6 +167,7 @@ def everything() -> list[Component]:
     """Return all that is locked or bundled, also for development, once."""
     found = [each for lock in sorted(LOCKS.glob("*.txt")) for each in packages(lock)]
     found += [each for lock in (LOCK_FILE, CONNECTOR.lock_file, DELTA.lock_file) for each in jars(lock)]
+    found += scripts()
     return list({each.purl: each for each in [*found, *bundled_jars(spark_jars())]}.values())
 
 

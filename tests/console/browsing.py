@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect, sync_playwright
 
 WIDE, MIDDLE, NARROW = (1280, 800), (820, 1100), (360, 740)
 
@@ -46,6 +46,7 @@ def chromium() -> Iterator[Browser]:
     arguments = ["--no-proxy-server", "--disable-dev-shm-usage"]
     if os.getuid() == 0:
         arguments.append("--no-sandbox")  # Chromium refuses to sandbox what root runs
+    expect.set_options(timeout=_WITHIN_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=arguments)
         try:
@@ -97,7 +98,7 @@ class Visit:
             if page.url.startswith(self.address):
                 self.mishaps += [f"policy violated: {each}" for each in page.evaluate("window.seen.violations")]
         left = [each for each in self.mishaps if not any(part in each for part in self.expected)]
-        assert left == []
+        assert not left, "\n".join(left)
 
     def _requested(self, request: Request) -> None:
         parts = urlsplit(request.url)

@@ -5,8 +5,10 @@ pictures are taken.
 """
 
 import io
+import re
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,85 +17,89 @@ from playwright.sync_api import Browser, expect
 
 from tests.console.browsing import NARROW, WIDE, chromium, visiting
 from tests.console.design import settle
-from tests.console.flights import DEAD_LETTERS, Flights, failed_flights
+from tests.console.flights import Flights, failed_flights
 from tests.console.serving import serving
 from tests.scenarios.commands import in_process
-from tests.scenarios.waiting import LONG_S, until
+from tests.scenarios.waiting import LONG_S
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "images" / "console"
 
-_COLOURS: Final = 48
-_LETTER: Final = f"{DEAD_LETTERS}-0@3"
-_VIEWS: Final = {
+_COLOURS: Final = 96
+_BEFORE: Final = {
+    "edit": "/letters/{letter}/edit",
+    "redrive": "/redrive?exception=UnknownPlaneError&state=waiting&rate=50",
+}
+"""Views of letters before they are sent."""
+
+_WHILE: Final = {
     "flow": "/",
     "failures": "/failures",
     "letters": "/letters",
-    "letter": f"/letters/{_LETTER}",
-    "edit": f"/letters/{_LETTER}/edit?again=1",
-    "redrive": "/redrive?exception=UnknownPlaneError&state=waiting&rate=50",
-    "job": "/jobs",
+    "letter": "/letters/{letter}",
+    "job": "/jobs/{job}",
     "waiting": "/waiting",
     "topology": "/topology",
     "audit": "/audit",
 }
+"""Views of a group with a job that runs."""
+
 _SIZES: Final = {"wide": WIDE, "narrow": NARROW}
 
 
-def main(folder: Path = FOLDER) -> int:
+def main() -> int:
     """Write all pictures."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name, failed_flights(Path(name)) as failed:
         failed.wait()
         with serving(failed.group) as console, chromium() as browser:
-            begin(browser, console.address, failed)
-            take(browser, console.address, folder)
-            failed.group.stop()
-    print(f"{sum(file.stat().st_size for file in folder.iterdir()):,} bytes in {folder}")  # noqa: T201
+            letter = prepare(browser, console.address, failed)
+            take(browser, console.address, _BEFORE, letter=letter)
+            take(browser, console.address, _WHILE, letter=letter, job=begin(browser, console.address))
+    print(f"{sum(file.stat().st_size for file in FOLDER.iterdir()):,} bytes in {FOLDER}")  # noqa: T201
     return 0
 
 
-def begin(browser: Browser, address: str, failed: Flights) -> None:
-    """Let the console know everything, redrive some letters, and begin to redrive the others slowly."""
-    file = failed.group.file
+def prepare(browser: Browser, address: str, failed: Flights) -> str:
+    """Discard and redrive some letters, pause a tier, and return a letter that waits."""
     for arguments in (
         ("dlq", "discard", "--reason", "undecodable", "--yes"),
-        ("dlq", "redrive", "--id", f"{DEAD_LETTERS}-0@0", "--id", f"{DEAD_LETTERS}-0@1", "--yes"),
+        ("dlq", "redrive", "--where", "message like '%1%'", "--yes"),
         ("pause", "--tier", failed.group.tier("15m")),
     ):
-        done = in_process(*arguments, file=file)
+        done = in_process(*arguments, file=failed.group.file)
         assert done.code == 0, done
     failed.send_planes(failed.late)
     with visiting(browser, address) as visit:
-        page = visit.open("/redrive?exception=UnknownPlaneError&state=waiting&rate=4")
-        preview = page.locator("#preview")
-        until(lambda: "to send" in preview.inner_text() or not page.reload(), "the index is there")
-        total = preview.locator(".n").inner_text()
-        page.get_by_label("Enter the number of letters to confirm").fill(total)
+        page = visit.open("/letters?exception=UnknownPlaneError&state=waiting")
+        return page.locator("#list a.id").nth(3).inner_text(timeout=1000 * LONG_S)
+
+
+def begin(browser: Browser, address: str) -> str:
+    """Begin to redrive what waits, slowly, and return the job when it has got somewhere."""
+    with visiting(browser, address) as visit:
+        page = visit.open("/redrive?exception=UnknownPlaneError&state=waiting&rate=1")
+        number = page.get_by_label("Enter the number of letters to confirm")
+        if number.count():
+            number.fill(page.locator("#preview .n").inner_text())
         page.get_by_role("button", name="Redrive").click()
-        expect(page.locator("#job .n")).not_to_have_text("0", timeout=1000 * LONG_S)
-        page.wait_for_timeout(8000)
-        _VIEWS_OF_JOB["job"] = page.url.removeprefix(address)
+        expect(page.locator("#job .n")).to_have_text(re.compile("^[1-9][0-9]$"), timeout=1000 * LONG_S)
+        return page.url.rpartition("/")[2]
 
 
-_VIEWS_OF_JOB: dict[str, str] = {}
-
-
-def take(browser: Browser, address: str, folder: Path, names: frozenset[str] = frozenset(_VIEWS)) -> None:
-    """Take the pictures of views."""
-    folder.mkdir(parents=True, exist_ok=True)
+def take(browser: Browser, address: str, views: Mapping[str, str], **names: str) -> None:
+    """Take a picture of each view in each window and colour."""
     for size_name, size in _SIZES.items():
         with visiting(browser, address, size) as visit:
             page = visit.page()
-            for name, path in (_VIEWS | _VIEWS_OF_JOB).items():
-                if name not in names:
-                    continue
+            for name, path in views.items():
                 page.emulate_media(color_scheme="light")
-                page.goto(address + path)
+                page.goto(address + path.format(**names))
                 settle(page)
                 page.wait_for_timeout(2500)  # the first event of the stream, and what is loaded afterwards
                 for scheme in ("light", "dark"):
                     page.emulate_media(color_scheme=scheme)
                     page.wait_for_timeout(300)
-                    _save(page.screenshot(), folder / f"{name}-{size_name}-{scheme}.png")
+                    _save(page.screenshot(), FOLDER / f"{name}-{size_name}-{scheme}.png")
 
 
 def _save(picture: bytes, file: Path) -> None:

@@ -74,7 +74,7 @@ def test_nobody_without_a_token(browser: Browser, console: Served) -> None:
         visit.expected.append("401")
         page.get_by_label("Your token").fill("guessed-0123456789")
         page.get_by_role("button", name="Log in").click()
-        expect(page.get_by_role("alert")).to_contain_text("nobody's token")
+        expect(page.get_by_role("alert")).to_contain_text("No user has this token")
         page.get_by_label("Your token").fill(TOKENS["vera"])
         page.get_by_role("button", name="Log in").click()
         expect(page).to_have_url(f"{console.address}/letters?exception=Connection*")

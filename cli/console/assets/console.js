@@ -127,7 +127,7 @@
       const chart = new uPlot(
         {
           width: Math.max(200, holder.clientWidth),
-          height: 180,
+          height: 230,
           cursor: { y: false, points: { show: false } },
           legend: { show: false },
           tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),

@@ -71,6 +71,13 @@ def test_references_are_unique_and_resolved(name: str) -> None:
     assert all(each.get("hashes") or each["purl"].startswith(own) for each in python)
 
 
+@pytest.mark.parametrize("name", ["wheel.cdx.json", "image.cdx.json", "image-console.cdx.json", "image-spark.cdx.json"])
+def test_the_scripts_of_the_console_are_listed(name: str) -> None:
+    """The wheel has them, and so has each image."""
+    found = {each["purl"].partition("@")[0] for each in bills()[name]["components"]}
+    assert {"pkg:npm/htmx.org", "pkg:npm/uplot"} <= found
+
+
 def test_every_lock_is_covered() -> None:
     """Nothing that is installed anywhere escapes the audit: packages, pinned jars, and the jars within PySpark."""
     found = {each.purl for each in everything()}

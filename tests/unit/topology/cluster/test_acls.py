@@ -146,6 +146,17 @@ def test_importing_and_purging_dead_letters() -> None:
     }
 
 
+def test_the_console() -> None:
+    """It does what `redrive` and `operator` do, looks at the configurations of all topics, and deletes nothing."""
+    together = rights(settings(ONE_SOURCE), [AclRole.REDRIVE, AclRole.OPERATOR])
+    console = rights(settings(ONE_SOURCE), [AclRole.CONSOLE])
+    assert all(any(right.includes(other) for right in console) for other in together)
+    more = {right.operation for right in console if not any(other.includes(right) for other in together)}
+    assert more <= {Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS}
+    for topic in ("orders", "billing.ready.orders", "billing.retry.1s", "DLQ.orders", "billing.control"):
+        assert "DescribeConfigs" in operations(ONE_SOURCE, AclRole.CONSOLE, topic)
+
+
 def test_dead_letters_that_expire() -> None:
     """Only then a scheduler may delete dead letters; with an expiry topic it needs a transaction for it, too."""
     assert operations(ONE_SOURCE + _EXPIRING, AclRole.SCHEDULER, "DLQ.orders") == {
