@@ -33,7 +33,7 @@ Exceptions = Annotated[
 Fingerprints = Annotated[
     list[str] | None,
     typer.Option(
-        "--fingerprint", metavar="HEX", help="Failures of this kind, as `show` and the report say; repeatable."
+        "--fingerprint", metavar="HEX", help="Failures of this kind, as `summary` and `show` print it; repeatable."
     ),
 ]
 Keys = Annotated[list[str] | None, typer.Option("--key", metavar="TEXT", help="Key of the record; repeatable.")]
