@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from grafana_foundation_sdk.builders import common, dashboard, stat, table, timeseries
 from grafana_foundation_sdk.builders.prometheus import Dataquery
+from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.common import (
     BigValueColorMode,
     GraphThresholdsStyleMode,
@@ -16,6 +17,7 @@ from grafana_foundation_sdk.models.common import (
     TooltipDisplayMode,
 )
 from grafana_foundation_sdk.models.dashboard import (
+    DashboardLink,
     DashboardLinkType,
     DataSourceRef,
     Threshold,
@@ -162,7 +164,7 @@ def listing(title: str, description: str, query: Query, *, width: int = ROW // 2
 
 
 def _linked(panel: Panel, runbook: str | None, view: str | None = None) -> Panel:
-    links = []
+    links: list[Builder[DashboardLink]] = []
     if runbook is not None:
         links.append(_link(f"What to do: {runbook}", f"${{runbooks}}/{runbook}.md"))
     if view is not None:

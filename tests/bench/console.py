@@ -67,7 +67,7 @@ class _Console:
         file = ["--config", str(team.file), f"--index={team.folder / 'console'}", "--port=0"]
         self._process = Process("console", [*COMMAND, "console", *file], os.environ, team.folder / "console.log")
         team.processes.append(self._process)
-        address = until(lambda: _ADDRESS.search(self._process.log), "the console has printed its address")[1]
+        address = until(lambda: "".join(_ADDRESS.findall(self._process.log)[:1]), "the console has printed its address")
         self._connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
 
     def get(self, path: str) -> str:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kafka_redelivery.topology.policy.decision import Reason
 from tests.console.views import Known
@@ -25,7 +25,7 @@ _WAIT_S: Final = 1800
 
 
 @contextmanager
-def busy_group(cluster: Cluster, name: str, folder: Path, **sections: object) -> Iterator[tuple[Group, Known]]:
+def busy_group(cluster: Cluster, name: str, folder: Path, **sections: Any) -> Iterator[tuple[Group, Known]]:
     """Run a group with a worker and a scheduler, dead letters, two jobs, and records that wait half an hour."""
     group = Group(cluster, name, folder)
     try:

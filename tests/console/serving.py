@@ -42,11 +42,12 @@ def serve(group: Group, *options: str, name: str = "console") -> Served:
     process = Process(name, [*command, *options], environment, group.folder / f"{name}.log")
     group.processes.append(process)
 
-    def printed() -> re.Match[str] | None:
+    def printed() -> str:
         assert process.running, f"the console has ended:\n{process.own_log}"
-        return _ADDRESS.search(process.own_log)
+        found = _ADDRESS.search(process.own_log)
+        return found[1] if found else ""
 
-    return Served(process, until(printed, "the console has printed its address")[1])
+    return Served(process, until(printed, "the console has printed its address"))
 
 
 @contextmanager

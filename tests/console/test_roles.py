@@ -59,7 +59,7 @@ def _csrf(page: Page) -> str:
     return found[1]
 
 
-def _post(visit: Visit, path: str, form: dict[str, str], **headers: str) -> int:
+def _post(visit: Visit, path: str, form: dict[str, str | float | bool], **headers: str) -> int:
     """Send a form as the user of the browser, and return the status."""
     address = visit.address + path
     named = {"Origin": visit.address} | {name.replace("_", "-"): value for name, value in headers.items()}

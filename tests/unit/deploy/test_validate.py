@@ -197,8 +197,9 @@ def test_selectors_match_pods() -> None:
     labels = [each["spec"]["template"]["metadata"]["labels"] for each in sets.values()]
     for each in of_kind("PodDisruptionBudget"):
         assert any(each["spec"]["selector"]["matchLabels"].items() <= found.items() for found in labels)
+    pods = {each["metadata"]["name"]: each for each in (*sets.values(), *of_kind("Deployment"))}
     for each in of_kind("Service"):
-        assert each["spec"]["selector"] == sets[each["metadata"]["name"]]["spec"]["selector"]["matchLabels"]
+        assert each["spec"]["selector"] == pods[each["metadata"]["name"]]["spec"]["selector"]["matchLabels"]
     (scaled,) = of_kind("ScaledObject")
     assert scaled["spec"]["scaleTargetRef"]["name"] in sets
     assert "replicas" not in sets["worker"]["spec"]

@@ -1,6 +1,7 @@
 """`--where` selects the same letters from the index as from the letters themselves."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -97,7 +98,7 @@ def test_all_that_is_given_has_to_be_met() -> None:
     assert _read(both) == [f"{TOPIC}-0@6"]
 
 
-def _with_headers(*headers: dict[str, bytes | None]) -> list[StoredLetter]:
+def _with_headers(*headers: Mapping[str, bytes | None]) -> list[StoredLetter]:
     messages = [Fetched(TOPIC, 0, number, None, b"{}", list(each.items()), NOW) for number, each in enumerate(headers)]
     return [
         StoredLetter(letter_of(TOPIC, 0, each.place, NOW, None, each.pairs or []), Standing(), cast("Any", each))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import count
+from typing import Any
 
 import pytest
 from confluent_kafka import Node, TopicPartitionInfo, Uuid
@@ -18,7 +19,8 @@ _LIMIT_S = 1.0
 
 def _topic(name: str, led: int) -> TopicDescription:
     node = Node(1, "localhost", 9092)
-    partitions = [TopicPartitionInfo(n, node if n < led else None, [node], [node]) for n in range(_PARTITIONS)]
+    none: Any = None  # what the client returns for a partition without a leader
+    partitions = [TopicPartitionInfo(n, node if n < led else none, [node], [node]) for n in range(_PARTITIONS)]
     return TopicDescription(name, Uuid(0, 1), False, partitions)  # noqa: FBT003 - the client's own
 
 
