@@ -25,7 +25,7 @@ _WAIT_S: Final = 1800
 
 
 @contextmanager
-def busy_group(cluster: Cluster, name: str, folder: Path, **sections: Any) -> Iterator[tuple[Group, Known]]:
+def busy_group(cluster: Cluster, name: str, folder: Path, **sections: Any) -> Iterator[tuple[Group, Known]]:  # noqa: ANN401 (sections of a configuration)
     """Run a group with a worker and a scheduler, dead letters, two jobs, and records that wait half an hour."""
     group = Group(cluster, name, folder)
     try:
