@@ -1,7 +1,7 @@
 """Who may do what: a viewer reads, an operator acts, and nobody acts without meaning to."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -59,11 +59,11 @@ def _csrf(page: Page) -> str:
     return found[1]
 
 
-def _post(visit: Visit, path: str, form: dict[str, str | float | bool], **headers: str) -> int:
+def _post(visit: Visit, path: str, form: Mapping[str, str], **headers: str) -> int:
     """Send a form as the user of the browser, and return the status."""
     address = visit.address + path
     named = {"Origin": visit.address} | {name.replace("_", "-"): value for name, value in headers.items()}
-    return visit.context.request.post(address, form=form, headers=named, max_redirects=0).status
+    return visit.context.request.post(address, form={**form}, headers=named, max_redirects=0).status
 
 
 def test_nobody_without_a_token(browser: Browser, console: Served) -> None:

@@ -8,7 +8,7 @@ import pytest
 from deploy.sbom import LOCKS, bill, bills, bundled_jars, everything, jars, packages, spark_jars
 from kafka_redelivery.pipeline.spark.jars import CONNECTOR
 
-_PURL = re.compile(r"pkg:(pypi|generic|maven/[\w.-]+)/[\w.+%-]+@[\w.+%-]+")
+_PURL = re.compile(r"pkg:(pypi|npm|generic|maven/[\w.-]+)/[\w.+%-]+@[\w.+%-]+")
 _LOCK = """\
 attrs==26.1.0 \\
     --hash=sha256:{0} \\
