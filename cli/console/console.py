@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
@@ -18,6 +20,7 @@ from kafka_redelivery.cli.console.authentication import Authentication, Visitor
 from kafka_redelivery.cli.console.broadcast import Broadcast
 from kafka_redelivery.cli.console.flow import Flow, FlowWatch
 from kafka_redelivery.cli.console.job_book import JobBook, Jobs
+from kafka_redelivery.cli.console.letter_reading import KafkaAwayError, read_letter
 from kafka_redelivery.cli.console.letters import IndexState, Letters
 from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.options import ConsoleOptions
@@ -26,7 +29,9 @@ from kafka_redelivery.cli.console.questions import Kept, kept
 from kafka_redelivery.cli.console.rendering import Rendering
 from kafka_redelivery.cli.console.tasks import Tasks
 from kafka_redelivery.cli.console.users import Role
+from kafka_redelivery.consumers.index.index import LetterRow
 from kafka_redelivery.consumers.operations.topology_look import TopologyLook, look_at_topology
+from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter
 from kafka_redelivery.topology.config.settings import Settings
 
 _Parameters = ParamSpec("_Parameters")
@@ -35,6 +40,8 @@ _Answer = TypeVar("_Answer")
 _EVERY_S: Final = 2.0
 _TOPOLOGY_EVERY_S: Final = 30.0
 _STOP_S: Final = 2.0
+_READS: Final = 4
+_READ_S: Final = 8.0
 _THREADS: Final = 8
 """Calls that block, at the same time."""
 
@@ -72,6 +79,7 @@ class Console:
         )
         self.tasks = Tasks(self.settings, self.base, self._task_changed)
         self._threads = anyio.CapacityLimiter(_THREADS)
+        self._reads = ThreadPoolExecutor(_READS, "read")
         self._told: dict[str, object] = {}
         self._started = False
 
@@ -110,6 +118,32 @@ class Console:
         """Note that a page is open."""
         for each in self.polled:
             each.look()
+
+    def read_letter(self, row: LetterRow) -> StoredLetter:
+        """Return a letter with its record, soon or not at all: a page does not wait for a Kafka that is away.
+
+        Raises:
+            KafkaAwayError: Kafka does not answer.
+            RedriveError: it is not in its topic any more.
+            TransportError: Kafka denies access.
+        """
+        self.refuse_without_kafka()
+        reading = self._reads.submit(read_letter, self.settings, row, self.index.value)
+        try:
+            return reading.result(_READ_S)
+        except FutureTimeoutError:
+            reading.cancel()
+            raise KafkaAwayError(f"Kafka did not send the letter within {_READ_S:g} s; load the page again") from None
+
+    def refuse_without_kafka(self) -> None:
+        """Refuse what has to ask Kafka while it is known not to answer.
+
+        Raises:
+            KafkaAwayError: it does not.
+        """
+        problem = self.index.problem or self.flow.problem
+        if problem is not None:
+            raise KafkaAwayError(f"this is read from Kafka, which does not answer now: {problem.text}")
 
     async def in_thread(
         self, call: Callable[_Parameters, _Answer], *args: _Parameters.args, **kwargs: _Parameters.kwargs

@@ -16,7 +16,12 @@ from kafka_redelivery.topology.redrive.actions import ActionLog
 from kafka_redelivery.topology.redrive.job import JobLog
 from kafka_redelivery.topology.redrive.standing import Standing, Standings
 from kafka_redelivery.transport.clients.bounded_reader import read_between
+from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Partition
+
+
+class KafkaAwayError(TransportError):
+    """What is asked for is in Kafka alone, which does not answer."""
 
 
 def read_letter(settings: Settings, row: LetterRow, state: IndexState | None) -> StoredLetter:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.letter_reading import read_letter, shown_of
+from kafka_redelivery.cli.console.letter_reading import shown_of
 from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.pages.letter import row_of
 from kafka_redelivery.cli.console.questions import one
@@ -53,7 +53,7 @@ def _show(console: Console, request: Request) -> Response:
 
 
 def _shown(console: Console, row: LetterRow) -> Shown:
-    return shown_of(console.settings, console.base, read_letter(console.settings, row, console.index.value))
+    return shown_of(console.settings, console.base, console.read_letter(row))
 
 
 def _previous(console: Console, shown: Shown) -> str:

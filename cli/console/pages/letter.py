@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.letter_reading import read_letter, shown_of
+from kafka_redelivery.cli.console.letter_reading import shown_of
 from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.questions import one
 from kafka_redelivery.cli.console.value_tree import Node, tree_of
@@ -73,7 +73,7 @@ def _show(console: Console, request: Request) -> Response:
     content: dict[str, Any] = {"shown": None, "problem_of_letter": ""}
     if not console.options.hide_payloads:
         try:
-            shown = shown_of(console.settings, console.base, read_letter(console.settings, row, console.index.value))
+            shown = shown_of(console.settings, console.base, console.read_letter(row))
         except LIBRARY_ERRORS as error:
             content["problem_of_letter"] = str(error)
         else:
@@ -107,6 +107,7 @@ def _show_story(console: Console, request: Request) -> Response:
     fault = ""
     try:
         row = row_of(console, request)
+        console.refuse_without_kafka()
         if not console.book.lock.acquire(timeout=_LOCK_S):
             raise HTTPException(503, "the topics of the jobs are being read; load the page again")
         try:
@@ -123,7 +124,7 @@ def _show_story(console: Console, request: Request) -> Response:
 def _raw(console: Console, request: Request) -> Response:
     if console.options.hide_payloads:
         raise HTTPException(HTTPStatus.FORBIDDEN, "payloads are hidden here")
-    found = read_letter(console.settings, row_of(console, request), console.index.value)
+    found = console.read_letter(row_of(console, request))
     data = found.message.value() or b""
     headers = {"Content-Disposition": 'attachment; filename="letter.bin"'}
     return Response(data, headers=headers, media_type="application/octet-stream")
