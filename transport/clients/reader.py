@@ -19,7 +19,6 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka import Message as KafkaMessage
-from confluent_kafka.admin import ClusterMetadata
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.end_offsets import EndOffsets
@@ -286,18 +285,10 @@ class GroupReader:
         """See :class:`Reader`. Sends a request for each of ``topics``."""
         found: dict[str, int] = {}
         for each in (None,) if topics is None else topics:
-            listed = self._requests.repeat(partial(self._list_topics, each), "the topics cannot be listed").topics
+            call = partial(self._consumer.list_topics, each, _CALL_TIMEOUT_S)
+            listed = self._requests.repeat(call, "the topics cannot be listed").topics
             found |= {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
         return found
-
-    def _list_topics(self, topic: str | None) -> ClusterMetadata:
-        """Return the metadata of a topic; ``None``: of all topics."""
-        listed: ClusterMetadata
-        if topic is None:
-            listed = self._consumer.list_topics(timeout=_CALL_TIMEOUT_S)
-        else:
-            listed = self._consumer.list_topics(topic, _CALL_TIMEOUT_S)
-        return listed
 
     def group_metadata(self) -> object:
         """See :class:`GroupMember`."""
