@@ -21,7 +21,7 @@ from tests.scenarios.commands import in_process
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import LONG_S
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
 
 HOSTILE: Final = (
     "<script>window.pwned=1</script>",

@@ -15,7 +15,7 @@ from tests.scenarios.redriving import dead_letter, died
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import LONG_S
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
 
 LETTERS = 4
 

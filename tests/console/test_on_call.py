@@ -11,7 +11,7 @@ from tests.console.flights import BROKEN, READY, Flights, failed_flights
 from tests.console.serving import Served, serving
 from tests.scenarios.waiting import LONG_S
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
 
 LONG_MS = 1000 * LONG_S
 RATE = 60

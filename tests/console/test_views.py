@@ -16,7 +16,7 @@ from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import LONG_S
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
 
 LONG_MS = 1000 * LONG_S
 
