@@ -21,7 +21,7 @@ _SHORTEST_GRACE_S = 10
 
 
 def _await_failure(port: int, exception: str) -> None:
-    """Log in to the console with the demo's token, and wait until its page of the failures has one of this exception."""
+    """Log in to the console with the demo's token, and wait until its failures have this exception."""
     opener = build_opener(HTTPCookieProcessor())
     address = f"http://127.0.0.1:{port}"
     refused = opener.open(f"{address}/failures", timeout=_ANSWER_S)
