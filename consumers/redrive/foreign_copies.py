@@ -74,7 +74,7 @@ class ForeignCopies:
         if mark.number > self._options.max_redrives:
             number = message.partition() % self._count(self._parking)
             return ProducerRecord(self._parking, number, message.key(), message.value(), headers), True
-        system = system_of(dict(headers), self._settings.mapping)
+        system = system_of(headers, self._settings.mapping)
         failure = system.read(dict(headers))
         topic = self._options.to or failure.topic
         if not topic or _forbidden(self._settings, topic):

@@ -113,7 +113,7 @@ def _foreign(value: bytes) -> None:
     for mapping in ({}, {"topic": "a", "partition": "b", "offset": "c", "attempts": "d"}):
         letter = foreign_letter(("dlt", 0, 7), 1, b"k", headers, mapping)
         assert letter.id == "dlt-0@7"
-        sent_again(headers, system_of(dict(headers), mapping), "a/0@1/1")
+        sent_again(headers, system_of(headers, mapping), "a/0@1/1")
     for name, content in headers:
         header_text(name, content)
 

@@ -1,5 +1,6 @@
 """Dead letters of other systems are listed, selected and sent, each exactly once, to where their headers say."""
 
+import random
 from collections import Counter
 from collections.abc import Iterator
 
@@ -162,6 +163,20 @@ def test_what_is_refused(broker: Cluster) -> None:
         assert found.dlq(*usage).code == exit_codes.USAGE, usage
     broker.delete("orders")
     assert "no topic orders" in found.dlq_json("redrive", "--dry-run", code=1)["message"]
+
+
+def test_targets_of_a_megabyte(broker: Cluster) -> None:
+    """They are refused, and the job goes on: what it says about them fits into one record."""
+    found = replay(broker, "spring", "orders-dlt")
+    characters = random.Random(0)  # noqa: S311 - they are hardly compressed
+    forged = ["".join(map(chr, characters.choices(range(0x4E00, 0xA000), k=250_000))).encode() for _ in range(2)]
+    for each in forged:
+        broker.produce("orders-dlt", [Sent(b"1", b"k", [("kafka_dlt-original-topic", b"__" + each)], 0)])
+    job = found.dlq_json("redrive", "--yes", "--create-topics", code=exit_codes.FAILED)
+    assert (job["state"], job["sent"], job["refused"]) == ("done", len(found.letters), len(forged))
+    assert len(broker.read("orders")) == len(found.letters)
+    shown = found.dlq_json("show", "orders-dlt-0@2")["history"][0]
+    assert shown["state"] == "refused"
 
 
 def test_a_system_that_is_not_known(broker: Cluster) -> None:

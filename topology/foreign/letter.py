@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kafka_redelivery.topology.foreign.connect import CONNECT
-from kafka_redelivery.topology.foreign.failure import Failure, System, Values, binary_number, having, text
+from kafka_redelivery.topology.foreign.failure import Failure, System, binary_number, having, text
 from kafka_redelivery.topology.foreign.karafka import KARAFKA, KARAFKA_BEFORE_2_5
 from kafka_redelivery.topology.foreign.mapping import mapped
 from kafka_redelivery.topology.foreign.spring import SPRING
@@ -17,17 +17,26 @@ from kafka_redelivery.topology.wire.headers import REDRIVE, HeaderList, Headers
 from kafka_redelivery.topology.wire.redrive_mark import parse_mark
 
 SYSTEMS: Final = (SPRING, CONNECT, STREAMS, KARAFKA, KARAFKA_BEFORE_2_5, WOLVERINE)
-"""The systems that are recognised, the most certain first: a letter of one may have passed through another before."""
+"""The systems that are recognised, the most certain first."""
 
 UNKNOWN: Final = System(name="", recognises=having(), read=lambda _: Failure(), removed=())
 _BINARY: Final = frozenset[str]().union(*(system.binary for system in SYSTEMS))
 
 
-def system_of(values: Values, mapping: Mapping[str, str]) -> System:
-    """Return the system that has written a dead letter. A mapping is used for all letters, if there is one."""
+def system_of(headers: Headers, mapping: Mapping[str, str]) -> System:
+    """Return the system that has written a dead letter. A mapping is used for all letters, if there is one.
+
+    Of several systems it is the one whose headers come last: each appends its own. The others are of a system that the
+    record passed before, or a producer of the source has set them, who could else choose where the letter is sent.
+    """
     if mapping:
         return mapped(mapping)
-    return next((system for system in SYSTEMS if system.recognises(values)), UNKNOWN)
+    values = dict(headers)
+    found = [system for system in SYSTEMS if system.recognises(values)]
+    if len(found) > 1:
+        names = [name for name, _ in headers]
+        found.sort(key=lambda system: max(place for place, name in enumerate(names) if system.removes(name)))
+    return found[-1] if found else UNKNOWN
 
 
 def foreign_letter(
@@ -43,7 +52,7 @@ def foreign_letter(
         mapping: which header has what, by the names of :data:`mapping.FIELDS`; empty for a system that is recognised.
     """
     values = dict(headers)
-    failure = system_of(values, mapping).read(values)
+    failure = system_of(headers, mapping).read(values)
     named = failure.topic and None not in {failure.partition, failure.offset}
     return Letter(
         *place,

@@ -22,10 +22,11 @@ doubt: they may have been sent.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.java.numbers import INT_MAX
@@ -34,6 +35,9 @@ from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord, fields_of, reading, stored_record
 from kafka_redelivery.topology.wire.control import whole
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
+
+_REASON_BYTES: Final = 1_500
+"""Size of a reason in a record: a chunk of refused letters fits into a record of 1 MB, the default limit of Kafka."""
 
 
 class Outcome(StrEnum):
@@ -169,7 +173,7 @@ def progress_record(job: str, number: int, chunk: ChunkProgress, at_ms: int) -> 
         gone=list(chunk.gone),
         parked=list(chunk.parked),
         discarded=list(chunk.set_aside),
-        refused=[[offset, reason] for offset, reason in chunk.refused.items()],
+        refused=[[offset, _cut(reason)] for offset, reason in chunk.refused.items()],
         end=chunk.end,
         atMs=at_ms,
     )
@@ -263,6 +267,14 @@ class ActionLog:
         found.set_aside.update(chunk.set_aside)
         found.refused.update(chunk.refused)
         found.end = chunk.end or found.end
+
+
+def _cut(reason: str) -> str:
+    """Return a reason that fits: a letter can have a header of a megabyte, and a character takes up to twelve bytes."""
+    reason = reason[:_REASON_BYTES]
+    while (excess := len(json.dumps(reason)) - _REASON_BYTES) > 0:
+        reason = reason[: -((excess + 11) // 12)]
+    return reason
 
 
 def _slice(digits: str) -> int:

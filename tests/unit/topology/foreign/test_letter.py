@@ -125,7 +125,7 @@ def test_only_the_users_headers_are_sent_again(system: str) -> None:
     """And the mark, which replaces an older one."""
     for each in recorded(system):
         headers = list(each.headers)
-        kept = sent_again(headers, system_of(dict(headers), {}), "3f9a2c01bd/0@5/2")
+        kept = sent_again(headers, system_of(headers, {}), "3f9a2c01bd/0@5/2")
         assert [name for name, _ in kept[:-1]] in (["traceparent", "empty", "binary"], ["traceparent"])
         assert kept[-1] == ("redrive", b"3f9a2c01bd/0@5/2")
 
@@ -134,8 +134,25 @@ def test_only_the_users_headers_are_sent_again(system: str) -> None:
 def test_others_lose_theirs(headers: HeaderList) -> None:
     """Wolverine's ``destination`` is that of every envelope; a ``redrive`` of the user's own stays."""
     own = ("redrive", b"the user's own")
-    kept = sent_again([*headers, own], system_of(dict(headers), {}), "")
+    kept = sent_again([*headers, own], system_of(headers, {}), "")
     assert kept == [USER, *([headers[1]] if headers is WOLVERINE else []), own]
+
+
+@pytest.mark.parametrize("system", ["spring", "connect", "streams"])
+def test_headers_of_another_system(system: str) -> None:
+    """A producer of the source has set them, all that there are: the letter still goes where its own system says."""
+    forged: HeaderList = [
+        ("kafka_dlt-original-topic", b"payments"),
+        ("__connect.errors.topic", b"payments"),
+        ("__streams.errors.topic", b"payments"),
+        *((name, b"payments" if name == "source_topic" else value) for name, value in KARAFKA),
+    ]
+    for each in recorded(system):
+        if each.topic.endswith(("-dlt", "-dlq")):
+            own = letter(list(each.headers))
+            found = letter([*forged, *each.headers])
+            assert found[:5] + found[6:] == own[:5] + own[6:]
+            assert system_of([*forged, *each.headers], {}) is system_of(list(each.headers), {})
 
 
 def test_mapped() -> None:
@@ -151,14 +168,14 @@ def test_mapped() -> None:
     found = letter([*KARAFKA, *said], **names)
     assert (found.message_id, found.deliveries, found.group) == ("topic-2@17", "3", "group")
     assert (found.reason, found.exception, found.message) == ("reason", "exception", "message")
-    assert sent_again(said, system_of(dict(said), names), "") == [USER]
+    assert sent_again(said, system_of(said, names), "") == [USER]
 
 
 def test_what_no_system_has_written() -> None:
     """The letter is listed with what Kafka says about it, and is not sent without a target."""
     found = letter([USER])
     assert (found.id, found.origin, found.message_id, found.reason, found.fingerprint) == ("dead-1@5", "", "", "", "")
-    assert system_of({}, {}) is UNKNOWN
+    assert system_of([], {}) is UNKNOWN
 
 
 def test_binary_numbers_are_shown() -> None:
@@ -187,6 +204,6 @@ def test_damaged_headers(headers: HeaderList) -> None:
         partition, _, offset = found.message_id.removeprefix(f"{found.origin}-").partition("@")
         assert 0 <= int(partition) < 2**31
         assert 0 <= int(offset) < 2**63
-    sent_again(headers, system_of(dict(headers), {}), "3f9a2c01bd/0@5/2")
+    sent_again(headers, system_of(headers, {}), "3f9a2c01bd/0@5/2")
     for name, value in headers:
         header_text(name, value)

@@ -9,14 +9,14 @@ from math import inf, nan
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_redelivery.topology.errors import ExportedLetterError, RedriveRecordError
 from kafka_redelivery.topology.java.numbers import LONG_MAX
-from kafka_redelivery.topology.redrive.actions import ActionLog
+from kafka_redelivery.topology.redrive.actions import ActionLog, ChunkProgress, progress_record, read_action
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
-from kafka_redelivery.topology.redrive.job import JobLog
+from kafka_redelivery.topology.redrive.job import CHUNK, JobLog
 from kafka_redelivery.topology.redrive.offset_set import read_part
 
 _JOB: dict[str, Any] = {
@@ -148,3 +148,18 @@ def test_anything_is_read_or_refused(data: st.DataObject, key: bytes) -> None:
                 actions.add(each, value)
         with suppress(ExportedLetterError):
             ExportedLetter.parse(value)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.text(), st.integers(1, 5000))
+def test_reasons_are_cut(text: str, times: int) -> None:
+    """A header of the letter may be in them: a chunk of refused letters fits into a record of a megabyte."""
+    chunk = ChunkProgress(through=CHUNK, refused=dict.fromkeys(range(CHUNK), text * times))
+    value = progress_record("j1", 0, chunk, 1).value
+    assert len(value) < 800_000
+    action = read_action(b"j1/0", value)
+    assert action is not None
+    assert isinstance(action.what, ChunkProgress)
+    (reason,) = set(action.what.refused.values())
+    assert (text * times).startswith(reason)
+    assert reason == text * times or len(json.dumps(reason)) > 1450
