@@ -75,6 +75,7 @@ def engine() -> Iterator[None]:
         raise EngineMissingError("none is running, and only root can start dockerd")
     with (
         tempfile.TemporaryDirectory(prefix="redelivery-engine-") as folder,
+        _without_mounts(Path(folder)),
         _started(program, Path(folder)) as address,
     ):
         before = os.environ.get("DOCKER_HOST")
@@ -85,6 +86,18 @@ def engine() -> Iterator[None]:
             del os.environ["DOCKER_HOST"]
             if before is not None:
                 os.environ["DOCKER_HOST"] = before
+
+
+@contextlib.contextmanager
+def _without_mounts(folder: Path) -> Iterator[None]:
+    """Unmount what dockerd leaves mounted below the folder, such as a container's network namespace if it is killed."""
+    try:
+        yield
+    finally:
+        mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
+        below = [mount for mount in mounts if Path(mount).is_relative_to(folder)]
+        if below:
+            subprocess.run([shutil.which("umount") or "umount", "--lazy", *reversed(below)], check=False)
 
 
 @contextlib.contextmanager
