@@ -29,7 +29,7 @@ from kafka_redelivery.topology.redrive.standing import Standings
 from kafka_redelivery.topology.wire.headers import read_mark
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 from kafka_redelivery.transport.clients.bounded_reader import read_between
-from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of, sizes_of_headers
 from kafka_redelivery.transport.clients.write_thread import WriteThread
 from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
@@ -217,7 +217,8 @@ class JobRun:
         if partition.number >= count:
             return  # the topic was deleted and created again with fewer partitions
         for message in read_between(self._settings.kafka, self._settings.group, starts, ends):
-            yield message.offset(), len(message) + len(message.key() or b""), message
+            size = len(message) + len(message.key() or b"") + sizes_of_headers([message])[0]
+            yield message.offset(), size, message
 
     def _begin(self, writer: WriteThread, number: int, made: _Made) -> None:
         """Begin the transaction of a chunk: its records, and how far the slice then is."""

@@ -3,6 +3,7 @@
 import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Event
 
 import pytest
@@ -207,3 +208,14 @@ def test_a_job_is_cancelled_while_it_runs(group: Group) -> None:
     assert dlq_json(group, "resume", job, code=1)["sent"] == already, "a cancelled job goes on"
     assert dlq_json(group, "redrive", "--yes")["sent"] == 100 - already
     assert sent(group) == exactly(range(100))
+
+
+def test_large_headers(group: Group) -> None:
+    """They count like values: a transaction has about 8 MiB, not 500 letters with a megabyte of headers each."""
+    group.prepare()
+    large = ("note", b"x" * 900_000)
+    letters = [died(group, 2 * n) for n in range(20)]
+    group.cluster.produce(group.dead_letters, [replace(each, headers=[*each.headers, large]) for each in letters])
+    assert dlq_json(group, "redrive", "--yes")["sent"] == 20
+    written = [json.loads(each.value or b"") for each in group.cluster.read(f"{group.name}.dlq.actions")]
+    assert [each["sent"] for each in written if each["type"] == "progress"] == [9, 9, 2]
