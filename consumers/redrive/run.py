@@ -283,8 +283,8 @@ class _Sender:
         self, settings: Settings, ledger: Ledger, job: Job, number: int, clock: Clock, edited: bytes | None = None
     ) -> None:
         self._copies = copies(settings, ledger.group, job.spec, ledger.partition_counts)
-        self._standings: Standings = ledger.standings()
-        self._again = job.spec.options.again  # otherwise none of its letters was sent before
+        # Without --again none of its letters was sent before.
+        self._standings: Standings | None = ledger.standings() if job.spec.options.again else None
         self._discards = job.spec.options.discard
         self._job = job.id
         self._slice = job.spec.slices[number]
@@ -327,7 +327,7 @@ class _Sender:
         """Return the record that a letter becomes, and whether it goes to the parking topic."""
         headers = headers_of(message)
         before = read_mark(headers)
-        sends = self._standings.of(*self._slice, offset).sends if self._again else 0
+        sends = self._standings.of(*self._slice, offset).sends if self._standings else 0
         mark = RedriveMark(self._job, self._number, offset, sends + (before.number if before else 0) + 1)
         record, parks = self._copies.record(message, headers, mark, now_ms)
         if self._edit is None:

@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kafka_redelivery.topology.redrive.actions import ActionLog, End, Outcome, SliceProgress
-from kafka_redelivery.topology.redrive.job import Job, JobLog, SliceId
+from kafka_redelivery.topology.redrive.job import Job, JobLog
+from kafka_redelivery.topology.redrive.offset_set import block_of
 
 
 class LetterState(StrEnum):
@@ -71,15 +72,18 @@ class Standings:
     def __init__(self, jobs: JobLog, actions: ActionLog) -> None:
         self._actions = actions
         self._adding_up: dict[tuple[str, int, int, int], bool] = {}
-        self._slices: defaultdict[SliceId, list[tuple[Job, int]]] = defaultdict(list)
+        self._owners: defaultdict[tuple[str, int, int], list[tuple[Job, int]]] = defaultdict(list)
+        """The jobs with letters in a block of a partition, so that not all jobs are asked about each letter."""
+
         for job in sorted(jobs.jobs.values(), key=lambda each: each.position):
             for number, each in enumerate(job.spec.slices):
-                self._slices[each].append((job, number))
+                for block in job.owned[number].blocks():
+                    self._owners[*each, block].append((job, number))
 
     def of(self, topic: str, partition: int, offset: int) -> Standing:
         """Return where a letter stands."""
         found = Standing()
-        for job, number in self._slices.get(SliceId(topic, partition), ()):
+        for job, number in self._owners.get((topic, partition, block_of(offset)), ()):
             if offset in job.owned[number]:
                 found = self._after(found, job, number, offset)
         return found
@@ -87,7 +91,7 @@ class Standings:
     def history(self, topic: str, partition: int, offset: int) -> list[Standing]:
         """Return where a letter stood after each job that has or had it."""
         found = [Standing()]
-        for job, number in self._slices.get(SliceId(topic, partition), ()):
+        for job, number in self._owners.get((topic, partition, block_of(offset)), ()):
             if offset in job.owned[number]:
                 found.append(self._after(found[-1], job, number, offset))
         return found[1:]
