@@ -29,6 +29,10 @@ def print_drained(console: Console, found: Drained, done: str) -> None:
             f"{found.without_body} are left in the queue: STOMP shows no body of a MapMessage, ObjectMessage or "
             "StreamMessage, nor of an empty text"
         )
+    for reason, number in sorted(found.refused.items()):
+        console.print(
+            f"{number} are left in the queue, because Kafka refuses their dead letters: {reason}", markup=False
+        )
     if found.held:
         console.print(
             f"{found.held} more are in the queue: another reader holds them, or one that was killed; import again later"
@@ -45,5 +49,6 @@ def drained_document(found: Drained) -> dict[str, Any]:
         "present": found.present,
         "withoutSource": dict(found.without_source),
         "withoutBody": found.without_body,
+        "refused": dict(found.refused),
         "held": found.held,
     }

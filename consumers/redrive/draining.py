@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.creation import open_dlq_writer
@@ -31,6 +31,8 @@ from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord
 
+_ATTEMPTS = 5
+_PAUSE_S = 1.0
 _PART_S = 0.3
 """A chunk is written when no message comes for this time: the broker may wait for acknowledgements."""
 
@@ -44,6 +46,10 @@ class Inbox(Protocol):
 
     def acknowledge(self, messages: list[BrokerMessage]) -> None:
         """Remove messages from the queue; return when the broker has confirmed it."""
+        ...
+
+    def widen(self) -> bool:
+        """Have all messages delivered again that are left, and more; whether these may have kept back others."""
         ...
 
     def stored(self) -> int | None:
@@ -67,16 +73,29 @@ class Drained:
     without_body: int = 0
     """Messages left in the queue, because STOMP does not show what they contain."""
 
+    refused: Counter[str] = field(default_factory=Counter)
+    """Messages left in the queue, because Kafka refuses their dead letters, by the reason."""
+
     held: int | None = None
     """Messages that the queue has and did not deliver: another reader holds them, or one that was killed.
 
     ``None`` if the broker does not say it, or not all messages were meant.
     """
 
+    def forget_left(self) -> None:
+        """Count the messages anew that are delivered and stay."""
+        self.without_source.clear()
+        self.refused.clear()
+        self.without_body = 0
+
     @property
     def left(self) -> int:
         """Number of messages left in the queue, as far as it is known."""
-        return self.without_source.total() + self.without_body + (self.held or 0)
+        return self.without_source.total() + self.without_body + self.refused.total() + (self.held or 0)
+
+
+_Messages: TypeAlias = list[tuple[BrokerMessage, ProducerRecord | None]]
+"""Messages that are acknowledged when their records are written; without a record it is in its topic already."""
 
 
 class Drain:
@@ -102,6 +121,9 @@ class Drain:
             known = ", ".join(sorted(self._targets)) or "none"
             raise RedriveError(f"{origin} is no source with a dead-letter topic in this cluster; there are: {known}")
         self._present: set[str] = set()
+        self._refused: dict[str, str] = {}
+        """Of messages that are no dead letters because of Kafka, by their identity the reason."""
+
         self._read: dict[Partition, int] = {}
         self.result = Drained()
 
@@ -127,11 +149,13 @@ class Drain:
             self._look()  # the writer has ended the transaction of its predecessor
             while not stop.is_set() and not self._full(limit):
                 chunk = self._chunk(inbox, limit, wait_s)
-                if not chunk:
+                if chunk:
+                    inbox.acknowledge(self._write(writer, chunk, stop))
+                    progress(self.result.topics.total())
+                elif inbox.widen():
+                    self.result.forget_left()  # they come again
+                else:
                     break
-                self._write(writer, [record for _, record in chunk if record is not None])
-                inbox.acknowledge([message for message, _ in chunk])
-                progress(self.result.topics.total())
         self._note_held(inbox, stop, limit, self.result.left)
         return self.result
 
@@ -143,11 +167,9 @@ class Drain:
     def _full(self, limit: int | None) -> bool:
         return limit is not None and self.result.topics.total() >= limit
 
-    def _chunk(
-        self, inbox: Inbox, limit: int | None, wait_s: float
-    ) -> list[tuple[BrokerMessage, ProducerRecord | None]]:
+    def _chunk(self, inbox: Inbox, limit: int | None, wait_s: float) -> _Messages:
         """Return messages to acknowledge, each with its record, or none if that is in its topic already."""
-        found: list[tuple[BrokerMessage, ProducerRecord | None]] = []
+        found: _Messages = []
         size = new = 0
         room = CHUNK if limit is None else min(CHUNK, limit - self.result.topics.total())
         while new < room and len(found) < CHUNK and size < MAX_BYTES:
@@ -169,6 +191,8 @@ class Drain:
             self.result.without_source[message.destination] += 1
         elif not message.readable:
             self.result.without_body += 1
+        elif message.identity in self._refused:  # it is delivered once more
+            self.result.refused[self._refused[message.identity]] += 1
         elif message.identity in self._present:
             self.result.present += 1
         else:
@@ -179,28 +203,71 @@ class Drain:
             return ProducerRecord(topic, lineage.partition % self._counts[topic], key, message.body, headers)
         return None
 
-    def _write(self, writer: TransactionalWriter, records: list[ProducerRecord]) -> None:
-        if not records:
-            return
-        try:
-            writer.write(records, {})
-        except WriterFencedError:
-            raise RedriveError("another import for this group has begun; import again when it has ended") from None
-        except WriteRefusedError as error:
-            raise RedriveError(f"a letter stays in the queue: {refusal(error.refused[0], records)}") from error
-        except WriteAbortedError as error:
-            raise RedriveError(f"the import stops: {error}; import again to go on") from error
-        self.result.topics.update(record.topic for record in records)
+    def _write(self, writer: TransactionalWriter, chunk: _Messages, stop: Event) -> list[BrokerMessage]:
+        """Write the dead letters of a chunk, without those that Kafka refuses; return the messages to acknowledge."""
+        failures = 0
+        while records := [record for _, record in chunk if record is not None]:
+            try:
+                writer.write(records, {})
+            except WriterFencedError:
+                raise RedriveError("another import for this group has begun; import again when it has ended") from None
+            except WriteRefusedError as error:
+                chunk = self._without_refused(chunk, records, error)
+            except WriteAbortedError as error:
+                failures += 1
+                if failures >= _ATTEMPTS or stop.wait(_PAUSE_S):
+                    raise RedriveError(f"the import stops: {error}; import again to go on") from error
+                chunk = self._without_written(chunk)
+            else:
+                self.result.topics.update(record.topic for record in records)
+                break
+        return [message for message, _ in chunk]
 
-    def _look(self) -> None:
-        """Read what the topics have, up to ends that include open transactions, and thus wait for these."""
+    def _without_written(self, chunk: _Messages) -> _Messages:
+        """Return the chunk without the records that are in their topics: what seems to be aborted may be committed."""
+        written = self._look()
+        found: _Messages = []
+        for message, record in chunk:
+            if record is not None and message.identity in written:
+                self.result.topics[record.topic] += 1
+                found.append((message, None))
+            else:
+                found.append((message, record))
+        return found
+
+    def _without_refused(self, chunk: _Messages, records: list[ProducerRecord], error: WriteRefusedError) -> _Messages:
+        """Return the chunk without the messages whose dead letters Kafka refuses. They are left in the queue.
+
+        Raises:
+            RedriveError: the cause is none of a letter.
+        """
+        written = [message for message, record in chunk if record is not None]
+        refused: set[str] = set()
+        for each in error.refused:
+            why = refusal(each, records)
+            if each.cause.outside:
+                raise RedriveError(f"a letter stays in the queue: {why}") from error
+            refused.add(written[each.index].identity)
+            self._refused[written[each.index].identity] = why
+            self.result.refused[why] += 1
+        return [pair for pair in chunk if pair[0].identity not in refused]
+
+    def _look(self) -> set[str]:
+        """Read what was added to the topics, up to ends that include open transactions, and thus wait for these.
+
+        Returns:
+            the identities of the messages whose dead letters were added.
+        """
+        added: set[str] = set()
         ends = PartitionOffsets(self._settings.kafka).high_watermarks(self._partitions)
         for message in read_between(self._settings.kafka, self._settings.group, self._read, ends):
             with suppress(UnreadableHeadersError):
                 value = dict(headers_of(message)).get(IMPORTED_FROM)
                 if value is not None:
-                    self._present.add(value.decode(errors="replace"))
+                    added.add(value.decode(errors="replace"))
+        self._present |= added
         self._read = ends
+        return added
 
 
 def _targets(settings: Settings, counts: Mapping[str, int]) -> dict[str, str]:

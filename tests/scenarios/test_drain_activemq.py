@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import stomp
 from typer.testing import CliRunner
 
 from kafka_redelivery.cli.main import app
@@ -194,6 +196,40 @@ def test_another_reader_holds_messages(group: Group, broker: Broker) -> None:
         assert (found["letters"], found["held"], found["ok"]) == (0, 20, False)
     until(lambda: drain(group, broker, "--yes", "--origin", group.source, code=None)["ok"], "nothing is left")
     assert broker.count() == 0
+    assert numbers(group) == Counter(range(20))
+
+
+def test_messages_that_stay_in_front(group: Group, broker: Broker) -> None:
+    """Those of other applications, more than the broker sends without an acknowledgement: those behind are imported."""
+    group.prepare()
+    broker.stock(6000)
+    broker.fill(3, queue=group.source)
+    assert drain(group, broker, "--dry-run", "--origin", group.source, code=None)["letters"] == 6003
+    found = drain(group, broker, "--yes", code=1)
+    assert (found["letters"], found["withoutSource"], found["held"]) == (3, {"": 6000}, 0)
+    assert broker.count() == 6000
+    assert drain(group, broker, "--yes", "--origin", group.source)["letters"] == 6000
+    assert (broker.count(), sum(numbers(group).values())) == (0, 6003)
+
+
+def test_a_message_that_kafka_refuses(group: Group, broker: Broker) -> None:
+    """It is larger than the topic takes: it stays in the queue, and those behind it are imported."""
+    group.prepare()
+    sending = stomp.Connection12([("127.0.0.1", address(broker).port)], auto_decode=False)
+    sending.connect(wait=True)
+    large = random.Random(0).randbytes(2_000_000)  # noqa: S311 - bytes that are not compressed
+    sending.send(broker.queue, large, headers={"destination-type": "ANYCAST", "persistent": "true"}, receipt="sent")
+    until(lambda: broker.count() == 1, "the large message is there")
+    sending.disconnect()
+    broker.stock(20)
+    assert drain(group, broker, "--dry-run", "--origin", group.source, code=None)["letters"] == 21
+    for letters in (20, 0):
+        found = drain(group, broker, "--yes", "--origin", group.source, code=1)
+        assert found.get("refused"), found
+        (reason,) = found["refused"]
+        assert "large" in reason
+        assert (found["letters"], found["refused"][reason], found["held"]) == (letters, 1, 0)
+    assert broker.count() == 1
     assert numbers(group) == Counter(range(20))
 
 

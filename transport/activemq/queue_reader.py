@@ -34,10 +34,16 @@ _RECEIPT_S: Final = 30.0
 _HEARTBEATS_MS: Final = (10_000, 30_000)
 """What this client sends and wants. Without them Artemis closes a connection that is idle for a minute."""
 
-_WINDOW: Final = {"activemq.prefetchSize": "1000", "consumer-window-size": str(2**20)}
+_WINDOW_MESSAGES: Final = 1000
+_WINDOW_BYTES: Final = 2**20
 """How much the broker sends before it waits for acknowledgements: Classic counts messages, Artemis bytes."""
 
-_UNLIMITED: Final = {"activemq.prefetchSize": "1000", "consumer-window-size": "-1", "browser": "true"}
+_WIDER: Final = 4
+_WIDEST: Final = 1024
+"""By what the window grows, and how often it is as wide at most."""
+
+_UNLIMITED: Final = {"activemq.prefetchSize": str(2**30), "consumer-window-size": "-1", "browser": "true"}
+"""Classic ends a browser after as many messages as it may send."""
 
 
 logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
@@ -114,6 +120,9 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         self._events: queue.SimpleQueue[BrokerMessage | QueueError | None] = queue.SimpleQueue()
         self._receipts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._numbers = itertools.count()
+        self._subscription = _MESSAGES
+        self._window = 1
+        self._unacknowledged = self._seen = 0
         place = [(address.host, address.port)]
         self._connection: Any = stomp.Connection12(
             place, heartbeats=_HEARTBEATS_MS, reconnect_attempts_max=1, timeout=_CONNECT_S, auto_decode=False
@@ -121,12 +130,10 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         if address.ca_file is not None:
             self._connection.set_ssl(place, ca_certs=address.ca_file)
         self._connection.set_listener("", self)
-        headers, trusted = _UNLIMITED if browse else _WINDOW, _trusted(address)
+        trusted = _trusted(address)
         try:
             self._connection.connect(address.user, address.password, wait=True)
-            self._connection.subscribe(
-                name, _MESSAGES, ack="client-individual", headers=headers | ({"selector": selector} if selector else {})
-            )
+            self._subscribe()
         except (OSError, stomp.exception.StompException) as error:
             problem = self._problem() or _tls_problem(address, trusted)
             if not problem:
@@ -134,20 +141,56 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
                 problem = f"{found}; is its STOMP connector on, usually port 61613?"
             raise QueueError(problem) from error
 
+    def _subscribe(self) -> None:
+        window = {
+            "activemq.prefetchSize": str(_WINDOW_MESSAGES * self._window),
+            "consumer-window-size": str(_WINDOW_BYTES * self._window),
+        }
+        headers = (_UNLIMITED if self._browses else window) | ({"selector": self._selector} if self._selector else {})
+        self._connection.subscribe(self._name, self._subscription, ack="client-individual", headers=headers)
+
     def receive(self, within_s: float) -> BrokerMessage | None:
         """Return the next message; ``None`` if none arrives within the time, or a browser has seen all.
 
         Raises:
             QueueError: the connection has ended.
         """
+        found: BrokerMessage | QueueError | None
         try:
-            found = self._events.get(timeout=within_s)
+            while isinstance(found := self._events.get(timeout=within_s), BrokerMessage):
+                if found.headers.get("subscription") == self._subscription:  # else it was sent before :meth:`widen`
+                    break
         except queue.Empty:
             return None
         if isinstance(found, QueueError):
             self._events.put(found)
             raise found
+        if found is not None:
+            self._unacknowledged += 1
         return found
+
+    def widen(self) -> bool:
+        """Have all messages delivered again that are not acknowledged, and more behind them, if there may be more.
+
+        Classic reads 200 messages of a queue ahead, whatever it may send; then it waits for an acknowledgement.
+
+        Returns:
+            whether there may. If not, the last call has brought no message more than the one before.
+
+        Raises:
+            QueueError: the connection has ended.
+        """
+        if self._browses or self._unacknowledged <= self._seen:
+            return False
+        self._seen, self._unacknowledged = self._unacknowledged, 0
+        before, self._subscription = self._subscription, f"{_MESSAGES}.{next(self._numbers)}"
+        self._window = min(self._window * _WIDER, _WIDEST)
+        try:
+            self._connection.unsubscribe(before)
+            self._subscribe()
+        except (OSError, stomp.exception.StompException) as error:
+            raise QueueError(self._problem() or f"{self._address} cannot be asked for more: {error!r}") from error
+        return True
 
     def acknowledge(self, messages: Sequence[BrokerMessage]) -> None:
         """Remove messages from the queue; return when the broker has confirmed it.
@@ -167,6 +210,7 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
                 confirmed = self._receipts.get(timeout=_RECEIPT_S)
             if confirmed is None:
                 raise stomp.exception.NotConnectedException
+            self._unacknowledged -= len(messages)
         except (OSError, queue.Empty, stomp.exception.StompException) as error:
             problem = self._problem() or f"{self._address} does not confirm acknowledgements: {error!r}"
             raise QueueError(problem) from error
@@ -207,7 +251,7 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         message out of its queue after the number of deliveries that it allows.
         """
         with suppress(OSError, stomp.exception.StompException):
-            self._connection.unsubscribe(_MESSAGES)
+            self._connection.unsubscribe(self._subscription)
             self._connection.disconnect()
 
     def _problem(self) -> str:
