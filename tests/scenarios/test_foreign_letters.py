@@ -159,10 +159,17 @@ def test_what_is_refused(broker: Cluster) -> None:
     assert "--to orders-dlt is a dead-letter topic" in to_itself
     assert "--keep-attempts" in found.dlq_json("redrive", "--dry-run", "--keep-attempts", code=1)["message"]
     assert "--header" in found.dlq_json("list", "--of-group", "billing", code=1)["message"]
+    for command in ("summary", "watch"):
+        assert "no index" in found.dlq_json(command, code=1)["message"], "docs/other-systems.md says so"
+    missing = found.dlq_json("show", "orders-0@5", code=1)["message"]
+    assert "`redelivery dlq list --each` prints ids, and with --id orders-0@5" in missing
     for usage in (["import", "letters.jsonl", "--yes"], ["list", "--set", "limits.batch=7"]):
         assert found.dlq(*usage).code == exit_codes.USAGE, usage
     broker.delete("orders")
     assert "no topic orders" in found.dlq_json("redrive", "--dry-run", code=1)["message"]
+    broker.delete("orders-dlt")
+    gone = found.dlq_json("list", code=1)["message"]
+    assert "there is no dead-letter topic orders-dlt, or none may be described; correct --topic" in gone
 
 
 def test_targets_of_a_megabyte(broker: Cluster) -> None:
