@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.slow]
 _STEPS = 400
 """More than a refresh has."""
 
-_STRIDE = 3
-"""Of the steps, each third one is tried."""
+_STRIDE, _STRIDE_OF_SAMPLE = 3, 18
+"""Of the steps, each third one is tried, or each eighteenth in a sample."""
 
 
 def _letters(index: Index) -> dict[str, tuple[str, int]]:
@@ -74,10 +74,11 @@ def _assert_whole(group: Group, folder: Path, before: object, after: dict[str, t
 
 
 @pytest.mark.timeout(900)
-def test_killed_before_each_step(group: Group) -> None:
+def test_killed_before_each_step(group: Group, pytestconfig: pytest.Config) -> None:
     """While it writes, synchronises, renames, deletes or locks a file, or DuckDB runs a statement."""
     built, before, after = _prepared(group)
-    for step in range(1, _STEPS, _STRIDE):
+    stride = _STRIDE if pytestconfig.getoption("crash") else _STRIDE_OF_SAMPLE
+    for step in range(1, _STEPS, stride):
         folder = group.folder / f"step-{step}"
         shutil.copytree(built, folder)
         code = _killed(group, folder, step).wait(60)
@@ -90,6 +91,7 @@ def test_killed_before_each_step(group: Group) -> None:
     raise AssertionError(f"more than {_STEPS} steps")
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_killed_at_any_time(group: Group) -> None:
     """From outside, also in the middle of a file."""

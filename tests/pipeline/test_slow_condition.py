@@ -15,6 +15,7 @@ from tests.scenarios.running import COMMAND
 
 
 @pytest.mark.spark
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_slow_condition_is_stopped(spark: SparkSession, tmp_path: Path) -> None:
     """The error says what is slow, and what to do. The table still has the row."""

@@ -7,10 +7,12 @@ two must be in sync, and the cluster works as long as most of its nodes run.
 import contextlib
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
+
+from confluent_kafka.admin import ClusterMetadata
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.broker.embedded import (
@@ -106,8 +108,12 @@ class EmbeddedCluster:
         return ",".join(node.bootstrap_servers for node in self.nodes.values())
 
     def create_topics(self, partitions: Mapping[str, int]) -> None:
-        """Create those of the topics that do not exist, as :meth:`EmbeddedKafka.create_topics` does."""
+        """Create those of the topics that do not exist, as :meth:`EmbeddedKafka.create_topics` does.
+
+        It returns when all running nodes know them, so that a client finds them with whichever node it asks.
+        """
         self.nodes[self.running[0]].create_topics(partitions)
+        self._await_each(lambda known: partitions.keys() <= known.topics.keys())
 
     def stop(self) -> None:
         """Shut all nodes down together; do nothing with those that do not run."""
@@ -152,11 +158,19 @@ class EmbeddedCluster:
             node.begin()
         for node in starting:
             node.await_ready()
+        self._await_each(lambda known: len(known.brokers) == len(self.nodes))
+
+    def _await_each(self, satisfied: Callable[[ClusterMetadata], bool]) -> None:
+        """Wait until what each running node knows of the cluster satisfies a condition, or ``START_SECONDS``."""
         deadline = time.monotonic() + START_SECONDS
-        for node in self.nodes.values():
-            calls = AdminCalls({"bootstrap.servers": node.bootstrap_servers}, timeout_s=_ANSWER_S)
-            while len(calls.metadata().brokers) < len(self.nodes) and time.monotonic() < deadline:
-                time.sleep(_CHECK_SECONDS)  # noqa: TID251 (other processes register at a time that nothing announces)
+        for node in map(self.nodes.__getitem__, self.running):
+            # The first request of a client goes to this node, later ones to any.
+            while not satisfied(_known_to(node)) and time.monotonic() < deadline:
+                time.sleep(_CHECK_SECONDS)  # noqa: TID251 (a node learns it at a time that nothing announces)
+
+
+def _known_to(node: EmbeddedKafka) -> ClusterMetadata:
+    return AdminCalls({"bootstrap.servers": node.bootstrap_servers}, timeout_s=_ANSWER_S).metadata()
 
 
 def _stored_cluster_id(home: Path | None) -> str | None:

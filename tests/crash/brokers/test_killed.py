@@ -7,16 +7,16 @@ import pytest
 from tests.crash.brokers.play import Play, Record
 from tests.crash.brokers.three import Three
 
-pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.mark.parametrize(
     ("what", "protocol"),
     [
-        pytest.param("leader", "classic"),
-        pytest.param("leader", "consumer", marks=pytest.mark.full),
-        pytest.param("controller", "classic", marks=pytest.mark.full),
-        pytest.param("controller", "consumer", marks=pytest.mark.full),
+        ("leader", "classic"),
+        ("leader", "consumer"),
+        ("controller", "classic"),
+        ("controller", "consumer"),
     ],
     indirect=["protocol"],
 )

@@ -11,7 +11,7 @@ from tests.scenarios.cluster import Cluster
 from tests.scenarios.commands import redelivery
 from tests.scenarios.running import Group
 
-pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture
