@@ -57,6 +57,9 @@ class Assignment:
 
         self._starting: list[AssignedPartition] = []
         self._owned: dict[Partition, AssignedPartition] = {}
+        self._source_numbers: frozenset[int] | None = None
+        """Those of the owned partitions; ``None`` after a change."""
+
         self._lost: dict[Partition, str] = {}
         """Partitions without a position to read from, and the cause.
 
@@ -93,9 +96,12 @@ class Assignment:
         """Return every owned partition."""
         return list(self._owned.values())
 
-    def source_numbers(self) -> set[int]:
-        """Return the numbers of the owned source partitions."""
-        return {partition.number for partition, assigned in self._owned.items() if not assigned.redelivered}
+    def source_numbers(self) -> frozenset[int]:
+        """Return the numbers of the owned source partitions: the same object until they change."""
+        if self._source_numbers is None:
+            owned = self._owned.items()
+            self._source_numbers = frozenset(each.number for each, assigned in owned if not assigned.redelivered)
+        return self._source_numbers
 
     def find(self, partitions: Iterable[Partition]) -> list[AssignedPartition]:
         """Return those of ``partitions`` that are owned."""
@@ -139,6 +145,7 @@ class Assignment:
             for partition in partitions
         ]
         self._owned |= {assigned.partition: assigned for assigned in opened}
+        self._source_numbers = None
         return opened
 
     def reopen(self, leaving: Collection[Partition] = ()) -> list[AssignedPartition]:
@@ -159,6 +166,7 @@ class Assignment:
         assigned = self._owned.pop(partition, None)
         if assigned is not None:
             assigned.closed = True
+            self._source_numbers = None
         self._lost.pop(partition, None)
         self.refused.forget(partition)
         self.deferred.pop(partition, None)

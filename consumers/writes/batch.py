@@ -83,7 +83,6 @@ class Batch:
         """The numbers of all outcomes."""
 
         self._journal: Journal | None = None
-        dependencies.placement.refresh()
         if dependencies.journal is not None:
             self._journal = Journal(dependencies.group, dependencies.journal, dependencies.retry_topics)
         self.refill()

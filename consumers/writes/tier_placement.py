@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 
 MAX_PARTITIONS = 8
 """How many partitions of a tier a worker writes to, whatever the number of its source partitions."""
@@ -16,27 +16,31 @@ class TierPlacement:
     owns are chosen: other workers, whose clocks may differ, seldom write to the same partitions of a tier.
 
     While the worker keeps its partitions, a source partition keeps its place, so retries of it that wait for the same
-    time stay in order. Partitions that come change no place: they may come from a killed worker, whose open
-    transaction blocks the readers of the partitions that it has written to.
+    time stay in order. Partitions that come change no place of a worker that has more than ``MAX_PARTITIONS``: they
+    may come from a killed worker, whose open transaction blocks the readers of the partitions that it has written to.
     """
 
-    def __init__(self, owned: Callable[[], Iterable[int]] = tuple) -> None:
+    def __init__(self, owned: Callable[[], frozenset[int]] = frozenset) -> None:
         """Prepare.
 
         Args:
-            owned: returns the numbers of the source partitions that the worker owns. Without any, or with few, each
-                source partition has the place of its own number.
+            owned: returns the numbers of the source partitions that the worker owns; the same object as long as they
+                are the same, because it is called for every retry. Without any, or with few, each source partition
+                has the place of its own number.
         """
         self._owned = owned
         self._numbers: frozenset[int] = frozenset()
         self._places: tuple[int, ...] = ()
         """Empty: each source partition has the place of its own number."""
 
-    def refresh(self) -> None:
-        """Learn which partitions the worker owns now; none at all is a moment within a rebalance."""
-        numbers = frozenset(self._owned())
-        if not numbers or numbers == self._numbers:
-            return
+    def number_for(self, origin: int) -> int:
+        """Return the partition in which retries of the source partition ``origin`` wait."""
+        numbers = self._owned()
+        if numbers is not self._numbers and numbers:  # none at all is a moment within a rebalance
+            self._choose(numbers)
+        return self._places[origin % len(self._places)] if self._places else origin
+
+    def _choose(self, numbers: frozenset[int]) -> None:
         if len(numbers) <= MAX_PARTITIONS:
             self._places = ()
         elif self._places:
@@ -46,10 +50,6 @@ class TierPlacement:
             candidates = numbers & self._numbers or numbers
             self._places = tuple(_number(slot, candidates) for slot in range(MAX_PARTITIONS))
         self._numbers = numbers
-
-    def number_for(self, origin: int) -> int:
-        """Return the partition in which retries of the source partition ``origin`` wait."""
-        return self._places[origin % len(self._places)] if self._places else origin
 
 
 def _number(slot: int, numbers: Collection[int]) -> int:

@@ -34,8 +34,8 @@ def park(  # noqa: PLR0913
     """
     producer = Producer(producer_config({"bootstrap.servers": servers}, transactional_id=None))
     values = Values(value_bytes)
-    placement = TierPlacement(lambda: range(origins))
-    placement.refresh()
+    owned = frozenset(range(origins))
+    placement = TierPlacement(lambda: owned)
     begun = time.monotonic()
     for number in range(n):
         while number > (time.monotonic() - begun) * rate:

@@ -21,7 +21,9 @@ _PROTOCOLS = {
     "cooperative": {**SHORT_SESSION, "partition.assignment.strategy": "cooperative-sticky"},
     "consumer": SHORT_SESSION_CONSUMER,
 }
-_EACH = pytest.mark.parametrize("protocol", ["range", pytest.param("cooperative", marks=pytest.mark.full), "consumer"])
+_EACH = pytest.mark.parametrize(
+    "protocol", ["range", *(pytest.param(each, marks=pytest.mark.full) for each in ("cooperative", "consumer"))]
+)
 _NEVER = "close:after:99:die"
 """A trap that never acts; with ``:3+`` commits are aborted from the third one on, until :func:`_go`."""
 

@@ -103,6 +103,7 @@ def test_a_worker_runs_the_projects_handler(
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_a_spark_task_runs_the_projects_handler(
     tmp_path_factory: pytest.TempPathFactory, wheel: Path, project: Path, kafka: EmbeddedKafka, unique: str
 ) -> None:

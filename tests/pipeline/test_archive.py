@@ -178,6 +178,7 @@ def test_a_missing_table_is_named(session: SparkSession, tmp_path: Path) -> None
         read_table(session, str(tmp_path / "nothing"), _PARQUET)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_a_killed_run_is_finished_by_the_next(
     spark: SparkSession, session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path

@@ -34,6 +34,7 @@ def test_a_run_handles_the_other_partitions_and_names_the_command(spark: SparkSe
     assert group.outputs() == exactly([*range(5, 10), *range(100, 105)])
 
 
+@pytest.mark.long
 def test_a_running_query_goes_on_without_the_partition(spark: SparkSession, group: Group) -> None:
     """Its next micro-batch was deleted: the other partition is handled, and later this one, without a restart.
 

@@ -46,6 +46,7 @@ def archive(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_command_makes_it(cluster: Cluster, unique: str, tmp_path: Path) -> None:
     """Unless another format is asked for, and with nothing of a record in its log."""
     source, table = f"{unique}.orders", tmp_path / "table"

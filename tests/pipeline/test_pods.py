@@ -42,6 +42,7 @@ _JAVA_OPTIONS = (
 """Spark's own options for Java 17, which it passes to each executor in numbered variables."""
 
 
+@pytest.mark.long
 def test_a_job_runs_on_an_executor_of_the_image(group: Group, tmp_path: Path) -> None:
     """The driver registers the executor, which runs the handler with its own environment; both end with the job."""
     (group.folder / "handlers.py").write_text(_HANDLER.format(output=group.output), encoding="utf-8")

@@ -23,7 +23,8 @@ _PIECE = 30
 _LIMITS = {"batch": 10}
 
 
-@pytest.mark.parametrize("form", ["parquet", pytest.param("delta", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["parquet", "delta"])
 def test_python_worker_and_driver_are_killed(spark: SparkSession, group: Group, form: str) -> None:
     """The query survives a killed Python worker. Then the driver is killed, and its micro-batch is replayed.
 

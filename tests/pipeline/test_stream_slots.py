@@ -38,6 +38,7 @@ def test_each_record_has_one_outcome(spark: SparkSession, group: Group, name: st
     assert audited(group, spark) == {"acked": 200, "recovered": 2, "dead_lettered": 1, "pending": 1}
 
 
+@pytest.mark.long
 def test_a_task_covers_several_partitions(spark: SparkSession, group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four tasks for each of the two cores have the records of twelve partitions."""
     tasks: list[int] = []

@@ -16,6 +16,7 @@ from tests.scenarios.waiting import until
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
+@pytest.mark.long
 def test_sigterm_to_every_process(group: Group) -> None:
     """SIGTERM to driver, JVM, Python workers and handlers, as systemd sends it: the query exits with 0."""
     prepare(group, limits={"batch": 10, "shutdownTimeout": "90s"}, pipeline={"spark": {"spark.master": "local[2]"}})

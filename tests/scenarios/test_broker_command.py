@@ -43,6 +43,7 @@ def test_it_runs_until_sigterm(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_three_nodes_of_which_one_dies(tmp_path: Path) -> None:
     """It says which process each node is, goes on without one of them, and ends in order; topics have replicas."""
     arguments = ("--nodes", "3", "--data-dir", str(tmp_path), "--heap-mb", "256", "--topic", "orders=3")

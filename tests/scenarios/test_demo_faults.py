@@ -30,6 +30,7 @@ def _gone(demo: DemoRun, pids: list[int]) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_a_record_too_many_fails_the_run(tmp_path: Path) -> None:
     """A foreign record among the flights is reported, and the exit code is 1."""
@@ -47,6 +48,7 @@ def test_a_record_too_many_fails_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_a_worker_that_ends_by_itself_ends_the_demo(tmp_path: Path) -> None:
     """The error has the worker's last lines and the path of its log, and the exit code is 1."""

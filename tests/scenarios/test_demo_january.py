@@ -8,8 +8,9 @@ from tests.scenarios.demo_runs import DemoRun, alive, counted
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("redrive", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.parametrize("redrive", [False, True])
 def test_the_first_days_of_january(tmp_path: Path, *, redrive: bool) -> None:
     """Exit code 0, a correct table, the independently computed figures, no early record, no process left."""
     with DemoRun(tmp_path, "--days", "3", *["--redrive"] * redrive) as demo:

@@ -32,6 +32,9 @@ from tests.scenarios.warm import WarmProcess
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 KINDS = ["classic", "artemis"]
+_LONG_WITH_ARTEMIS = pytest.mark.parametrize(
+    "broker", ["classic", pytest.param("artemis", marks=pytest.mark.long)], indirect=True
+)
 
 
 @pytest.fixture(params=KINDS)
@@ -199,6 +202,7 @@ def test_another_reader_holds_messages(group: Group, broker: Broker) -> None:
     assert numbers(group) == Counter(range(20))
 
 
+@_LONG_WITH_ARTEMIS
 def test_messages_that_stay_in_front(group: Group, broker: Broker) -> None:
     """Those of other applications, more than the broker sends without an acknowledgement: those behind are imported."""
     group.prepare()
@@ -212,6 +216,7 @@ def test_messages_that_stay_in_front(group: Group, broker: Broker) -> None:
     assert (broker.count(), sum(numbers(group).values())) == (0, 6003)
 
 
+@_LONG_WITH_ARTEMIS
 def test_a_message_that_kafka_refuses(group: Group, broker: Broker) -> None:
     """It is larger than the topic takes: it stays in the queue, and those behind it are imported."""
     group.prepare()

@@ -1,12 +1,14 @@
 """A worker with many source partitions writes retries to few partitions of a tier, which are numbered like its own."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_redelivery.consumers.routes import RetryTopics
+from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.consumers.writes.tier_placement import MAX_PARTITIONS, TierPlacement
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.policy.decision import Failure
@@ -16,13 +18,27 @@ from tests.unit.consumers.batches import COUNTS, DEAD, RAISED, READY, REJECTED, 
 from tests.unit.consumers.records import entry, record, route, source
 
 NUMBERS = st.sets(st.integers(0, 999), max_size=60)
+_COUNTS_300 = dict.fromkeys(COUNTS, 300)
 
 
-def places(numbers: set[int], origins: range = range(1000)) -> dict[int, int]:
-    """The place of each origin, for a worker that owns these numbers."""
-    placement = TierPlacement(lambda: numbers)
-    placement.refresh()
-    return {origin: placement.number_for(origin) for origin in origins}
+@dataclass
+class Worker:
+    """A worker that owns source partitions."""
+
+    numbers: frozenset[int]
+
+    def __post_init__(self) -> None:
+        """Place retries."""
+        self.placement = TierPlacement(lambda: self.numbers)
+
+    def places(self, origins: range = range(1000)) -> dict[int, int]:
+        """Return the place of each origin."""
+        return {origin: self.placement.number_for(origin) for origin in origins}
+
+
+def places(numbers: set[int]) -> dict[int, int]:
+    """Return the place of each origin, for a worker that owns these numbers."""
+    return Worker(frozenset(numbers)).places()
 
 
 @given(NUMBERS)
@@ -49,55 +65,58 @@ MANY = NUMBERS.filter(lambda numbers: len(numbers) > MAX_PARTITIONS + 1)
 @given(MANY, st.integers(0, 59))
 def test_a_place_changes_when_its_number_goes(numbers: set[int], index: int) -> None:
     """Retries of all other places stay in order."""
-    owned = set(numbers)
-    placement = TierPlacement(lambda: owned)
-    placement.refresh()
-    before = [placement.number_for(origin) for origin in range(1000)]
+    worker = Worker(frozenset(numbers))
+    before = worker.places()
     gone = sorted(numbers)[index % len(numbers)]
-    owned.remove(gone)
-    placement.refresh()
-    after = [placement.number_for(origin) for origin in range(1000)]
-    assert gone not in after
-    assert all(new == old for new, old in zip(after, before, strict=True) if old != gone)
-    assert set(after) <= owned
+    worker.numbers -= {gone}
+    after = worker.places()
+    assert set(after.values()) <= worker.numbers
+    assert all(after[origin] == place for origin, place in before.items() if place != gone)
 
 
 @given(MANY, NUMBERS)
 def test_what_comes_changes_no_place(numbers: set[int], more: set[int]) -> None:
     """It may come from a killed worker whose transaction is open. By some protocols all are away for a moment."""
-    owned = set(numbers)
-    placement = TierPlacement(lambda: owned)
-    placement.refresh()
-    before = [placement.number_for(origin) for origin in range(1000)]
-    owned.clear()
-    placement.refresh()
-    owned |= numbers | more
-    placement.refresh()
-    assert [placement.number_for(origin) for origin in range(1000)] == before
+    worker = Worker(frozenset(numbers))
+    before = worker.places()
+    worker.numbers = frozenset()
+    assert worker.places() == before
+    worker.numbers = frozenset(numbers | more)
+    assert worker.places() == before
 
 
 def test_a_worker_that_had_few_partitions_goes_on_with_them() -> None:
     """Also when the partitions of a killed worker come, and the places have to be shared."""
-    owned = {3, 5}
-    placement = TierPlacement(lambda: owned)
-    placement.refresh()
-    assert placement.number_for(17) == 17
-    owned |= set(range(300))
-    assert placement.number_for(17) == 17
-    placement.refresh()
-    assert {placement.number_for(origin) for origin in range(300)} == {3, 5}
-    owned -= set(range(10, 300))
-    placement.refresh()
-    assert {placement.number_for(origin) for origin in range(300)} == {3, 5}
-    owned -= {0, 1, 2, 4}
-    placement.refresh()
-    assert placement.number_for(17) == 17
+    worker = Worker(frozenset({3, 5}))
+    assert worker.placement.number_for(17) == 17
+    worker.numbers |= set(range(300))
+    assert set(worker.places().values()) == {3, 5}
+    worker.numbers -= set(range(10, 300))
+    assert set(worker.places().values()) == {3, 5}
+    worker.numbers -= {0, 1, 2, 4}
+    assert worker.placement.number_for(17) == 17
+
+
+def test_a_write_that_began_before_the_partitions_came() -> None:
+    """Its retries have the same places as those of the next one: a write may begin long before its first retry."""
+    worker = Worker(frozenset())
+    common = replace(shared(), placement=worker.placement)
+    common = replace(
+        common, retry_topics=RetryTopics(Naming(group="billing"), TierSet((1000,), mixed=False), _COUNTS_300)
+    )
+    way = route(entry(RedeliveryPolicy(initial_redelivery_delay=1000)))
+    first = Batch(common)
+    worker.numbers = frozenset(range(100, 200))
+    first.add(handled(source(way, 105), record(0, partition=105), failures={0: RAISED}))
+    second = Batch(common)
+    second.add(handled(source(way, 105), record(1, partition=105), failures={0: RAISED}))
+    assert [each.partition for each in first.produced] == [each.partition for each in second.produced]
 
 
 def written(*, delay_ms: int = 1000, failure: Failure = RAISED) -> tuple[set[str], list[int]]:
     """Topics and partitions of what is produced if a record of each of 300 owned partitions fails."""
-    topics = RetryTopics(Naming(group="billing"), TierSet((1000,), mixed=True), dict.fromkeys(COUNTS, 300))
-    common = replace(shared(), retry_topics=topics, placement=TierPlacement(lambda: range(300)))
+    topics = RetryTopics(Naming(group="billing"), TierSet((1000,), mixed=True), _COUNTS_300)
+    common = replace(shared(), retry_topics=topics, placement=TierPlacement(partial(frozenset, range(300))))
     way = route(entry(RedeliveryPolicy(initial_redelivery_delay=delay_ms)))
     items = [handled(source(way, number), record(0, partition=number), failures={0: failure}) for number in range(300)]
     produced = batch_of(*items, common=common).produced
