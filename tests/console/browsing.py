@@ -116,7 +116,7 @@ class Visit:
 
 @contextmanager
 def visiting(browser: Browser, address: str, size: tuple[int, int] = WIDE, **options: object) -> Iterator[Visit]:
-    """Visit a console as somebody who was never there; at the end nothing must have happened that must not."""
+    """Visit a console in a browser without cookies; at the end nothing must have happened that must not."""
     width, height = size
     context = browser.new_context(viewport={"width": width, "height": height}, **options)  # type: ignore[arg-type]
     visit = Visit(context, address)

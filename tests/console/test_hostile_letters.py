@@ -103,7 +103,7 @@ def test_lists_show_them_as_text(browser: Browser, console: Served) -> None:
 
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
 def test_addresses_are_shown_as_text(browser: Browser, console: Served, number: int) -> None:
-    """A link that somebody sends: filters, a search, ids that do not exist."""
+    """Links with a payload in each filter, in a search, and in ids that do not exist."""
     text = HOSTILE[number]
     with visiting(browser, console.address) as visit:
         visit.expected += ["400", "404", "409", "500"]

@@ -1,4 +1,4 @@
-"""Who may do what: a viewer reads, an operator acts, and nobody acts without meaning to."""
+"""What each role may do: a viewer reads, an operator acts, and a forged form is refused."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -66,7 +66,7 @@ def _post(visit: Visit, path: str, form: Mapping[str, str], **headers: str) -> i
     return visit.context.request.post(address, form={**form}, headers=named, max_redirects=0).status
 
 
-def test_nobody_without_a_token(browser: Browser, console: Served) -> None:
+def test_a_token_is_needed(browser: Browser, console: Served) -> None:
     """Every page leads to the login, a wrong token is refused, and a right one leads to where one wanted to go."""
     with visiting(browser, console.address) as visit:
         page = visit.open("/letters?exception=Connection*")

@@ -1,4 +1,4 @@
-"""What every page of the console has, whoever asks."""
+"""What the HTML of every page of the console has, and what it never has."""
 
 from html.parser import HTMLParser
 from pathlib import Path
