@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect, sync_playwright
 
+from tests.scenarios.waiting import LONG_S
+
 WIDE, MIDDLE, NARROW = (1280, 800), (820, 1100), (360, 740)
 
-_WITHIN_MS = 60_000
-"""Far longer than a page takes on an idle machine."""
+_WITHIN_MS = int(1000 * LONG_S)
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -91,6 +92,14 @@ class Visit:
         page.get_by_role("button", name="Log in").click()
         page.wait_for_url(f"{self.address}/")
         return page
+
+    def await_data(self) -> None:
+        """Wait until the console has read letters and jobs: until then a letter and a job are not there."""
+        page = self.page()
+        for path, reading in (("/letters", "is being built"), ("/jobs", "are being read")):
+            page.goto(self.address + path)
+            expect(page.locator("#list")).not_to_contain_text(reading)
+        page.close()
 
     def check(self) -> None:
         """Assert that nothing happened that must not."""

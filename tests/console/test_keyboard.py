@@ -13,7 +13,6 @@ from tests.console.serving import Served, serving
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.redriving import dead_letter, died
 from tests.scenarios.running import Group
-from tests.scenarios.waiting import LONG_S
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
 
@@ -34,9 +33,11 @@ def group(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture(scope="module")
-def console(group: Group) -> Iterator[Served]:
+def console(browser: Browser, group: Group) -> Iterator[Served]:
     """Its console."""
     with serving(group) as found:
+        with visiting(browser, found.address) as visit:
+            visit.await_data()
         yield found
 
 
@@ -45,7 +46,7 @@ def test_rows_and_redrive(browser: Browser, group: Group, console: Served) -> No
     with visiting(browser, console.address) as visit:
         page = visit.open("/failures")
         rows = page.locator("#list tbody tr")
-        expect(rows).to_have_count(2, timeout=1000 * LONG_S)
+        expect(rows).to_have_count(2)
         page.keyboard.press("j")
         expect(rows.nth(0)).to_be_focused()
         page.keyboard.press("j")
@@ -72,12 +73,12 @@ def test_a_chosen_row_stays_chosen(browser: Browser, group: Group, console: Serv
     """A letter that dies meanwhile changes the list and not where one is."""
     with visiting(browser, console.address) as visit:
         page = visit.open("/failures")
-        expect(page.locator("#list tbody tr")).to_have_count(2, timeout=1000 * LONG_S)
+        expect(page.locator("#list tbody tr")).to_have_count(2)
         page.keyboard.press("j")
         focused = page.locator("tr:focus")
         expect(focused).to_contain_text("ConnectionError")
         group.cluster.produce(group.dead_letters, [died(group, 99, exception="LookupError")])
-        expect(page.locator("#list tbody tr")).to_have_count(3, timeout=1000 * LONG_S)
+        expect(page.locator("#list tbody tr")).to_have_count(3)
         expect(focused).to_contain_text("ConnectionError")
 
 

@@ -17,7 +17,7 @@ from tests.scenarios.cluster import Cluster
 from tests.scenarios.commands import redelivery
 from tests.scenarios.redriving import dead_letter
 from tests.scenarios.running import Group
-from tests.scenarios.waiting import LONG_S, until
+from tests.scenarios.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
 
@@ -40,9 +40,12 @@ def group(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture(scope="module")
-def console(group: Group, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def console(browser: Browser, group: Group, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A console with a viewer, an operator and an admin."""
     with serving(group, f"--tokens={token_file(tmp_path_factory.mktemp('tokens'))}") as found:
+        with visiting(browser, found.address) as visit:
+            visit.log_in(TOKENS["vera"])
+            visit.await_data()
         yield found
 
 
@@ -194,7 +197,7 @@ def test_a_form_of_another_site_is_refused(browser: Browser, console: Served, ot
         page.wait_for_url(f"{console.address}/pauses")
         assert "another site" in page.locator("body").inner_text()
         page.goto(f"{console.address}/topology")
-        expect(page.locator("#pauses")).to_contain_text("Nothing is paused", timeout=1000 * LONG_S)
+        expect(page.locator("#pauses")).to_contain_text("Nothing is paused")
 
 
 def test_an_operator_acts_in_their_own_name(browser: Browser, console: Served, group: Group, letter: str) -> None:
@@ -207,13 +210,13 @@ def test_an_operator_acts_in_their_own_name(browser: Browser, console: Served, g
         page.get_by_role("link", name="Redrive").first.click()
         page.get_by_role("button", name="Redrive 1 letter").click()
         page.wait_for_url(re.compile("/jobs/"))
-        expect(page.locator("#job")).to_contain_text("1 of 1 letters", timeout=1000 * LONG_S)
+        expect(page.locator("#job")).to_contain_text("1 of 1 letters")
         page.goto(f"{console.address}/discard?id={group.dead_letters}-1@1")
         page.get_by_role("button", name="Discard 1 letter").click()  # the field that asks for the number is required
         expect(page).to_have_url(re.compile("/discard"))
         page.get_by_label("Enter the number of letters to confirm").fill("1")
         page.get_by_role("button", name="Discard 1 letter").click()
-        expect(page.locator("#job")).to_contain_text("1 set aside", timeout=1000 * LONG_S)
+        expect(page.locator("#job")).to_contain_text("1 set aside")
         page.goto(f"{console.address}/audit?by=otto")
         expect(page.locator("#list tbody tr")).to_have_count(2)
     with visiting(browser, console.address) as visit:
@@ -227,6 +230,7 @@ def test_an_operator_acts_in_their_own_name(browser: Browser, console: Served, g
 def test_read_only(browser: Browser, group: Group, letter: str) -> None:
     """Not even the user who runs the console changes anything, and each page says so."""
     with serving(group, "--read-only", name="read-only") as console, visiting(browser, console.address) as visit:
+        visit.await_data()
         page = visit.open()
         csrf = _csrf(page)
         expect(page.locator(".chip", has_text="read-only")).to_be_visible()
@@ -240,6 +244,7 @@ def test_read_only(browser: Browser, group: Group, letter: str) -> None:
 def test_hidden_payloads(browser: Browser, group: Group, letter: str) -> None:
     """Nothing of a letter's key, value and headers is in a page, and no question can find it out."""
     with serving(group, "--hide-payloads", name="hidden") as console, visiting(browser, console.address) as visit:
+        visit.await_data()
         page = visit.open("/letters")
         expect(page.locator("#list tbody tr")).not_to_have_count(0)
         visit.expected += ["400", "403"]

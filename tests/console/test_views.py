@@ -14,11 +14,8 @@ from tests.console.serving import Served, serving, token_file
 from tests.console.views import LOGIN, NOWHERE, VIEWS, Known, View
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
-from tests.scenarios.waiting import LONG_S
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
-
-LONG_MS = 1000 * LONG_S
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +32,9 @@ def console(browser: Browser, bed: tuple[Group, Known]) -> Iterator[Served]:
     with serving(bed[0]) as found:
         with visiting(browser, found.address) as visit:
             page = visit.open("/failures")
-            expect(page.locator("#list")).to_contain_text(f"{LETTERS} dead letters", timeout=LONG_MS)
+            expect(page.locator("#list")).to_contain_text(f"{LETTERS} dead letters")
             page.goto(f"{found.address}/topology")
-            expect(page.locator("#topology")).to_contain_text("looked at", timeout=LONG_MS)
+            expect(page.locator("#topology")).to_contain_text("looked at")
         yield found
 
 
@@ -81,9 +78,9 @@ def test_live_updates_keep_still(
         total = failures.locator("#list .list-head b").first
         before = int(total.inner_text().replace(",", ""))
         new_letters(group, 1000, 3)
-        expect(total).to_have_text(str(before + 3), timeout=LONG_MS)
-        expect(letters.locator("#list .list-head b").first).to_have_text(str(before + 3), timeout=LONG_MS)
-        expect(flow.locator(".stage-dead")).to_contain_text(str(before + 3), timeout=LONG_MS)
+        expect(total).to_have_text(str(before + 3))
+        expect(letters.locator("#list .list-head b").first).to_have_text(str(before + 3))
+        expect(flow.locator(".stage-dead")).to_contain_text(str(before + 3))
         for page in (flow, failures, letters):
             settle(page)
             check_still(page)
