@@ -55,6 +55,15 @@ def letter(group: Group) -> str:
     return f"{group.dead_letters}-0@0"
 
 
+@pytest.fixture
+def unchanged(group: Group) -> Iterator[None]:
+    """Assert that a test has written nothing: no letter again, no job, no pause, no note."""
+    topics = (group.ready, *(f"{group.name}.{each}" for each in ("control", "dlq.actions", "dlq.jobs")))
+    before = group.cluster.ends(*topics)
+    yield
+    assert group.cluster.ends(*topics) == before
+
+
 def _csrf(page: Page) -> str:
     """Return the text that the forms of a user must have."""
     found = re.search(r'"X-CSRF-Token":"([^"]+)"', page.locator("body").get_attribute("hx-headers") or "")
@@ -101,7 +110,8 @@ def test_a_login_leads_to_no_other_site(browser: Browser, console: Served, targe
         expect(page).to_have_url(f"{console.address}/")
 
 
-def test_a_viewer_reads_and_cannot_act(browser: Browser, console: Served, group: Group, letter: str) -> None:
+@pytest.mark.usefixtures("unchanged")
+def test_a_viewer_reads_and_cannot_act(browser: Browser, console: Served, letter: str) -> None:
     """No page offers an action, and the forms are refused if they are sent all the same."""
     with visiting(browser, console.address) as visit:
         page = visit.log_in(TOKENS["vera"])
@@ -118,7 +128,6 @@ def test_a_viewer_reads_and_cannot_act(browser: Browser, console: Served, group:
             assert _post(visit, path, {"csrf": csrf, **form}) == 403, path
         for path in ("/redrive", "/discard", "/export", "/purge", f"/letters/{letter}/edit"):
             assert visit.context.request.get(console.address + path).status == 403, path
-    assert group.cluster.ends(group.ready) == dict.fromkeys(group.cluster.ends(group.ready), 0)
 
 
 def _actions(letter: str) -> list[tuple[str, dict[str, str]]]:
@@ -139,6 +148,7 @@ def _actions(letter: str) -> list[tuple[str, dict[str, str]]]:
     ]
 
 
+@pytest.mark.usefixtures("unchanged")
 def test_a_forged_form_is_refused(browser: Browser, console: Served, letter: str) -> None:
     """Without the user's text, with another one's, or from another site, nothing happens."""
     with visiting(browser, console.address) as other:
@@ -152,8 +162,6 @@ def test_a_forged_form_is_refused(browser: Browser, console: Served, letter: str
             assert _post(visit, path, {"csrf": csrf, **form}, Origin="null") == 403, path
             assert _post(visit, path, {"csrf": csrf, **form}, Sec_Fetch_Site="cross-site") == 403, path
         assert _post(visit, "/logout", {}) == 403
-        page = visit.open("/jobs")
-        expect(page.locator("main")).to_contain_text("No job has been created yet")
 
 
 class _OtherSite(BaseHTTPRequestHandler):
@@ -187,6 +195,7 @@ def other_site(console: Served) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.usefixtures("unchanged")
 def test_a_form_of_another_site_is_refused(browser: Browser, console: Served, other_site: str) -> None:
     """The browser sends the cookie with it, because only the port differs."""
     with visiting(browser, console.address) as visit:
@@ -196,8 +205,6 @@ def test_a_form_of_another_site_is_refused(browser: Browser, console: Served, ot
         page.goto(other_site)
         page.wait_for_url(f"{console.address}/pauses")
         assert "another site" in page.locator("body").inner_text()
-        page.goto(f"{console.address}/topology")
-        expect(page.locator("#pauses")).to_contain_text("Nothing is paused")
 
 
 def test_an_operator_acts_in_their_own_name(browser: Browser, console: Served, group: Group, letter: str) -> None:
@@ -227,6 +234,7 @@ def test_an_operator_acts_in_their_own_name(browser: Browser, console: Served, g
     assert jobs.out.count("otto (console") == 2, jobs
 
 
+@pytest.mark.usefixtures("unchanged")
 def test_read_only(browser: Browser, group: Group, letter: str) -> None:
     """Not even the user who runs the console changes anything, and each page says so."""
     with serving(group, "--read-only", name="read-only") as console, visiting(browser, console.address) as visit:
