@@ -61,6 +61,9 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
 
         return Route(address, endpoint, methods=list(methods))
 
+    def icon(_: Request) -> Response:
+        return Response(console.assets["mark.svg"].content, media_type="image/svg+xml")
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         console.broadcast.attach()
@@ -73,7 +76,8 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
     routes = [
         Route("/assets/{digest}/{name}", console.assets.serve),
         Route("/healthz", lambda _: PlainTextResponse("ok")),
-        Route("/favicon.svg", lambda _: Response(console.assets["mark.svg"].content, media_type="image/svg+xml")),
+        Route("/favicon.svg", icon),
+        Route("/favicon.ico", icon),  # browsers ask for it where no page names another
         page("/login", login.show),
         page("/login", login.log_in, _POST),
         page("/logout", login.log_out, _POST),

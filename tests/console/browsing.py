@@ -116,7 +116,8 @@ class Visit:
 
     def _logged(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
-            self.mishaps.append(f"{message.type} in the console of the browser: {message.text}")
+            where = message.location["url"]
+            self.mishaps.append(f"{message.type} in the console of the browser: {message.text} ({where})")
 
     def _asked(self, dialog: Dialog) -> None:
         self.mishaps.append(f"dialog: {dialog.message}")
