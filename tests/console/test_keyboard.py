@@ -14,7 +14,7 @@ from tests.scenarios.cluster import Cluster
 from tests.scenarios.redriving import dead_letter, died
 from tests.scenarios.running import Group
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 LETTERS = 4
 FIRST = "exception=ConnectionError&exception=TimeoutError"

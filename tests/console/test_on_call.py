@@ -10,7 +10,7 @@ from tests.console.browsing import visiting
 from tests.console.flights import BROKEN, READY, Flights, failed_flights
 from tests.console.serving import Served, serving
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 RATE = 12
 """Letters in a second: the job takes about eleven seconds, so that a slow browser sees it run."""

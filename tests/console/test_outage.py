@@ -12,7 +12,7 @@ from tests.scenarios.cluster import Cluster
 from tests.scenarios.redriving import dead_letter
 from tests.scenarios.running import Group
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 LETTERS = 5
 

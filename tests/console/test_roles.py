@@ -19,7 +19,7 @@ from tests.scenarios.redriving import dead_letter
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 LETTERS = 6
 

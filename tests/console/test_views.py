@@ -11,11 +11,11 @@ from tests.console.bed import LETTERS, busy_group, new_letters
 from tests.console.browsing import MIDDLE, NARROW, WIDE, visiting
 from tests.console.design import check_design, check_fit, check_still, settle
 from tests.console.serving import Served, serving, token_file
-from tests.console.views import LOGIN, NOWHERE, VIEWS, Known, View
+from tests.console.views import ALWAYS, LOGIN, NOWHERE, VIEWS, Known, View
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,13 @@ def console(browser: Browser, bed: tuple[Group, Known]) -> Iterator[Served]:
         yield found
 
 
-@pytest.mark.parametrize("view", [*VIEWS, NOWHERE], ids=lambda view: view.name)
+@pytest.mark.parametrize(
+    "view",
+    [
+        pytest.param(each, marks=() if each.name in ALWAYS else pytest.mark.long, id=each.name)
+        for each in (*VIEWS, NOWHERE)
+    ],
+)
 def test_view(browser: Browser, bed: tuple[Group, Known], console: Served, view: View) -> None:
     """It looks as it should in both windows and in both colours, and the same after a reload."""
     with visiting(browser, console.address, WIDE) as visit:
@@ -65,7 +71,9 @@ def _text(page: Page) -> str:
     return re.sub(r"\d[\d,.:]*( (s|min|h|d)\b)?|\bnow\b|ago|\bin\b", "#", " ".join(text.split()))
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize(
+    "size", [pytest.param(WIDE, id="wide", marks=pytest.mark.long), pytest.param(NARROW, id="narrow")]
+)
 def test_live_updates_keep_still(
     browser: Browser, bed: tuple[Group, Known], console: Served, size: tuple[int, int]
 ) -> None:
@@ -86,6 +94,7 @@ def test_live_updates_keep_still(
             check_still(page)
 
 
+@pytest.mark.long
 def test_login(browser: Browser, bed: tuple[Group, Known], tmp_path_factory: pytest.TempPathFactory) -> None:
     """The page on which to log in."""
     tokens = token_file(tmp_path_factory.mktemp("tokens"))
