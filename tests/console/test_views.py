@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -16,6 +18,20 @@ from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+_DRAWN: Final = """
+([red, green, blue]) => {
+  const canvas = document.querySelector("#chart canvas");
+  if (!canvas) return false;
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  for (let i = 0; i < data.length; i += 4) {
+    if (data[i] === red && data[i + 1] === green && data[i + 2] === blue && data[i + 3] === 255) return true;
+  }
+  return false;
+}
+"""
+"""Whether the chart has a colour."""
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +108,36 @@ def test_live_updates_keep_still(
         for page in (flow, failures, letters):
             settle(page)
             check_still(page)
+
+
+def test_a_letter_before_the_index(browser: Browser, bed: tuple[Group, Known], tmp_path: Path) -> None:
+    """A letter that is opened while the first index is being built is shown when that is there, without a reload."""
+    group, known = bed
+    with serving(group, f"--index={tmp_path}", name="first") as console, visiting(browser, console.address) as visit:
+        visit.expected.append("503")
+        page = visit.open(f"/letters/{known.letter}")
+        expect(page.locator("main .tree").first).to_contain_text("do")
+        expect(page.locator("main h1")).to_have_text(known.letter)
+
+
+def test_colours(browser: Browser, console: Served) -> None:
+    """The button switches between light and dark, also in charts, and the choice outlasts a reload."""
+    with visiting(browser, console.address) as visit:
+        page = visit.open("/waiting")
+        button = page.get_by_role("button", name="Switch between light and dark")
+        _expect_colours(page, "rgb(244, 246, 248)", [11, 92, 173])
+        button.click()
+        _expect_colours(page, "rgb(15, 20, 27)", [109, 179, 255])
+        page.reload()
+        _expect_colours(page, "rgb(15, 20, 27)", [109, 179, 255])
+        page.emulate_media(color_scheme="dark")
+        button.click()
+        _expect_colours(page, "rgb(244, 246, 248)", [11, 92, 173])
+
+
+def _expect_colours(page: Page, ground: str, bar: list[int]) -> None:
+    expect(page.locator("body")).to_have_css("background-color", ground)
+    page.wait_for_function(_DRAWN, arg=bar)
 
 
 @pytest.mark.long
