@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Container
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -60,6 +61,9 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
 
         return Route(address, endpoint, methods=list(methods))
 
+    def icon(_: Request) -> Response:
+        return Response(console.assets["mark.svg"].content, media_type="image/svg+xml")
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         console.broadcast.attach()
@@ -72,7 +76,8 @@ def application(console: Console, hosts: Container[str] | None) -> Guard:
     routes = [
         Route("/assets/{digest}/{name}", console.assets.serve),
         Route("/healthz", lambda _: PlainTextResponse("ok")),
-        Route("/favicon.svg", lambda _: Response(console.assets["mark.svg"].content, media_type="image/svg+xml")),
+        Route("/favicon.svg", icon),
+        Route("/favicon.ico", icon),  # browsers ask for it where no page names another
         page("/login", login.show),
         page("/login", login.log_in, _POST),
         page("/logout", login.log_out, _POST),
@@ -134,15 +139,26 @@ def _http_error(console: Console) -> Callable[[Request, Exception], Awaitable[Re
 
 
 def _library_error(console: Console) -> Callable[[Request, Exception], Awaitable[Response]]:
-    """Show what the library says for people: what happened, and how to fix it."""
+    """Show what the library says for people: what happened, and how to fix it.
+
+    A page that needs the index while it is being built is shown as soon as the index is there.
+    """
 
     async def respond(request: Request, error: Exception) -> Response:
         later = isinstance(error, NoIndexYetError | TransportError)
         status = HTTPStatus.SERVICE_UNAVAILABLE if later else HTTPStatus.CONFLICT
         title = "Not possible now" if later else "Not possible"
-        return await console.in_thread(console.page, request, "error.html", status, title=title, message=str(error))
+        again = _address(request) if isinstance(error, NoIndexYetError) and request.method == "GET" else ""
+        return await console.in_thread(
+            console.page, request, "error.html", status, title=title, message=str(error), again=again
+        )
 
     return respond
+
+
+def _address(request: Request) -> str:
+    query = f"?{request.url.query}" if request.url.query else ""
+    return quote(request.scope["path"], safe="/@") + query
 
 
 def _any_error(console: Console) -> Callable[[Request, Exception], Awaitable[Response]]:

@@ -44,7 +44,7 @@ class Authentication(Protocol):
 
 
 class LocalUser:
-    """Everybody who reaches the console is the user that runs it. For loopback only."""
+    """Each request is one of the user that runs the console, whatever local account sends it. For loopback only."""
 
     logs_in = False
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
@@ -40,8 +38,6 @@ _Answer = TypeVar("_Answer")
 _EVERY_S: Final = 2.0
 _TOPOLOGY_EVERY_S: Final = 30.0
 _STOP_S: Final = 2.0
-_READS: Final = 4
-_READ_S: Final = 8.0
 _THREADS: Final = 8
 """Calls that block, at the same time."""
 
@@ -79,7 +75,6 @@ class Console:
         )
         self.tasks = Tasks(self.settings, self.base, self._task_changed)
         self._threads = anyio.CapacityLimiter(_THREADS)
-        self._reads = ThreadPoolExecutor(_READS, "read")
         self._told: dict[str, object] = {}
         self._started = False
 
@@ -120,20 +115,14 @@ class Console:
             each.look()
 
     def read_letter(self, row: LetterRow) -> StoredLetter:
-        """Return a letter with its record, soon or not at all: a page does not wait for a Kafka that is away.
+        """Return a letter with its record; a page does not wait for a Kafka that is known to be away.
 
         Raises:
-            KafkaAwayError: Kafka does not answer.
             RedriveError: it is not in its topic any more.
-            TransportError: Kafka denies access.
+            TransportError: Kafka does not answer or denies access.
         """
         self.refuse_without_kafka()
-        reading = self._reads.submit(read_letter, self.settings, row, self.index.value)
-        try:
-            return reading.result(_READ_S)
-        except FutureTimeoutError:
-            reading.cancel()
-            raise KafkaAwayError(f"Kafka did not send the letter within {_READ_S:g} s; load the page again") from None
+        return read_letter(self.settings, row, self.index.value)
 
     def refuse_without_kafka(self) -> None:
         """Refuse what has to ask Kafka while it is known not to answer.

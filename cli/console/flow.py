@@ -41,7 +41,7 @@ class Flow:
     all_paused: bool
 
     def of(self, role: str) -> list[TopicBacklog]:
-        """Return the topics of a role, those with the most records first."""
+        """Return the topics of a role: tiers from the shortest delay to the longest, others by records, most first."""
         found = [each for each in self.status.backlogs if each.role == role]
         return sorted(found, key=lambda each: -each.records) if role != "tier" else found
 

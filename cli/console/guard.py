@@ -39,7 +39,7 @@ _HEADERS: Final = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 _SAFE: Final = frozenset({"GET", "HEAD"})
-_PUBLIC: Final = ("/assets/", "/login", "/healthz", "/favicon.svg")
+_PUBLIC: Final = ("/assets/", "/login", "/healthz", "/favicon.")
 """What is shown to those who are not known."""
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})

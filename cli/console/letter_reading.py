@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from kafka_redelivery.cli.console.letters import IndexState
 from kafka_redelivery.cli.views.dlq_show import Shown, sending_again
@@ -19,13 +20,16 @@ from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Partition
 
+_WITHIN_S: Final = 15.0
+"""A read takes some milliseconds. This is longer than the console takes to notice that Kafka is away."""
+
 
 class KafkaAwayError(TransportError):
     """What is asked for is in Kafka alone, which does not answer."""
 
 
 def read_letter(settings: Settings, row: LetterRow, state: IndexState | None) -> StoredLetter:
-    """Return a letter that the index has, with its record.
+    """Return a letter that the index has, with its record, soon or not at all.
 
     Raises:
         RedriveError: it is not in its topic any more.
@@ -35,7 +39,8 @@ def read_letter(settings: Settings, row: LetterRow, state: IndexState | None) ->
     partition = Partition(topic, number)
     if state is None or offset < state.ends.get(partition, offset + 1):
         nothing = Standings(JobLog(), ActionLog())  # the index knows where the letter stands
-        for message in read_between(settings.kafka, settings.group, {partition: offset}, {partition: offset + 1}):
+        starts, ends = {partition: offset}, {partition: offset + 1}
+        for message in read_between(settings.kafka, settings.group, starts, ends, stalled_s=_WITHIN_S):
             found = stored_letter(message, nothing, settings)
             return found._replace(standing=Standing(row.state, row.job, row.sends))
     raise RedriveError(f"the letter {row.id} is not in its topic any more")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
-from kafka_redelivery.cli.console.letters import Letters
+from kafka_redelivery.cli.console.letters import Letters, NoIndexYetError
+from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.selection_form import Chosen
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.index.index import Index, LetterRow
@@ -14,6 +15,8 @@ from kafka_redelivery.consumers.index.selecting import Condition, of_group, unex
 from kafka_redelivery.consumers.index.summary import Summary
 from kafka_redelivery.topology.policy.lineage import parse_message_id
 from kafka_redelivery.topology.redrive.summary_columns import DEFAULT_BY, By
+
+_Answer = TypeVar("_Answer")
 
 _MINUTE_MS: Final = 60_000
 _WITHIN_S: Final = 10.0
@@ -39,6 +42,21 @@ class Kept(NamedTuple):
     def total(self) -> int:
         """All of them."""
         return sum(self.topics.values())
+
+
+def answered(wanted: Chosen, ask: Callable[[], _Answer]) -> tuple[_Answer | None, str]:
+    """Return the answer about a selection, and why there is none.
+
+    Both are empty if the selection has faults, and while the index is being built: the page says so itself.
+    """
+    if wanted.faults:
+        return None, ""
+    try:
+        return ask(), ""
+    except NoIndexYetError:
+        return None, ""
+    except LIBRARY_ERRORS as error:
+        return None, str(error)
 
 
 def kept(letters: Letters) -> Kept:

@@ -56,7 +56,7 @@ class Tokens:
         except (OSError, UnicodeDecodeError) as error:
             raise TokenFileError(f"{file} cannot be read: {error}; name a file with --tokens") from None
         if mode & stat.S_IROTH:
-            raise TokenFileError(f"{file} can be read by everybody on this machine; run: chmod o-r {file}")
+            raise TokenFileError(f"{file} can be read by every user of this machine; run: chmod o-r {file}")
         tokens = tuple(
             _token(f"{file}:{number}", line)
             for number, line in enumerate(text.splitlines(), 1)

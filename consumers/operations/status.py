@@ -87,6 +87,8 @@ class GroupStatus:
     obedience: Obedience
     members: tuple[Member, ...]
     backlogs: tuple[TopicBacklog, ...]
+    """Sources, ready topics, then the mixed topic and the tiers from the shortest delay to the longest."""
+
     dead_letters: Mapping[str, int]
     """By dead-letter topic: how many records it keeps at most, those of other groups included."""
 
@@ -108,7 +110,7 @@ def status(settings: Settings, report: Report = lambda *_: None) -> GroupStatus:
     counts = admin.partition_counts()
     roles = {source.topic: "source" for source in settings.sources}
     roles |= {naming.ready_topic(source.topic): "ready" for source in settings.sources}
-    waiting = {topic: "tier" for topic in [*naming.tiers_among(counts), naming.mixed_topic()] if topic in counts}
+    waiting = [topic for topic in (naming.mixed_topic(), *naming.tiers_among(counts)) if topic in counts]
     read = Positions.of(offsets, settings.group, partitions_of(roles, counts))
     tiers = Positions.of(offsets, scheduler_group(settings.group), partitions_of(waiting, counts))
     dead = {topic: partitions_of([topic], counts) for topic in sweep_plan(settings).topics}

@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect, sync_playwright
 
+from tests.scenarios.waiting import LONG_S
+
 WIDE, MIDDLE, NARROW = (1280, 800), (820, 1100), (360, 740)
 
-_WITHIN_MS = 60_000
-"""Far longer than a page takes on an idle machine."""
+_WITHIN_MS = int(1000 * LONG_S)
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -92,6 +93,14 @@ class Visit:
         page.wait_for_url(f"{self.address}/")
         return page
 
+    def await_data(self) -> None:
+        """Wait until the console has read letters and jobs: until then a letter and a job are not there."""
+        page = self.page()
+        for path, reading in (("/letters", "is being built"), ("/jobs", "are being read")):
+            page.goto(self.address + path)
+            expect(page.locator("#list")).not_to_contain_text(reading)
+        page.close()
+
     def check(self) -> None:
         """Assert that nothing happened that must not."""
         for page in self.context.pages:
@@ -107,7 +116,8 @@ class Visit:
 
     def _logged(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
-            self.mishaps.append(f"{message.type} in the console of the browser: {message.text}")
+            where = message.location["url"]
+            self.mishaps.append(f"{message.type} in the console of the browser: {message.text} ({where})")
 
     def _asked(self, dialog: Dialog) -> None:
         self.mishaps.append(f"dialog: {dialog.message}")
@@ -116,7 +126,7 @@ class Visit:
 
 @contextmanager
 def visiting(browser: Browser, address: str, size: tuple[int, int] = WIDE, **options: object) -> Iterator[Visit]:
-    """Visit a console as somebody who was never there; at the end nothing must have happened that must not."""
+    """Visit a console in a browser without cookies; at the end nothing must have happened that must not."""
     width, height = size
     context = browser.new_context(viewport={"width": width, "height": height}, **options)  # type: ignore[arg-type]
     visit = Visit(context, address)

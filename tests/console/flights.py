@@ -25,7 +25,7 @@ GROUP: Final = "seat-miles"
 DEAD_LETTERS: Final = f"DLQ.{FLIGHTS}"
 READY: Final = f"{GROUP}.ready.{FLIGHTS}"
 BROKEN: Final = 8
-_FLIGHTS: Final = 700
+_FLIGHTS: Final = 400
 
 
 class Flights:

@@ -20,7 +20,6 @@ from tests.console.design import settle
 from tests.console.flights import Flights, failed_flights
 from tests.console.serving import serving
 from tests.scenarios.commands import in_process
-from tests.scenarios.waiting import LONG_S
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "images" / "console"
 
@@ -71,7 +70,7 @@ def prepare(browser: Browser, address: str, failed: Flights) -> str:
     failed.send_planes(failed.late)
     with visiting(browser, address) as visit:
         page = visit.open("/letters?exception=UnknownPlaneError&state=waiting")
-        return page.locator("#list a.id").nth(3).inner_text(timeout=1000 * LONG_S)
+        return page.locator("#list a.id").nth(3).inner_text()
 
 
 def begin(browser: Browser, address: str) -> str:
@@ -82,7 +81,7 @@ def begin(browser: Browser, address: str) -> str:
         if number.count():
             number.fill(page.locator("#preview .n").inner_text())
         page.get_by_role("button", name="Redrive").click()
-        expect(page.locator("#job .n")).to_have_text(re.compile("^[1-9][0-9]$"), timeout=1000 * LONG_S)
+        expect(page.locator("#job .n")).to_have_text(re.compile("^[1-9][0-9]$"))
         return page.url.rpartition("/")[2]
 
 

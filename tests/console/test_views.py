@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -11,14 +13,25 @@ from tests.console.bed import LETTERS, busy_group, new_letters
 from tests.console.browsing import MIDDLE, NARROW, WIDE, visiting
 from tests.console.design import check_design, check_fit, check_still, settle
 from tests.console.serving import Served, serving, token_file
-from tests.console.views import LOGIN, NOWHERE, VIEWS, Known, View
+from tests.console.views import ALWAYS, LOGIN, NOWHERE, VIEWS, Known, View
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
-from tests.scenarios.waiting import LONG_S
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-LONG_MS = 1000 * LONG_S
+
+_DRAWN: Final = """
+([red, green, blue]) => {
+  const canvas = document.querySelector("#chart canvas");
+  if (!canvas) return false;
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  for (let i = 0; i < data.length; i += 4) {
+    if (data[i] === red && data[i + 1] === green && data[i + 2] === blue && data[i + 3] === 255) return true;
+  }
+  return false;
+}
+"""
+"""Whether the chart has a colour."""
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +48,19 @@ def console(browser: Browser, bed: tuple[Group, Known]) -> Iterator[Served]:
     with serving(bed[0]) as found:
         with visiting(browser, found.address) as visit:
             page = visit.open("/failures")
-            expect(page.locator("#list")).to_contain_text(f"{LETTERS} dead letters", timeout=LONG_MS)
+            expect(page.locator("#list")).to_contain_text(f"{LETTERS} dead letters")
             page.goto(f"{found.address}/topology")
-            expect(page.locator("#topology")).to_contain_text("looked at", timeout=LONG_MS)
+            expect(page.locator("#topology")).to_contain_text("looked at")
         yield found
 
 
-@pytest.mark.parametrize("view", [*VIEWS, NOWHERE], ids=lambda view: view.name)
+@pytest.mark.parametrize(
+    "view",
+    [
+        pytest.param(each, marks=() if each.name in ALWAYS else pytest.mark.long, id=each.name)
+        for each in (*VIEWS, NOWHERE)
+    ],
+)
 def test_view(browser: Browser, bed: tuple[Group, Known], console: Served, view: View) -> None:
     """It looks as it should in both windows and in both colours, and the same after a reload."""
     with visiting(browser, console.address, WIDE) as visit:
@@ -68,7 +87,9 @@ def _text(page: Page) -> str:
     return re.sub(r"\d[\d,.:]*( (s|min|h|d)\b)?|\bnow\b|ago|\bin\b", "#", " ".join(text.split()))
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize(
+    "size", [pytest.param(WIDE, id="wide", marks=pytest.mark.long), pytest.param(NARROW, id="narrow")]
+)
 def test_live_updates_keep_still(
     browser: Browser, bed: tuple[Group, Known], console: Served, size: tuple[int, int]
 ) -> None:
@@ -81,14 +102,45 @@ def test_live_updates_keep_still(
         total = failures.locator("#list .list-head b").first
         before = int(total.inner_text().replace(",", ""))
         new_letters(group, 1000, 3)
-        expect(total).to_have_text(str(before + 3), timeout=LONG_MS)
-        expect(letters.locator("#list .list-head b").first).to_have_text(str(before + 3), timeout=LONG_MS)
-        expect(flow.locator(".stage-dead")).to_contain_text(str(before + 3), timeout=LONG_MS)
+        expect(total).to_have_text(str(before + 3))
+        expect(letters.locator("#list .list-head b").first).to_have_text(str(before + 3))
+        expect(flow.locator(".stage-dead")).to_contain_text(str(before + 3))
         for page in (flow, failures, letters):
             settle(page)
             check_still(page)
 
 
+def test_a_letter_before_the_index(browser: Browser, bed: tuple[Group, Known], tmp_path: Path) -> None:
+    """A letter that is opened while the first index is being built is shown when that is there, without a reload."""
+    group, known = bed
+    with serving(group, f"--index={tmp_path}", name="first") as console, visiting(browser, console.address) as visit:
+        visit.expected.append("503")
+        page = visit.open(f"/letters/{known.letter}")
+        expect(page.locator("main .tree").first).to_contain_text("do")
+        expect(page.locator("main h1")).to_have_text(known.letter)
+
+
+def test_colours(browser: Browser, console: Served) -> None:
+    """The button switches between light and dark, also in charts, and the choice outlasts a reload."""
+    with visiting(browser, console.address) as visit:
+        page = visit.open("/waiting")
+        button = page.get_by_role("button", name="Switch between light and dark")
+        _expect_colours(page, "rgb(244, 246, 248)", [11, 92, 173])
+        button.click()
+        _expect_colours(page, "rgb(15, 20, 27)", [109, 179, 255])
+        page.reload()
+        _expect_colours(page, "rgb(15, 20, 27)", [109, 179, 255])
+        page.emulate_media(color_scheme="dark")
+        button.click()
+        _expect_colours(page, "rgb(244, 246, 248)", [11, 92, 173])
+
+
+def _expect_colours(page: Page, ground: str, bar: list[int]) -> None:
+    expect(page.locator("body")).to_have_css("background-color", ground)
+    page.wait_for_function(_DRAWN, arg=bar)
+
+
+@pytest.mark.long
 def test_login(browser: Browser, bed: tuple[Group, Known], tmp_path_factory: pytest.TempPathFactory) -> None:
     """The page on which to log in."""
     tokens = token_file(tmp_path_factory.mktemp("tokens"))

@@ -91,7 +91,7 @@ class TopologyPlan:
         """
         names = set(existing)
         planned = {topic.name for topic in self.topics}
-        found: dict[str, int | None] = dict(sorted(self.naming.tiers_among(names).items()))
+        found: dict[str, int | None] = dict(self.naming.tiers_among(names))
         if self.naming.mixed_topic() in names:
             found[self.naming.mixed_topic()] = None
         return {name: delay for name, delay in found.items() if name not in planned}

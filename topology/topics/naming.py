@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from kafka_redelivery.topology.durations import format_milliseconds, parse_milliseconds
 from kafka_redelivery.topology.errors import TopicNameError
@@ -96,7 +97,7 @@ class Naming:
         return self._fill(template, topic=source)
 
     def tiers_among(self, topics: Iterable[str]) -> dict[str, int]:
-        """Return the topics that are retry tiers of this group, each with its delay in ms.
+        """Return the topics that are retry tiers of this group, each with its delay in ms, the shortest first.
 
         A topic only counts as a tier if :meth:`tier_topic` builds the same name from its delay.
         """
@@ -108,7 +109,7 @@ class Naming:
                 delay = parse_milliseconds(token)
                 if delay and self.tier_topic(delay) == topic:
                     found[topic] = delay
-        return found
+        return dict(sorted(found.items(), key=itemgetter(1)))
 
     def ready_topics_among(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the topics that are ready topics of this group, each with its source, configured or not.

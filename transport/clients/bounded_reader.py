@@ -29,7 +29,12 @@ _CONFIG: Config = {
 
 
 def read_between(
-    kafka: Mapping[str, ConfigValue], group: str, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+    kafka: Mapping[str, ConfigValue],
+    group: str,
+    starts: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+    *,
+    stalled_s: float = _STALLED_S,
 ) -> Iterator[Message]:
     """Yield the committed records of partitions from their starts up to their ends, in order within each partition.
 
@@ -40,9 +45,10 @@ def read_between(
         group: the group id, which the broker may check; the consumer neither joins the group nor commits.
         starts: the offset at which to start each partition; 0 if it is missing.
         ends: for each partition the offset after the last one to read.
+        stalled_s: how long to wait while Kafka sends nothing.
 
     Raises:
-        ReaderError: Kafka refuses, or sends nothing for a long time.
+        ReaderError: Kafka refuses, or sends nothing for ``stalled_s``.
     """
     reading = _Reading(starts, ends)
     if not reading.unread:
@@ -56,11 +62,11 @@ def read_between(
             yield from messages
             if messages or reading.moved():
                 moved_s = time.monotonic()
-            elif time.monotonic() - moved_s > _STALLED_S:
+            elif time.monotonic() - moved_s > stalled_s:
                 partition, end = next(iter(reading.unread.items()))
                 raise ReaderError(
                     f"{partition.topic}-{partition.number} cannot be read up to offset {end}: Kafka sent nothing for "
-                    f"{_STALLED_S:g} s; is a transaction open there (kafka-transactions.sh find-hanging)?"
+                    f"{stalled_s:g} s; is a transaction open there (kafka-transactions.sh find-hanging)?"
                 )
     finally:
         consumer.close()

@@ -7,7 +7,7 @@
   /* Colours: those of the system until another is chosen. */
   const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
   document.addEventListener("click", (event) => {
-    const target = event.target.closest("[data-theme-toggle], [data-help], [data-copy], [data-submit-once]");
+    const target = event.target.closest("[data-theme-toggle], [data-help]");
     if (!target) return;
     if (target.matches("[data-theme-toggle]")) {
       root.dataset.theme = dark() ? "light" : "dark";
@@ -118,7 +118,14 @@
   }
   const charts = {
     drawn: new Map(),
-    colour: (name) => getComputedStyle(root).getPropertyValue(name).trim(),
+    colour(name) {
+      /* A canvas needs a colour, not the pair of light-dark() that the property has. */
+      const probe = document.body.appendChild(document.createElement("span"));
+      probe.style.color = `var(${name})`;
+      const found = getComputedStyle(probe).color;
+      probe.remove();
+      return found;
+    },
     draw(holder, text) {
       const data = JSON.parse(text);
       const axis = { stroke: charts.colour("--muted"), grid: { stroke: charts.colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };

@@ -8,9 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.letters import NoIndexYetError
-from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
-from kafka_redelivery.cli.console.questions import summary
+from kafka_redelivery.cli.console.questions import answered, summary
 from kafka_redelivery.cli.console.selection_form import chosen
 from kafka_redelivery.topology.redrive.standing import LetterState
 
@@ -24,14 +22,7 @@ async def show(console: Console, request: Request) -> Response:
 
 def _show(console: Console, request: Request) -> Response:
     wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads)
-    found, fault = None, ""
-    if not wanted.faults:
-        try:
-            found = summary(console.letters, wanted)
-        except NoIndexYetError:
-            pass
-        except LIBRARY_ERRORS as error:
-            fault = str(error)
+    found, fault = answered(wanted, lambda: summary(console.letters, wanted))
     return console.page(
         request,
         "failures.html",

@@ -8,9 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.letters import NoIndexYetError
-from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
-from kafka_redelivery.cli.console.questions import listed
+from kafka_redelivery.cli.console.questions import answered, listed
 from kafka_redelivery.cli.console.selection_form import chosen
 from kafka_redelivery.topology.redrive.standing import LetterState
 
@@ -28,14 +26,7 @@ def _show(console: Console, request: Request) -> Response:
     wanted = chosen(request.query_params, hide_payloads=console.options.hide_payloads)
     number = _page(request.query_params.get("page", ""))
     oldest = request.query_params.get("order") == "oldest"
-    found, fault = None, ""
-    if not wanted.faults:
-        try:
-            found = listed(console.letters, wanted, (number - 1) * PAGE, PAGE, oldest=oldest)
-        except NoIndexYetError:
-            pass
-        except LIBRARY_ERRORS as error:
-            fault = str(error)
+    found, fault = answered(wanted, lambda: listed(console.letters, wanted, (number - 1) * PAGE, PAGE, oldest=oldest))
     return console.page(
         request,
         "letters.html",

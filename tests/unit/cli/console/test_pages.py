@@ -1,4 +1,4 @@
-"""What every page of the console has, whoever asks."""
+"""What the HTML of every page of the console has, and what it never has."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -106,7 +106,13 @@ def test_without_an_index_pages_say_so(tmp_path: Path) -> None:
     for path in ("/", "/failures", "/letters", "/jobs", "/waiting", "/topology", "/audit"):
         assert browser.get(path).status_code == 200, path
     assert "is being built" in browser.get("/failures").text
-    assert browser.get("/letters/DLQ.orders-0@1").status_code == 503
+
+
+def test_a_letter_is_shown_when_the_index_is_there(tmp_path: Path) -> None:
+    """Until then its page says so, and loads itself when the index has changed."""
+    answer = client(guarded(console_of(tmp_path))).get("/letters/DLQ.orders-0@1/compare?with=%22%3E%3Cb%3E")
+    assert answer.status_code == 503
+    assert 'hx-get="/letters/DLQ.orders-0@1/compare?with=%22%3E%3Cb%3E" hx-trigger="sse:letters"' in answer.text
 
 
 @pytest.mark.parametrize(

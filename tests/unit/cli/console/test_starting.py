@@ -106,7 +106,7 @@ def test_a_wrong_file_of_tokens(tmp_path: Path, text: str, problem: str) -> None
     assert "short" not in str(caught.value)
 
 
-def test_a_file_that_everybody_may_read(tmp_path: Path) -> None:
+def test_a_file_that_others_may_read(tmp_path: Path) -> None:
     """It is refused; so is one that is not there."""
     with pytest.raises(TokenFileError, match="chmod o-r"):
         Tokens.read(_file(tmp_path, f"ann admin {_LONG}", 0o644))

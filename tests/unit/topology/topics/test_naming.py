@@ -49,9 +49,11 @@ def test_default_names() -> None:
 
 @given(st.lists(st.integers(1, 10**15), unique=True, max_size=5))
 def test_tiers_are_found_again(delays: list[int]) -> None:
-    """Whatever delays there are tiers for, they are found by their names."""
+    """Whatever delays there are tiers for, they are found by their names, the shortest delay first."""
     topics = {NAMING.tier_topic(delay): delay for delay in delays}
-    assert NAMING.tiers_among([*topics, "orders", NAMING.mixed_topic(), NAMING.ready_topic("orders")]) == topics
+    found = NAMING.tiers_among([*topics, "orders", NAMING.mixed_topic(), NAMING.ready_topic("orders")])
+    assert found == topics
+    assert list(found.values()) == sorted(delays)
 
 
 @pytest.mark.parametrize(
