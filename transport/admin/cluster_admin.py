@@ -210,18 +210,21 @@ class ClusterAdmin:
         self._calls.each(operation, lambda: self._client.create_partitions([new]), f"Alter on topic {change.topic}")
 
     def _await_partitions(self, changes: Changes) -> None:
-        """Wait until the new partitions have leaders."""
+        """Wait until the new partitions have leaders: as long as more and more of them have, however many they are."""
         awaited = {change.topic.name: change.topic.partitions for change in changes.create}
         awaited |= {change.topic: change.partitions for change in changes.grow}
-        deadline = time.monotonic() + self._calls.timeout_s
+        led, deadline = 0, time.monotonic() + self._calls.timeout_s
         pause = threading.Event()
         while awaited and time.monotonic() < deadline:
-            topics = self._calls.metadata().topics
-            awaited = {
-                name: partitions
-                for name, partitions in awaited.items()
-                if name not in topics or sum(each.leader >= 0 for each in topics[name].partitions.values()) < partitions
+            leaders = {
+                name: sum(each.leader is not None and each.leader.id >= 0 for each in topic.partitions)
+                for name, topic in self._topics(awaited).items()
             }
+            done = [name for name, partitions in awaited.items() if leaders.get(name, 0) >= partitions]
+            if sum(leaders.values()) > led:
+                deadline = time.monotonic() + self._calls.timeout_s
+            awaited = {name: partitions for name, partitions in awaited.items() if name not in done}
+            led = sum(leaders.get(name, 0) for name in awaited)
             if awaited:
                 pause.wait(_LEADER_CHECK_INTERVAL_S)
         if awaited:
