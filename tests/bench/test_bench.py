@@ -53,3 +53,21 @@ def test_the_command_measures_and_loses_nothing() -> None:
     assert set(indexed["details"]["asked_s"]) >= {"refresh", "list", "summary"}
     assert {"flow", "failures", "letter", "job"} <= set(looked["details"]["views_ms"])
     assert all(0 < each["p50"] <= each["p95"] <= each["max"] for each in looked["details"]["views_ms"].values())
+
+
+@pytest.mark.kafka
+@pytest.mark.long
+def test_a_group_of_many_topics_among_others() -> None:
+    """Requests are counted for each role, and nothing is lost, doubled or early while a worker joins and leaves."""
+    command = [sys.executable, "-m", "tests.bench", "many", "--quick", "--seconds", "2", "--json"]
+    root = Path(__file__).parents[2]
+    ran = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=_WITHIN_S)
+    assert ran.returncode == 0, ran.stderr
+    alone, among = json.loads(ran.stdout)
+    assert among["params"]["foreign_topics"] > alone["params"]["foreign_topics"] == 0
+    for found in (alone, among):
+        assert (found["lost"], found["doubled"], found["lateness_ms"]["early"]) == (0, 0, 0)
+        for role in ("worker", "scheduler"):
+            used = found["details"]["failing"][role]
+            assert used["requests"]["Fetch"] > 0
+            assert used["clients"] >= 1
