@@ -220,8 +220,11 @@ class Reader(Protocol):
         """Estimate the number of records from ``next_offset`` on, without asking the broker; exactly 0 at the end."""
         ...
 
-    def partition_counts(self) -> Mapping[str, int]:
-        """Ask the broker for all topics and their numbers of partitions.
+    def partition_counts(self, topics: Iterable[str] | None = None) -> Mapping[str, int]:
+        """Ask the broker for topics and their numbers of partitions; those that do not exist are missing.
+
+        Args:
+            topics: the topics, of which there should be few. ``None``: all of the cluster, which may be many.
 
         Raises:
             ReaderError: the broker refuses, or does not answer.

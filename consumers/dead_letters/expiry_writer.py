@@ -38,7 +38,7 @@ class ExpiryWriter:
 
         Args:
             plan: maps dead letters to expiry topics.
-            reader: lists the topics of the cluster.
+            reader: knows the topics of the cluster.
             writer: writes the records; ``None`` if no dead letter is moved.
         """
         self._plan = plan
@@ -52,7 +52,8 @@ class ExpiryWriter:
         if topic is None:
             return
         if not self._partition_counts:
-            self._partition_counts = self._reader.partition_counts()
+            expiries = {each for each in self._plan.expiries.values() if each is not None}
+            self._partition_counts = self._reader.partition_counts(expiries)
         number = partition.number % self._partition_counts.get(topic, 1)
         headers = expired_dead_letter_headers(headers_of(message), now_ms)
         write.records.append(ProducerRecord(topic, number, message.key(), message.value(), headers))

@@ -89,6 +89,7 @@ class DeadLetterMonitor:
         observer: DeadLetterObserver,
         health: Health,
         share: Callable[[], PartitionShare],
+        tiers: Callable[[], Iterable[str]],
         clock: Clock,
     ) -> None:
         """Create the monitor; :meth:`run` opens its clients.
@@ -98,12 +99,14 @@ class DeadLetterMonitor:
             observer: receives the counts.
             health: receives what is wrong with partitions that cannot be read.
             share: returns the current share of this scheduler.
+            tiers: returns the tiers that the schedulers read, the mixed topic included.
             clock: epoch ms.
         """
         self._settings = settings
         self._observer = observer
         self._health = health
         self._share = share
+        self._tiers = tiers
         self._clock = clock
         self._counter = DeadLetterCounter(settings)
         self._topics: dict[str, TopicFacts] = {}
@@ -149,10 +152,9 @@ class DeadLetterMonitor:
         share = self._current_share = self._share()
         sources = [source.topic for source in self._settings.sources]
         ready = [naming.ready_topic(source) for source in sources]
-        existing = admin.topic_names()
-        tiers = [*naming.tiers_among(existing), *({naming.mixed_topic()} & existing)]
-        facts = admin.describe([*self._names, *sources, *ready, *tiers], dict.fromkeys(self._names, ()))
-        self._topics = {name: facts.topics[name] for name in self._names if name in facts.topics}
+        tiers = self._tiers()
+        found = admin.look([*self._names, *sources, *ready, *tiers], self._names)
+        self._topics = {name: found[name] for name in self._names if name in found}
         wanted = [
             Partition(name, number)
             for name, topic in self._topics.items()
@@ -161,8 +163,8 @@ class DeadLetterMonitor:
         ]
         reader.assign(self._counter.assign(self._topics, wanted))
         for group, topics in ((self._settings.group, sources + ready), (scheduler_group(self._settings.group), tiers)):
-            partitions = {name: facts.topics[name].partitions for name in topics if name in facts.topics}
-            self._unowned = {name: number for name, number in self._unowned.items() if name in facts.topics}
+            partitions = {name: found[name].partitions for name in topics if name in found}
+            self._unowned = {name: number for name, number in self._unowned.items() if name in found}
             # During a rebalance there is no answer, and the previous numbers stay.
             self._unowned.update(members.unowned(group, partitions) or {})
         self._observer.unowned_partitions(dict(self._unowned))
@@ -197,6 +199,7 @@ def dead_letter_monitor(
     observer: DeadLetterObserver,
     health: Health,
     share: Callable[[], PartitionShare],
+    tiers: Callable[[], Iterable[str]],
     clock: Clock,
 ) -> AbstractContextManager[None]:
     """Run a monitor in a thread while the block runs, if a metrics endpoint is configured.
@@ -213,7 +216,7 @@ def dead_letter_monitor(
 
     return background_thread(
         "dead-letters",
-        lambda ended: DeadLetterMonitor(settings, observer, health, share, clock).run(ended),
+        lambda ended: DeadLetterMonitor(settings, observer, health, share, tiers, clock).run(ended),
         "dead letters are not counted",
         restart_s=_RESTART_S,
         on_error=clear_metrics,

@@ -145,7 +145,7 @@ class Sweeper:
         """Be a member of the group while the block runs, then close all clients."""
         try:
             self._ended = ended
-            existing = self._reader.partition_counts()
+            existing = self._reader.partition_counts(self._plan.topics)
             self._topics = {topic: existing[topic] for topic in self._plan.topics if topic in existing}
             if not self._topics:
                 raise ReaderError("there is no dead-letter topic; see `redelivery topology check`")

@@ -43,6 +43,11 @@ class PauseView(Protocol):
         """What must not be handled. Another object when it changes."""
         ...
 
+    @property
+    def tiers(self) -> frozenset[str]:
+        """The tiers that the control topic names: other members may write to them."""
+        ...
+
     def applied(self, pauses: PausedTopics) -> None:
         """No handler call or release begins any more that ``pauses`` forbids."""
         ...
@@ -52,6 +57,7 @@ class NoPauses:
     """Nothing is ever paused."""
 
     current = PausedTopics()
+    tiers: frozenset[str] = frozenset()
 
     def applied(self, pauses: PausedTopics) -> None:
         """See :class:`PauseView`."""
@@ -77,6 +83,9 @@ class PauseWatch:
         """See :class:`PauseView`. Written by the watching thread."""
 
         self._known = Pauses()
+        self.tiers: frozenset[str] = frozenset()
+        """See :class:`PauseView`. Written by the watching thread."""
+
         self._applied = 0
         self._noted = 0
         """The offset that the control topic has as applied by this process; 0 = it has none."""
@@ -136,6 +145,7 @@ class PauseWatch:
         for key in pauses.damaged.keys() - self._known.damaged.keys():
             _log.error("what is paused there stays so: %s", ControlRecordError(key, pauses.damaged[key]))
         self._known = pauses
+        self.tiers = pauses.tiers
         now_ms = wall_clock_ms()
         current = pauses.topics(now_ms, self._naming.ready_topic)
         if current == self.current:

@@ -24,6 +24,11 @@ class PausedTiers:
         self._current = self._pauses.current
         self._pauses.applied(self._current)
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The tiers that the control topic names."""
+        return self._pauses.tiers
+
     def running(self, tiers: Mapping[Partition, TierPartition]) -> Mapping[Partition, TierPartition]:
         """Return the partitions that may be released."""
         if not self._current:

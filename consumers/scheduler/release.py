@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -124,26 +124,33 @@ class ReleaseBuilder:
         audit: DeadLetterAudit | None = None,
         log: FailureLog | None = None,
         redrive_outcomes: RedriveOutcomes | None = None,
+        look_up: Callable[[list[str]], Mapping[str, int]] = lambda _: {},
     ) -> None:
         """Prepare the topic names.
 
         Args:
             settings: the configuration.
             tiers: all tiers of the group.
-            partitions: the partition count of each topic of the cluster.
+            partitions: the partition counts of the group's topics that are known.
             audit: the dead letters written before.
             log: gets a line for each record that cannot be released.
             redrive_outcomes: makes the outcomes of records that were sent again; ``None`` = for these topics.
+            look_up: asks the cluster for the partition counts of topics, because a ready topic may be new.
         """
         self._audit = DeadLetterAudit() if audit is None else audit
         self._details = settings.failure_details
         self._log = FailureLog(self._details) if log is None else log
         naming = settings.naming()
         self._group = settings.group
-        self._retry_topics = RetryTopics(naming, tiers, partitions)
+        self._counts = dict(partitions)
+        self._look_up = look_up
+        self._retry_topics = RetryTopics(naming, tiers, self._counts)
         self._redrive_outcomes = redrive_outcomes or RedriveOutcomes(naming.actions_topic(), partitions)
         self._ready_topics = {source: topic for topic, source in naming.ready_topics_among(partitions).items()}
-        """Source -> its ready topic, if that exists; also for sources that are not configured."""
+        """Source -> its ready topic; also for sources that are not configured."""
+
+        self._missing: set[str] = set()
+        """The ready topics that were looked up and do not exist."""
 
         self._naming = naming
         self._reported: set[str] = set()
@@ -185,7 +192,7 @@ class ReleaseBuilder:
             address = read_address(headers) or lineage.address
             self._dead_letter(release, partition, record, lineage, address, failure, now_ms)
             return
-        ready_topic = self._ready_topics.get(lineage.address)
+        ready_topic = self._ready_topic(lineage.address)
         if refusal is not None:
             problem = refusal
         elif ready_topic is None:
@@ -208,6 +215,20 @@ class ReleaseBuilder:
             return
         failure = Failure(FailureKind.UNDELIVERABLE, "Undeliverable", problem)
         self._dead_letter(release, partition, record, lineage, lineage.address, failure, now_ms)
+
+    def _ready_topic(self, source: str) -> str | None:
+        """Return the ready topic of a source; ``None`` if it does not exist. It is looked up once."""
+        known = self._ready_topics.get(source)
+        if known is not None:
+            return known
+        topic = self._naming.ready_topic(source)
+        if topic not in self._missing:
+            count = self._look_up([topic]).get(topic)
+            if count is not None:
+                self._counts[topic], self._ready_topics[source] = count, topic
+                return topic
+            self._missing.add(topic)
+        return None
 
     def _produce(
         self,

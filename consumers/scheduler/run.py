@@ -17,6 +17,7 @@ from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Measurements
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.transport.admin.topic_watch import TopicWatch
 from kafka_redelivery.transport.admin.trimming import trimming
 from kafka_redelivery.transport.clients.write_thread import WriteThread
 
@@ -58,13 +59,15 @@ def open_scheduler(
         TransportError: Kafka refuses a request for good.
     """
     report = health.waiting
-    with trimming(settings, wall_clock_ms), open_control(settings, report, lambda: scheduler.stopping) as control:
+    with open_control(settings, report, lambda: scheduler.stopping) as control:
         reader = open_reader(settings, scheduler_group(settings.group), instance, small_prefetch=True, report=report)
         writer = WriteThread(open_writer(settings, "scheduler", instance, reader, report))
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=health, control=control)
+        scheduler.topics.watch = TopicWatch(settings.kafka, report)
         scheduler.obey(pauses)
         with (
+            trimming(settings, wall_clock_ms, lambda: scheduler.topics.names),
             dead_letter_sweeper(settings, instance, observer),
-            dead_letter_monitor(settings, observer, health, scheduler.share, wall_clock_ms),
+            dead_letter_monitor(settings, observer, health, scheduler.share, scheduler.tiers, wall_clock_ms),
         ):
             yield scheduler

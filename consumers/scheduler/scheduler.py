@@ -12,12 +12,12 @@ from kafka_redelivery.consumers.flow.first_offsets import Control, FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.flow.lane import sizes_of
 from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
-from kafka_redelivery.consumers.routes import counts_to_produce_with
 from kafka_redelivery.consumers.scheduler.assigned_tiers import AssignedTiers
 from kafka_redelivery.consumers.scheduler.backlog import backlog
 from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions
 from kafka_redelivery.consumers.scheduler.clock_watch import ClockWatch
 from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
+from kafka_redelivery.consumers.scheduler.known_topics import KnownTopics
 from kafka_redelivery.consumers.scheduler.paused_tiers import PausedTiers
 from kafka_redelivery.consumers.scheduler.refusals import Refusals
 from kafka_redelivery.consumers.scheduler.release import (
@@ -60,7 +60,6 @@ _WRITE_WAIT_S = 0.005
 """How long a turn waits for the write in flight before it fetches."""
 
 _REPORT_INTERVAL_S = 1.0
-_REFRESH_INTERVAL_S = 5.0  # until a new tier is read
 
 
 class Scheduler:
@@ -90,13 +89,13 @@ class Scheduler:
         self._clock = clock
         self._settings = settings
         self._naming = settings.naming()
-        self._counts: Mapping[str, int] = {}
+        self.topics = KnownTopics(settings, reader)
         self._first_tier = ("", 1)  # its name and number of partitions; the name is empty if there is none
         self._paused: set[Partition] = set()
         self._builder: ReleaseBuilder
         self._audit = DeadLetterAudit(settings.entries())
         self._failure_log = FailureLog(settings.failure_details)
-        self._redrive_outcomes = RedriveOutcomes(self._naming.actions_topic(), {}, reader.partition_counts)
+        self._redrive_outcomes = RedriveOutcomes(self._naming.actions_topic(), {}, self.topics.look_up)
         self._in_flight: Release | None = None
         self._lead_time = lead_time or CommitLeadTime()
         self._abort_deadline = AbortDeadline(endures=True)
@@ -110,7 +109,7 @@ class Scheduler:
         self._tiers = self._assigned.opened
         self._paused_tiers = PausedTiers(NoPauses())
         self._stopping = False
-        self._reported_s = self._refreshed_s = 0.0
+        self._reported_s = 0.0
         self._clock_watch = ClockWatch()
 
     def obey(self, pauses: PauseView) -> None:
@@ -133,6 +132,10 @@ class Scheduler:
         a group without tiers every scheduler has everything.
         """
         return PartitionShare.of(*self._first_tier, self._assigned.owned)
+
+    def tiers(self) -> list[str]:
+        """Return the tiers that exist, the mixed topic included. Safe from any thread."""
+        return list(self._assigned.delays_ms)
 
     def run(self) -> None:
         """Release records until :meth:`stop` is called.
@@ -176,19 +179,28 @@ class Scheduler:
             self._health.waiting("writes", self._abort_deadline.problem)
             self._assigned.note_births()
         self._assigned.keep()
-        if now_s - self._refreshed_s >= _REFRESH_INTERVAL_S:
-            self._refresh()
+        if self.topics.refresh(self._paused_tiers.named):
+            self._use_topics()
 
     def _refresh(self) -> None:
+        self.topics.list()
+        self._use_topics()
+
+    def _use_topics(self) -> None:
         """Subscribe to every tier of the group that exists: its records must leave even if it is not configured."""
-        self._refreshed_s = monotonic_s()
-        self._counts = partition_counts = counts_to_produce_with(self._counts, self._reader.partition_counts())
+        partition_counts = self.topics.counts
         delays_ms = self._naming.tiers_among(partition_counts)
         tiers = TierSet(tuple(sorted(delays_ms.values())), mixed=self._naming.mixed_topic() in partition_counts)
         if tiers.mixed:
             delays_ms[self._naming.mixed_topic()] = SHORTEST_LADDER_TIER_MS
         self._builder = ReleaseBuilder(
-            self._settings, tiers, partition_counts, self._audit, self._failure_log, self._redrive_outcomes
+            self._settings,
+            tiers,
+            partition_counts,
+            self._audit,
+            self._failure_log,
+            self._redrive_outcomes,
+            self.topics.look_up,
         )
         self._assigned.rewind(self._halted.resume_existing(partition_counts))
         self._assigned.resume_moved(self._in_flight)

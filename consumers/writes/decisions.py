@@ -62,8 +62,8 @@ class BatchDependencies:
     audits: DeadLetterAudit = field(default_factory=DeadLetterAudit)
     report: DiscardReport = field(default_factory=DiscardReport)
     details: FailureDetails = FailureDetails.FULL
-    look_up_topics: Callable[[], Mapping[str, int]] = dict
-    """Asks the cluster for the partition counts of all topics, because one that is needed may be new."""
+    look_up_topics: Callable[[list[str]], Mapping[str, int]] = lambda _: {}
+    """Asks the cluster for the partition counts of topics, because one that is needed may be new."""
 
     log: FailureLog = field(init=False)
     redrive_outcomes: RedriveOutcomes = field(init=False)

@@ -32,7 +32,7 @@ class RedriveOutcomes:
         self,
         topic: str,
         partitions: Mapping[str, int],
-        look_up: Callable[[], Mapping[str, int]] = dict,
+        look_up: Callable[[list[str]], Mapping[str, int]] = lambda _: {},
         clock_s: Callable[[], float] = monotonic_s,
     ) -> None:
         """Prepare.
@@ -40,7 +40,7 @@ class RedriveOutcomes:
         Args:
             topic: the topic of the actions.
             partitions: the partition counts of the topics that the process knows.
-            look_up: asks the cluster for the partition counts of all topics; waits while it does not answer.
+            look_up: asks the cluster for the partition counts of topics; waits while it does not answer.
             clock_s: monotonic seconds.
         """
         self._topic = topic
@@ -72,7 +72,7 @@ class RedriveOutcomes:
             return True
         now_s = self._clock_s()
         if now_s - self._asked_s >= _ASK_AGAIN_S:
-            self._partitions = self._look_up().get(self._topic, 0)
+            self._partitions = self._look_up([self._topic]).get(self._topic, 0)
             self._asked_s = self._clock_s()
         if self._partitions:
             return True

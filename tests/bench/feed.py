@@ -26,8 +26,10 @@ class Values:
         return b"%010d" % number + self._pool[start : start + self._padding]
 
 
-def feed(servers: str, topic: str, n: int, *, value_bytes: int, keys: int, rate: float | None = None) -> float:
-    """Write ``n`` records, at ``rate`` per second if it is given.
+def feed(
+    servers: str, topic: str | Sequence[str], n: int, *, value_bytes: int, keys: int, rate: float | None = None
+) -> float:
+    """Write ``n`` records, at ``rate`` per second if it is given; to several topics in turn.
 
     Returns:
         the seconds that it took.
@@ -37,6 +39,7 @@ def feed(servers: str, topic: str, n: int, *, value_bytes: int, keys: int, rate:
     )
     values = Values(value_bytes)
     names: Sequence[bytes] = [b"k%d" % number for number in range(keys)]
+    topics = [topic] if isinstance(topic, str) else topic
     begun = time.monotonic()
     for number in range(n):
         if rate is not None and number > (time.monotonic() - begun) * rate:
@@ -44,7 +47,7 @@ def feed(servers: str, topic: str, n: int, *, value_bytes: int, keys: int, rate:
             time.sleep(_BEHIND_S)
         while True:
             try:
-                producer.produce(topic, values.value(number), names[number % keys])
+                producer.produce(topics[number % len(topics)], values.value(number), names[number % keys])
             except BufferError:
                 producer.poll(0.1)
             else:
@@ -52,7 +55,7 @@ def feed(servers: str, topic: str, n: int, *, value_bytes: int, keys: int, rate:
         if number % 1000 == 0:
             producer.poll(0)
     if producer.flush(60):
-        raise RuntimeError(f"{topic} could not be written")
+        raise RuntimeError(f"{topics[0]} could not be written")
     return time.monotonic() - begun
 
 

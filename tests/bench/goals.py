@@ -17,6 +17,7 @@ RETRY_BYTES, DEAD_LETTER_BYTES = 400, 1500
 RSS_MB, RSS_FLAT = 150, 1.2
 LIST_S, RATE_WITHIN = 10, 0.05
 WIDE_RATE, WIDE_CPU, WIDE_P50_MS, WIDE_P99_MS = 0.6, 1.8, 40, 150
+MANY_GROWTH = 1.2
 BUILD_PER_CORE, ASK_S = 100_000, 1.0
 VIEW_MS, CONSOLE_FLAT = 300, 1.2
 
@@ -190,6 +191,16 @@ def _kill(result: Result) -> Iterator[Goal]:
     yield Goal(f"{name}: latest", f"<= {bound_s:g} s", measured, max(late.max / 1000, max_s) <= bound_s)
 
 
+def _many(result: Result) -> Iterator[Goal]:
+    if "alone" not in result.details:
+        return
+    for role in ("worker", "scheduler"):
+        alone, now = (float(each[role]["kb"]) for each in (result.details["alone"], result.details["idle"]))
+        what = f"idle {role}: kB/s with {result.params['foreign_topics']:,} topics of others"
+        measured = f"{now:.1f} / {alone:.1f}"
+        yield Goal(what, f"<= {MANY_GROWTH} times", measured, now <= MANY_GROWTH * alone)
+
+
 def _wide(result: Result) -> Iterator[Goal]:
     if "narrow" not in result.details:
         return
@@ -242,6 +253,7 @@ _JUDGES: dict[str, Callable[[Result], Iterator[Goal]]] = {
     "index": _index,
     "console": _console,
     "spark": _spark,
+    "many": _many,
     "wide W1": _wide,
     "wide release": _wide_release,
 }

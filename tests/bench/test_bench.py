@@ -56,6 +56,20 @@ def test_workloads_of_dead_letters() -> None:
     assert all(0 < each["p50"] <= each["p95"] <= each["max"] for each in looked["details"]["views_ms"].values())
 
 
+@pytest.mark.kafka
+@pytest.mark.long
+def test_a_group_of_many_topics_among_others() -> None:
+    """Requests are counted for each role, and nothing is lost, doubled or early while a worker joins and leaves."""
+    alone, among = _measured("many")
+    assert among["params"]["foreign_topics"] > alone["params"]["foreign_topics"] == 0
+    for found in (alone, among):
+        assert (found["lost"], found["doubled"], found["lateness_ms"]["early"]) == (0, 0, 0)
+        for role in ("worker", "scheduler"):
+            used = found["details"]["failing"][role]
+            assert used["requests"]["Fetch"] > 0
+            assert used["clients"] >= 1
+
+
 def _measured(*workloads: str) -> list[dict[str, Any]]:
     sizes = ["--quick", "--n", str(_N), "--repeat", "1", "--seconds", "1"]
     command = [sys.executable, "-m", "tests.bench", *workloads, *sizes, "--json"]

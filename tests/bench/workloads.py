@@ -3,7 +3,23 @@
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-from tests.bench import concurrency, console, headers, index, kill, redrive, release, spark, tiers, w0, w1, w2, w3, wide
+from tests.bench import (
+    concurrency,
+    console,
+    headers,
+    index,
+    kill,
+    many,
+    redrive,
+    release,
+    spark,
+    tiers,
+    w0,
+    w1,
+    w2,
+    w3,
+    wide,
+)
 from tests.bench.bed import Bed
 from tests.bench.options import Options
 from tests.bench.result import Result
@@ -26,6 +42,7 @@ class Workload(StrEnum):
     CONSOLE = "console"
     SPARK = "spark"
     WIDE = "wide"
+    MANY = "many"
 
 
 RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
@@ -43,4 +60,5 @@ RUNS: dict[Workload, Callable[[Bed, Options], Iterator[Result]]] = {
     Workload.CONSOLE: console.run,
     Workload.SPARK: spark.run,
     Workload.WIDE: wide.run,
+    Workload.MANY: many.run,
 }

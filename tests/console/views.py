@@ -41,7 +41,7 @@ VIEWS: Final = (
     View("audit", "Audit", lambda _: "/audit"),
 )
 
-ALWAYS: Final = frozenset({"flow", "failures", "letter", "redrive", "job", "topology"})
+ALWAYS: Final = frozenset({"flow", "failures", "letter", "topology"})
 """The views that a test without ``--long`` looks at, too: at least one of each kind of part."""
 
 NOWHERE: Final = View("nowhere", "Not Found", lambda _: "/no-such-page")

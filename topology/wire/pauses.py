@@ -113,12 +113,15 @@ class PausedTopics:
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """What a control topic says about pauses."""
+    """What a control topic says about pauses, and the tiers that it names."""
 
     pauses: Mapping[PauseTarget, Pause] = field(default_factory=lambda: MappingProxyType({}))
     processes: Mapping[ProcessName, Applied] = field(default_factory=lambda: MappingProxyType({}))
     end: int = 0
     """The offset behind the newest pause, or end of one; 0 = there is none."""
+
+    tiers: frozenset[str] = frozenset()
+    """The tiers that the control topic names, used or retired."""
 
     damaged: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Key and problem of each record that this project has not written; the record before it holds."""
@@ -164,10 +167,12 @@ class Pauses:
                 case ["pause", scope, *topic] if scope in set(PauseScope) and len(topic) == (scope != PauseScope.GROUP):
                     target = PauseTarget(PauseScope(scope), *topic)
                     pauses, damaged = _changed(self.pauses, target, _pause(target, value)), self.damaged
-                    return Pauses(pauses, self.processes, offset + 1, _changed(damaged, name, None))
+                    return replace(self, pauses=pauses, end=offset + 1, damaged=_changed(damaged, name, None))
                 case ["process", role, instance]:
                     changed = _changed(self.processes, ProcessName(role, instance), _applied(value))
-                    return Pauses(self.pauses, changed, self.end, _changed(self.damaged, name, None))
+                    return replace(self, processes=changed, damaged=_changed(self.damaged, name, None))
+                case ["tier", topic]:
+                    return replace(self, tiers=self.tiers - {topic} if value is None else self.tiers | {topic})
                 case _:
                     return self
         except (ValueError, TypeError, LookupError, RecursionError) as error:

@@ -14,6 +14,7 @@ from confluent_kafka.admin import OffsetSpec
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.errors import NotAuthorisedError
+from kafka_redelivery.transport.admin.topic_rights import describe_topics
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.kafka_errors import message_of
@@ -56,8 +57,8 @@ class BrokerTime:
             self._member.commit(checkpoints)
         except KafkaException as error:
             raise BrokerTimeUnavailableError(message_of(error)) from error
-        topic = self._calls.metadata().topics.get(OFFSETS_TOPIC)
-        if topic is None or topic.error is not None or not topic.partitions:
+        topic = describe_topics(self._calls, [OFFSETS_TOPIC], operations=False)[OFFSETS_TOPIC]
+        if isinstance(topic, int):
             return None
         partition = TopicPartition(OFFSETS_TOPIC, partition_of(self._group, len(topic.partitions)))
         newest = OffsetSpec.max_timestamp()

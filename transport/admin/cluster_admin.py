@@ -16,17 +16,17 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
     OffsetSpec,
-    TopicMetadata,
+    TopicDescription,
 )
 
 from kafka_redelivery.topology.cluster.acls import Operation
 from kafka_redelivery.topology.cluster.changes import AlterConfig, Change, Changes, CommitFirst, CreateTopic, GrowTopic
 from kafka_redelivery.topology.cluster.facts import MAX_METADATA, Bounds, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
-from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error
+from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.errors import AdminError, NotAuthorisedError
 from kafka_redelivery.transport.admin.partition_offsets import committed, list_offsets
-from kafka_redelivery.transport.admin.topic_rights import allowed_operations
+from kafka_redelivery.transport.admin.topic_rights import allowed_operations, describe_topics
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.protocols import Partition
 
@@ -85,38 +85,39 @@ class ClusterAdmin:
             names: the topics; the result leaves out those that do not exist.
             readers: topic -> the groups whose committed offsets to include.
         """
-        metadata = self._calls.metadata()
-        found = {name: metadata.topics[name] for name in sorted(set(names)) if name in metadata.topics}
-        for name, topic in found.items():
-            if topic.error is not None:
-                raise admin_error(f"describe topic {name}", topic.error)
+        found = self._topics(names)
         configs = self._configs(found)
-        partitions = [Partition(name, number) for name in readers if name in found for number in found[name].partitions]
+        partitions = [each for name in readers if name in found for each in _partitions_of(found[name])]
         # In this order a group that commits in the meantime is never outside the bounds of its partitions.
         starts = list_offsets(self._calls, partitions, OffsetSpec.earliest())
         committed = self._committed(found, readers)
         ends = list_offsets(self._calls, partitions, OffsetSpec.latest())
-        topics = {
-            name: TopicFacts(
-                name=name,
-                partitions=len(topic.partitions),
-                replication_factor=min((len(each.replicas) for each in topic.partitions.values()), default=0),
-                configs=configs[name],
-                bounds={
-                    number: Bounds(starts[Partition(name, number)], ends[Partition(name, number)])
-                    for number in topic.partitions
-                    if (name, number) in ends
-                },
-            )
-            for name, topic in found.items()
-        }
-        broker = self._broker_config(min(metadata.brokers))
+        broker = self._broker_config()
         return ClusterFacts(
-            topics=topics,
+            topics={name: _facts(topic, starts, ends, configs[name]) for name, topic in found.items()},
             committed=committed,
             creates_topics=broker.get("auto.create.topics.enable") == "true",
             max_metadata=int(broker.get(MAX_METADATA, METADATA_LIMIT)),
         )
+
+    def look(self, names: Iterable[str], closely: Collection[str]) -> dict[str, TopicFacts]:
+        """Describe topics again and again: in a few requests, which are for these topics alone.
+
+        Args:
+            names: the topics; the result leaves out those that do not exist.
+            closely: those whose configurations, start and end offsets to include.
+        """
+        found = self._topics(names)
+        near = {name: found[name] for name in closely if name in found}
+        configs = self._configs(near)
+        partitions = [each for topic in near.values() for each in _partitions_of(topic)]
+        starts = list_offsets(self._calls, partitions, OffsetSpec.earliest())
+        ends = list_offsets(self._calls, partitions, OffsetSpec.latest())
+        return {name: _facts(topic, starts, ends, configs.get(name, {})) for name, topic in found.items()}
+
+    def _topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        described = describe_topics(self._calls, names, operations=False)
+        return {name: topic for name, topic in described.items() if not isinstance(topic, int)}
 
     def apply(self, changes: Changes, done: Callable[[Change], None] = _ignore) -> None:
         """Apply changes and call ``done`` with each one; what exists already stays as it is.
@@ -154,9 +155,12 @@ class ClusterAdmin:
             for resource, entries in answers.items()
         }
 
-    def _broker_config(self, broker: int) -> dict[str, str]:
+    def _broker_config(self) -> dict[str, str]:
         """Return the configuration of a broker; empty if the user may not read it, as is usual on managed clusters."""
-        resource = ConfigResource(_BROKER, str(broker))
+        cluster = self._calls.repeated(
+            "describe the cluster", lambda: self._client.describe_cluster().result(self._calls.timeout_s)
+        )
+        resource = ConfigResource(_BROKER, str(min(node.id for node in cluster.nodes)))
         try:
             answer = self._calls.each(
                 "read a broker's configuration", lambda: self._client.describe_configs([resource])
@@ -166,13 +170,13 @@ class ClusterAdmin:
         return {name: entry.value for name, entry in answer[resource].items() if entry.value is not None}
 
     def _committed(
-        self, found: Mapping[str, TopicMetadata], readers: Mapping[str, Sequence[str]]
+        self, found: Mapping[str, TopicDescription], readers: Mapping[str, Sequence[str]]
     ) -> dict[str, dict[tuple[str, int], int]]:
         wanted: dict[str, list[Partition]] = defaultdict(list)
         for name, groups in readers.items():
             if name in found:
                 for group in groups:
-                    wanted[group] += [Partition(name, number) for number in found[name].partitions]
+                    wanted[group] += _partitions_of(found[name])
         return {group: self._offsets(group, partitions) for group, partitions in wanted.items()}
 
     def _offsets(
@@ -206,18 +210,21 @@ class ClusterAdmin:
         self._calls.each(operation, lambda: self._client.create_partitions([new]), f"Alter on topic {change.topic}")
 
     def _await_partitions(self, changes: Changes) -> None:
-        """Wait until the new partitions have leaders."""
+        """Wait until the new partitions have leaders: as long as more and more of them have, however many they are."""
         awaited = {change.topic.name: change.topic.partitions for change in changes.create}
         awaited |= {change.topic: change.partitions for change in changes.grow}
-        deadline = time.monotonic() + self._calls.timeout_s
+        led, deadline = 0, time.monotonic() + self._calls.timeout_s
         pause = threading.Event()
         while awaited and time.monotonic() < deadline:
-            topics = self._calls.metadata().topics
-            awaited = {
-                name: partitions
-                for name, partitions in awaited.items()
-                if name not in topics or sum(each.leader >= 0 for each in topics[name].partitions.values()) < partitions
+            leaders = {
+                name: sum(each.leader is not None and each.leader.id >= 0 for each in topic.partitions)
+                for name, topic in self._topics(awaited).items()
             }
+            done = [name for name, partitions in awaited.items() if leaders.get(name, 0) >= partitions]
+            if sum(leaders.values()) > led:
+                deadline = time.monotonic() + self._calls.timeout_s
+            awaited = {name: partitions for name, partitions in awaited.items() if name not in done}
+            led = sum(leaders.get(name, 0) for name in awaited)
             if awaited:
                 pause.wait(_LEADER_CHECK_INTERVAL_S)
         if awaited:
@@ -265,3 +272,23 @@ class ClusterAdmin:
         while len(found := self._offsets(group, wanted)) < len(wanted) and time.monotonic() < deadline:
             pause.wait(_MEMBERS_CHECK_INTERVAL_S)
         return [first for first in firsts if (first.topic, first.partition) in found]
+
+
+def _partitions_of(topic: TopicDescription) -> list[Partition]:
+    """Return the partitions of a topic."""
+    return [Partition(topic.name, each.id) for each in topic.partitions]
+
+
+def _facts(
+    topic: TopicDescription,
+    starts: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+    configs: Mapping[str, str],
+) -> TopicFacts:
+    return TopicFacts(
+        name=topic.name,
+        partitions=len(topic.partitions),
+        replication_factor=min((len(each.replicas) for each in topic.partitions), default=0),
+        configs=configs,
+        bounds={each.number: Bounds(starts[each], ends[each]) for each in _partitions_of(topic) if each in ends},
+    )

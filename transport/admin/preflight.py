@@ -48,19 +48,24 @@ _READ_TIMEOUT_S = 10.0
 _POLL_S = 0.1
 
 
-def survey(admin: ClusterAdmin, settings: Settings, role: AclRole | None = None) -> tuple[TopologyPlan, ClusterFacts]:
+def survey(
+    admin: ClusterAdmin, settings: Settings, role: AclRole | None = None, names: Collection[str] | None = None
+) -> tuple[TopologyPlan, ClusterFacts]:
     """Return what a configuration needs, and what the cluster has of it.
 
     Args:
         admin: the cluster.
         settings: the configuration.
         role: the role of the user, whose missing rights are then reported together.
+        names: the topics of the group that may exist, configured or not; ``None``: all topics of the cluster are
+            listed, to find those that are not configured any more.
 
     Raises:
         MissingRightsError: the role cannot do its work.
         TransportError: the cluster does not answer; see :class:`ClusterAdmin`.
     """
-    names = admin.topic_names()
+    if names is None:
+        names = admin.topic_names()
     if role is None:
         return _survey(admin, settings, names)
     topics = [topic.name for topic in configured_topics(settings)]
@@ -85,7 +90,7 @@ def _survey(admin: ClusterAdmin, settings: Settings, names: Collection[str]) -> 
     readers = {name: (group,) for name, group in planned.readers(names).items()}
     readers |= dict.fromkeys((*sources, *planned.unconfigured_ready_topics(names)), (settings.group,))
     wanted = {topic.name for topic in planned.topics} | readers.keys() | set(planned.outputs)
-    cluster = admin.describe(wanted, readers)
+    cluster = admin.describe(wanted.intersection(names), readers)
     control = settings.naming().control_topic()
     return planned, replace(
         cluster,

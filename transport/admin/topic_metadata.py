@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.admin.topic_rights import describe_topics
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 
 _TIMEOUT_S = 10.0
@@ -15,13 +16,13 @@ _MIN_AGE_S = 5.0
 
 
 class TopicMetadataCache:
-    """The cluster's topics and their numbers of partitions. Thread-safe; asks the cluster for unknown topics only."""
+    """Topics and their numbers of partitions. Thread-safe; asks the cluster only for a topic that it does not know."""
 
     def __init__(self, kafka: Mapping[str, ConfigValue]) -> None:
         self._calls = AdminCalls(admin_config(kafka), timeout_s=_TIMEOUT_S)
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
-        self._asked_s = 0.0
+        self._asked_s: dict[str, float] = {}
 
     def forget(self, topic: str) -> None:
         """Ask the cluster again before this topic counts as one that exists."""
@@ -39,8 +40,12 @@ class TopicMetadataCache:
             return count
         with self._lock:
             now = time.monotonic()
-            if not self._counts or now - self._asked_s > _MIN_AGE_S:
-                self._asked_s = now
-                topics = self._calls.metadata().topics
-                self._counts = {name: len(each.partitions) for name, each in topics.items() if each.error is None}
+            if now - self._asked_s.get(topic, -_MIN_AGE_S) >= _MIN_AGE_S:
+                self._asked_s = {each: at_s for each, at_s in self._asked_s.items() if now - at_s < _MIN_AGE_S}
+                self._asked_s[topic] = now
+                described = describe_topics(self._calls, [topic], operations=False)[topic]
+                if isinstance(described, int):
+                    self._counts.pop(topic, None)
+                else:
+                    self._counts[topic] = len(described.partitions)
             return self._counts.get(topic)

@@ -10,7 +10,9 @@ from confluent_kafka.admin import AclOperation, TopicDescription
 from kafka_redelivery.topology.cluster.acls import Operation
 from kafka_redelivery.transport.admin.calls import AdminCalls
 
-_REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
+_REFUSED = frozenset(
+    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}
+)
 _OPERATIONS = {
     AclOperation.CREATE: Operation.CREATE,
     AclOperation.READ: Operation.READ,
@@ -23,11 +25,13 @@ _OPERATIONS = {
 }
 
 
-def describe_topics(calls: AdminCalls, topics: Iterable[str]) -> dict[str, TopicDescription | int]:
-    """Return the description of each topic with what the user may do there.
+def describe_topics(
+    calls: AdminCalls, topics: Iterable[str], *, operations: bool = True
+) -> dict[str, TopicDescription | int]:
+    """Return the description of each topic, with what the user may do there if ``operations`` is true.
 
-    For a topic that does not exist, or that the user may not even describe, the error code that says so. Kafka reports
-    the second also for a topic that does not exist.
+    For a topic that does not exist or cannot, or that the user may not even describe, the error code that says so.
+    Kafka reports the last also for a topic that does not exist.
 
     Raises:
         TransportError: the cluster does not answer, or refuses for another reason.
@@ -38,7 +42,7 @@ def describe_topics(calls: AdminCalls, topics: Iterable[str]) -> dict[str, Topic
 
     def ask() -> dict[str, TopicDescription | int]:
         described = calls.client.describe_topics(
-            TopicCollection(wanted), include_authorized_operations=True, request_timeout=calls.timeout_s
+            TopicCollection(wanted), include_authorized_operations=operations, request_timeout=calls.timeout_s
         )
         found: dict[str, TopicDescription | int] = {}
         for topic, answer in described.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -34,12 +34,13 @@ _INTERVAL = timedelta(minutes=1)
 _TIMEOUT_S = 30.0
 
 
-def trim(settings: Settings, now_ms: int) -> dict[Partition, int]:
+def trim(settings: Settings, now_ms: int, names: Collection[str] | None = None) -> dict[Partition, int]:
     """Trim every internal topic of the group once.
 
     Args:
         settings: the configuration; ``topics.auditHorizon`` is how long finished records are kept.
         now_ms: epoch ms.
+        names: see :func:`survey`.
 
     Returns:
         the new log start offset of each partition that was trimmed. A source is never among them.
@@ -47,7 +48,7 @@ def trim(settings: Settings, now_ms: int) -> dict[Partition, int]:
     Raises:
         TransportError: the cluster does not answer, or does not allow it.
     """
-    planned, cluster = survey(ClusterAdmin(settings.kafka, timeout_s=_TIMEOUT_S), settings)
+    planned, cluster = survey(ClusterAdmin(settings.kafka, timeout_s=_TIMEOUT_S), settings, names=names)
     sources = {source.topic for source in settings.sources}
     readers = {topic: group for topic, group in planned.readers(cluster.topics).items() if topic not in sources}
     unseen = {topic.name for topic in planned.topics if topic.role is Role.JOURNAL} | readers.keys()
@@ -95,14 +96,20 @@ def _new_starts(calls: AdminCalls, limits: Mapping[Partition, int | None], horiz
 
 
 @contextmanager
-def trimming(settings: Settings, clock_ms: Callable[[], int]) -> Iterator[None]:
-    """Trim once a minute on a thread while the block runs. A failure is logged; the next minute tries again."""
+def trimming(settings: Settings, clock_ms: Callable[[], int], names: Callable[[], Collection[str]]) -> Iterator[None]:
+    """Trim once a minute on a thread while the block runs. A failure is logged; the next minute tries again.
+
+    Args:
+        settings: the configuration.
+        clock_ms: epoch ms.
+        names: returns the topics of the group that may exist, configured or not.
+    """
     ended = threading.Event()
 
     def run() -> None:
         while not ended.wait(_INTERVAL.total_seconds()):
             try:
-                trimmed = trim(settings, clock_ms())
+                trimmed = trim(settings, clock_ms(), names())
             except TransportError as error:
                 _log.warning("trimming internal topics failed, next attempt in a minute: %s", error)
             else:

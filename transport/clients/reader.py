@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import cast
 
@@ -280,12 +281,14 @@ class GroupReader:
         """See :class:`Reader`."""
         return self._ends.take()
 
-    def partition_counts(self) -> dict[str, int]:
-        """See :class:`Reader`."""
-        topics = self._requests.repeat(
-            lambda: self._consumer.list_topics(timeout=_CALL_TIMEOUT_S), "the topics cannot be listed"
-        ).topics
-        return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
+    def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
+        """See :class:`Reader`. Sends a request for each of ``topics``."""
+        found: dict[str, int] = {}
+        for each in (None,) if topics is None else topics:
+            request = partial(self._consumer.list_topics, each, _CALL_TIMEOUT_S)
+            listed = self._requests.repeat(request, "the topics cannot be listed").topics
+            found |= {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
+        return found
 
     def group_metadata(self) -> object:
         """See :class:`GroupMember`."""

@@ -199,9 +199,9 @@ class StoredOffsets:
         """See :class:`Reader`."""
         return self.ends.get(partition, (0, next_offset))[1] - next_offset
 
-    def partition_counts(self) -> Mapping[str, int]:
+    def partition_counts(self, topics: Iterable[str] | None = None) -> Mapping[str, int]:
         """See :class:`Reader`."""
-        return self.counts
+        return self.counts if topics is None else {each: self.counts[each] for each in topics if each in self.counts}
 
     def subscribe(self, topics: Sequence[str], listener: RebalanceListener) -> None:
         """See :class:`Reader`."""

@@ -37,7 +37,7 @@ def test_the_log_ignores_partitions_that_another_scheduler_counts(caplog: pytest
         sources: [{topic: orders}]
     """)
     monitor = DeadLetterMonitor(
-        settings, NoOpObserver(), Health(), lambda: PartitionShare(frozenset({0}), 2), lambda: NOW
+        settings, NoOpObserver(), Health(), lambda: PartitionShare(frozenset({0}), 2), tuple, lambda: NOW
     )
     monitor._current_share = monitor._share()
     bounds = {number: Bounds(0, 1_000_000) for number in range(2)}
@@ -57,7 +57,9 @@ def test_what_cannot_be_read_is_a_halted_partition() -> None:
         sources: [{topic: orders}]
     """)
     observer, health = Measurements(Build("1", "scheduler", "billing", "s1")), Health()
-    monitor = DeadLetterMonitor(settings, observer, health, lambda: PartitionShare(frozenset({0}), 1), lambda: NOW)
+    monitor = DeadLetterMonitor(
+        settings, observer, health, lambda: PartitionShare(frozenset({0}), 1), tuple, lambda: NOW
+    )
     observer.halted_partitions({HaltLabel("billing.retry.1s", "deleted"): 1})
     reader = AtItsEnd()
     damaged = [

@@ -23,6 +23,7 @@ class Switch:
 
     def __init__(self) -> None:
         self.current = PausedTopics()
+        self.tiers: frozenset[str] = frozenset()
         self.obeyed = 0
 
     def applied(self, pauses: PausedTopics) -> None:

@@ -59,7 +59,7 @@ def test_any_other_record() -> None:
     assert RedriveOutcomes("billing.dlq.actions", {}, _never).record(SENT_AGAIN._replace(redrive=""), None, 9) is None
 
 
-def _never() -> dict[str, int]:
+def _never(_topics: list[str]) -> dict[str, int]:
     raise AssertionError
 
 
@@ -69,7 +69,7 @@ def test_the_topic_is_created_later(caplog: pytest.LogCaptureFixture) -> None:
     asked: list[float] = []
     now_s = 100.0
 
-    def look_up() -> dict[str, int]:
+    def look_up(_topics: list[str]) -> dict[str, int]:
         asked.append(now_s)
         return cluster
 

@@ -1,0 +1,48 @@
+"""How long ``apply`` waits for the leaders of new partitions."""
+
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+import pytest
+from confluent_kafka import Node, TopicPartitionInfo, Uuid
+from confluent_kafka.admin import TopicDescription
+
+from kafka_redelivery.topology.cluster.changes import Changes, GrowTopic
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.errors import AdminError
+
+_PARTITIONS = 16
+_LIMIT_S = 1.0
+"""Far more than one look takes, and less than all."""
+
+
+def _topic(name: str, led: int) -> TopicDescription:
+    node = Node(1, "localhost", 9092)
+    leaders: list[Any] = [node if number < led else None for number in range(_PARTITIONS)]  # None: it has none
+    partitions = [TopicPartitionInfo(number, leader, [node], [node]) for number, leader in enumerate(leaders)]
+    return TopicDescription(name, Uuid(0, 1), False, partitions)  # noqa: FBT003 - the client's own
+
+
+def _waiting(monkeypatch: pytest.MonkeyPatch, most: int) -> ClusterAdmin:
+    """An admin whose topics have a leader more at each look, up to ``most``."""
+    looks = count(1)
+
+    def topics(names: Iterable[str]) -> dict[str, TopicDescription]:
+        led = min(most, next(looks))
+        return {name: _topic(name, led) for name in names}
+
+    admin = ClusterAdmin({"bootstrap.servers": "localhost:1"}, timeout_s=_LIMIT_S)
+    monkeypatch.setattr(admin, "_topics", topics)
+    return admin
+
+
+def test_it_waits_as_long_as_leaders_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many partitions take long, so the time limit is for each further leader."""
+    _waiting(monkeypatch, _PARTITIONS)._await_partitions(Changes(grow=(GrowTopic("orders", 1, _PARTITIONS),)))
+
+
+def test_it_gives_up_when_no_more_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names the topics."""
+    with pytest.raises(AdminError, match="orders still lack a leader"):
+        _waiting(monkeypatch, 3)._await_partitions(Changes(grow=(GrowTopic("orders", 1, _PARTITIONS),)))

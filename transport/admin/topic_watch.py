@@ -1,0 +1,79 @@
+"""The numbers of partitions of given topics, asked for again and again. The cluster may have many other topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, TopicDescription
+
+from kafka_redelivery.transport.client_config import ConfigValue, admin_config
+from kafka_redelivery.transport.client_log import admin_log
+from kafka_redelivery.transport.opening import open_admin
+
+_INTERVAL_S = 5.0
+_TIMEOUT_S = 4.0
+_SUBJECT = "topics"
+_ABSENT = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,  # Kafka also says so about a topic that does not exist
+        KafkaError.TOPIC_EXCEPTION,
+    }
+)
+
+
+class TopicWatch:
+    """Asks Kafka without waiting for its answer. Not thread-safe."""
+
+    def __init__(
+        self, kafka: Mapping[str, ConfigValue], report: Callable[[str, str | None], object] = lambda *_: None
+    ) -> None:
+        """Keep the settings; the client connects with the first request, one interval from now.
+
+        Args:
+            kafka: the client settings.
+            report: receives that Kafka does not answer, and ``None`` when it answers.
+        """
+        self._config = admin_config(kafka)
+        self._report = report
+        self._client: AdminClient | None = None
+        self._pending: dict[str, Future[TopicDescription]] = {}
+        self._ask_at_s = time.monotonic() + _INTERVAL_S
+
+    def poll(self, topics: Iterable[str]) -> dict[str, int] | None:
+        """Return a new answer: those of the topics that exist, with their numbers of partitions.
+
+        Args:
+            topics: what the next request asks for, if it is time for one.
+
+        Returns:
+            ``None`` if there is no new answer, or Kafka has not answered in time.
+        """
+        if self._pending:
+            return self._take_answer() if all(future.done() for future in self._pending.values()) else None
+        now_s = time.monotonic()
+        if now_s >= self._ask_at_s:
+            self._ask_at_s = now_s + _INTERVAL_S
+            if self._client is None:
+                self._client = open_admin(self._config, admin_log)
+            wanted = sorted(set(topics))
+            if wanted:
+                self._pending = self._client.describe_topics(TopicCollection(wanted), request_timeout=_TIMEOUT_S)
+        return None
+
+    def _take_answer(self) -> dict[str, int] | None:
+        answers, self._pending = self._pending, {}
+        found = {}
+        for topic, answer in answers.items():
+            try:
+                found[topic] = len(answer.result().partitions)
+            except KafkaException as exception:
+                error: KafkaError = exception.args[0]
+                if error.code() not in _ABSENT:
+                    self._report(_SUBJECT, f"the topics cannot be described: {error.str()}")
+                    return None
+        self._report(_SUBJECT, None)
+        return found
