@@ -100,7 +100,15 @@ def test_a_token_is_needed(browser: Browser, console: Served) -> None:
             assert answer.status in {303, 401}, path
 
 
-@pytest.mark.parametrize("target", ["//example.org/", "https://example.org/", "/\\example.org", "javascript:alert(1)"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "//example.org/",
+        pytest.param("https://example.org/", marks=pytest.mark.long),
+        pytest.param("/\\example.org", marks=pytest.mark.long),
+        pytest.param("javascript:alert(1)", marks=pytest.mark.long),
+    ],
+)
 def test_a_login_leads_to_no_other_site(browser: Browser, console: Served, target: str) -> None:
     """Whatever a link to the login names, one ends in the console."""
     with visiting(browser, console.address) as visit:
@@ -234,6 +242,7 @@ def test_an_operator_acts_in_their_own_name(browser: Browser, console: Served, g
     assert jobs.out.count("otto (console") == 2, jobs
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("unchanged")
 def test_read_only(browser: Browser, group: Group, letter: str) -> None:
     """Not even the user who runs the console changes anything, and each page says so."""
