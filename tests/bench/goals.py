@@ -203,7 +203,7 @@ def _many(result: Result) -> Iterator[Goal]:
 
 
 def _kb_a_request(used: dict[str, Any]) -> float:
-    return float(used["kb"]) / max(1.0, sum(used["requests"].values()))
+    return float(used["kb"] / max(1.0, sum(used["requests"].values())))
 
 
 def _wide(result: Result) -> Iterator[Goal]:
