@@ -147,7 +147,7 @@ def _load_plot(rows: Sequence[Row]) -> Figure:
     left.set(xlabel="load (arriving work / what all slots can do)", ylabel="late, ms (dashed: p99)", yscale="log")
     _series(right, rows, lambda found: float(found["redeliveries_per_s"]), solid=True)
     right.set(xlabel="load", ylabel="redeliveries/s")
-    left.legend(fontsize="small")
+    right.legend(fontsize="small")
     return figure
 
 
