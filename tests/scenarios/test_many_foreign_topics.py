@@ -14,9 +14,9 @@ from kafka_redelivery.consumers.scheduler.run import open_scheduler
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Build, Measurements
 from kafka_redelivery.topology.config.loading import load_settings
-from kafka_redelivery.transport import opening
 from kafka_redelivery.transport.admin import topic_watch, trimming
 from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.clients.reader import GroupReader
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
 
@@ -50,7 +50,7 @@ def test_no_periodic_request_is_for_all_topics(group: Group, monkeypatch: pytest
         monkeypatch.setattr(owner, name, counting)
 
     count(AdminCalls, "metadata", "all topics")
-    count(opening._Consumer, "list_topics", "all topics", lambda _, topic=None, *_timeout: topic is None)
+    count(GroupReader, "partition_counts", "all topics", lambda _, topics=None: topics is None)
     count(topic_watch.TopicWatch, "_take_answer", "new topics")
     count(monitor.DeadLetterMonitor, "_refresh", "monitor")
     original = trimming.trim
