@@ -7,9 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 from _pytest.logging import LoggingPlugin
+from hypothesis import settings
 
 from kafka_redelivery.transport.broker import launch
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+
+# A busy machine makes any example slow now and then; that says nothing about the code.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 pytest_plugins = ["pytester", "tests.crash.table", "tests.distribution", "tests.scenarios.fixtures"]
 
