@@ -85,6 +85,7 @@ class _Console:
 
     def wait_for(self, letters: int) -> None:
         """Wait until the index has all letters."""
+        self._connection.close()  # the console has closed it if nothing was asked for some seconds
 
         def counted() -> bool:
             found = _COUNT.search(self.get("/letters"))
