@@ -153,7 +153,7 @@ class DeadLetterMonitor:
         sources = [source.topic for source in self._settings.sources]
         ready = [naming.ready_topic(source) for source in sources]
         tiers = self._tiers()
-        found = admin.look([*self._names, *sources, *ready, *tiers], self._names)
+        found = admin.topic_facts([*self._names, *sources, *ready, *tiers], self._names)
         self._topics = {name: found[name] for name in self._names if name in found}
         wanted = [
             Partition(name, number)

@@ -106,7 +106,7 @@ class _Balance:
         """The same by topic and both members, in the order of the moves."""
 
     def assign(self, partition: Partition) -> None:
-        """Give a partition that nobody has to the member with the fewest."""
+        """Give a partition without an owner to the member with the fewest."""
         self._add(partition, self._loads[0][1])
 
     def improve(self, candidates: Sequence[Partition]) -> None:

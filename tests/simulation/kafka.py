@@ -7,58 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord, ReleaseTime, WriteResult
 from tests.simulation.costs import Costs
 from tests.simulation.timeline import Timeline
-
-
-@dataclass(slots=True)
-class Record:
-    """A record in a log. Its attributes are methods, as in the client."""
-
-    source: str
-    number: int
-    place: int
-    key_bytes: bytes | None
-    value_bytes: bytes | None
-    pairs: HeaderList | None
-    stamp_ms: int
-
-    def __len__(self) -> int:
-        return len(self.value_bytes or b"")
-
-    def topic(self) -> str:
-        return self.source
-
-    def partition(self) -> int:
-        return self.number
-
-    def offset(self) -> int:
-        return self.place
-
-    def key(self) -> bytes | None:
-        return self.key_bytes
-
-    def value(self) -> bytes | None:
-        return self.value_bytes
-
-    def headers(self) -> HeaderList | None:
-        return self.pairs
-
-    def set_headers(self, value: HeaderList) -> None:
-        self.pairs = value
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self.stamp_ms
+from tests.unit.consumers.records import Fetched
 
 
 @dataclass(slots=True)
 class Log:
     """The records of a partition; ``None`` is the marker of a transaction."""
 
-    records: list[Record | None] = field(default_factory=list)
+    records: list[Fetched | None] = field(default_factory=list)
     open: dict[object, int] = field(default_factory=dict)
     """The first offset of each open transaction."""
 
@@ -118,7 +78,7 @@ class Kafka:
     def append(self, partition: Partition, record: ProducerRecord, stamp_ms: int) -> None:
         """Append a record, which readers do not get before :meth:`show`."""
         log = self.logs[partition]
-        log.records.append(Record(*partition, len(log.records), record.key, record.value, record.headers, stamp_ms))
+        log.records.append(Fetched(*partition, len(log.records), record.key, record.value, record.headers, stamp_ms))
 
     def show(self, partition: Partition, when_s: float) -> None:
         """Let the partition's reader get what is stable, when a fetch has brought it."""

@@ -100,15 +100,15 @@ class ClusterAdmin:
             max_metadata=int(broker.get(MAX_METADATA, METADATA_LIMIT)),
         )
 
-    def look(self, names: Iterable[str], closely: Collection[str]) -> dict[str, TopicFacts]:
-        """Describe topics again and again: in a few requests, which are for these topics alone.
+    def topic_facts(self, names: Iterable[str], detailed: Collection[str]) -> dict[str, TopicFacts]:
+        """Describe topics in a few requests, which are for these topics alone.
 
         Args:
             names: the topics; the result leaves out those that do not exist.
-            closely: those whose configurations, start and end offsets to include.
+            detailed: those whose configurations, start and end offsets to include.
         """
         found = self._topics(names)
-        near = {name: found[name] for name in closely if name in found}
+        near = {name: found[name] for name in detailed if name in found}
         configs = self._configs(near)
         partitions = [each for topic in near.values() for each in _partitions_of(topic)]
         starts = list_offsets(self._calls, partitions, OffsetSpec.earliest())

@@ -10,9 +10,11 @@ from confluent_kafka.admin import AclOperation, TopicDescription
 from kafka_redelivery.topology.cluster.acls import Operation
 from kafka_redelivery.transport.admin.calls import AdminCalls
 
-_REFUSED = frozenset(
+ABSENT = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}
 )
+"""Error codes of a topic that does not exist or cannot. Kafka also says so that the user may not describe it."""
+
 _OPERATIONS = {
     AclOperation.CREATE: Operation.CREATE,
     AclOperation.READ: Operation.READ,
@@ -50,7 +52,7 @@ def describe_topics(
                 found[topic] = answer.result(2 * calls.timeout_s)
             except KafkaException as exception:
                 error: KafkaError = exception.args[0]
-                if error.code() not in _REFUSED:
+                if error.code() not in ABSENT:
                     raise
                 found[topic] = int(error.code())
         return found

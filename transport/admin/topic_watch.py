@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
+from kafka_redelivery.transport.admin.topic_rights import ABSENT
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.opening import open_admin
@@ -16,13 +17,6 @@ from kafka_redelivery.transport.opening import open_admin
 _INTERVAL_S = 5.0
 _TIMEOUT_S = 4.0
 _SUBJECT = "topics"
-_ABSENT = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,  # Kafka also says so about a topic that does not exist
-        KafkaError.TOPIC_EXCEPTION,
-    }
-)
 
 
 class TopicWatch:
@@ -72,7 +66,7 @@ class TopicWatch:
                 found[topic] = len(answer.result().partitions)
             except KafkaException as exception:
                 error: KafkaError = exception.args[0]
-                if error.code() not in _ABSENT:
+                if error.code() not in ABSENT:
                     self._report(_SUBJECT, f"the topics cannot be described: {error.str()}")
                     return None
         self._report(_SUBJECT, None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,12 +10,13 @@ from confluent_kafka import Node, TopicPartitionInfo, Uuid
 from confluent_kafka.admin import TopicDescription
 
 from kafka_redelivery.topology.cluster.changes import Changes, GrowTopic
+from kafka_redelivery.transport.admin import cluster_admin
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.errors import AdminError
 
 _PARTITIONS = 16
-_LIMIT_S = 1.0
-"""Far more than one look takes, and less than all."""
+_LIMIT_S, _LOOK_S = 10.0, 4.0
+"""The time limit, and how long a look takes: less than the limit, and all of them take more."""
 
 
 def _topic(name: str, led: int) -> TopicDescription:
@@ -27,13 +29,18 @@ def _topic(name: str, led: int) -> TopicDescription:
 def _waiting(monkeypatch: pytest.MonkeyPatch, most: int) -> ClusterAdmin:
     """An admin whose topics have a leader more at each look, up to ``most``."""
     looks = count(1)
+    now_s = 0.0
 
     def topics(names: Iterable[str]) -> dict[str, TopicDescription]:
+        nonlocal now_s
+        now_s += _LOOK_S
         led = min(most, next(looks))
         return {name: _topic(name, led) for name in names}
 
     admin = ClusterAdmin({"bootstrap.servers": "localhost:1"}, timeout_s=_LIMIT_S)
     monkeypatch.setattr(admin, "_topics", topics)
+    monkeypatch.setattr(cluster_admin, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(cluster_admin, "_LEADER_CHECK_INTERVAL_S", 0)
     return admin
 
 
