@@ -49,7 +49,6 @@ def connection(folder: Path) -> duckdb.DuckDBPyConnection:
         config={"memory_limit": MEMORY, "temp_directory": str(folder), "preserve_insertion_order": False},
     )
     run(opened, "SET TimeZone = 'UTC'")
-    run(opened, "SET enable_progress_bar = false")  # it would be printed after two seconds, also into a log
     return opened
 
 

@@ -124,9 +124,7 @@ def _opened() -> duckdb.DuckDBPyConnection:
             "--where needs the extra index: pip install 'kafka-redelivery[index]'; the other options select without it"
         ) from None
     # Conditions are compiled from an allow-list; should one get through, it reads nothing.
-    opened = connect(config={"threads": 1, "enable_external_access": False})
-    opened.execute("SET enable_progress_bar = false; SET lock_configuration = true")
-    return opened
+    return connect(config={"threads": 1, "enable_external_access": False, "lock_configuration": True})
 
 
 def _batches(letters: Iterable[StoredLetter]) -> Iterator[list[StoredLetter]]:
