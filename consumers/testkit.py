@@ -272,6 +272,8 @@ class HandlerKit:
             asyncio.run(processor.run_async(item))
         else:
             processor.run(item)
+        if item.held:
+            raise RuntimeError(f"a worker would wait and deliver the record again, uncounted: {item.held}")
         failure = item.failures[0][1] if item.failures else None
         outputs = tuple(item.outputs[0][1]) if item.outputs else ()
         if failure is None or failure.kind not in NOT_DELIVERED:

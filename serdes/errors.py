@@ -108,8 +108,8 @@ class EncodeError(SerdeError):
 class SchemaSourceUnavailable(SerdeError):  # noqa: N818 - a state of the source, not an error of the record
     """The schema source is unreachable, refuses the credentials or returns an invalid answer.
 
-    The record may be valid. Raised by ``decode`` and ``encode``. The worker retries or halts, and never dead-letters
-    the record because of it.
+    The record may be valid. Raised by ``decode`` and ``encode``. Its partition waits and tries the record again; no
+    delivery is counted.
     """
 
     def __init__(self, source: str, reason: str) -> None:

@@ -35,11 +35,17 @@ _USER = re.compile(r"(\w+://)?\S*@")
 _NOT_FOUND = (40401, 40402, 40403)
 """The registry's error codes for a missing subject, version or schema; any web server can return a plain 404."""
 
-MISSING_FOR_S = 1.0
-"""How long a missing schema is not requested again. Producers register a schema before they write with it."""
+REFUSED_FOR_S = 1.0
+"""How long a schema is not requested again that is missing or could not be requested.
 
-_MAX_MISSING = 1000
-"""How many missing schemas are remembered. Bytes that are not Avro at all can name any id."""
+Producers register a schema before they write with it.
+"""
+
+_MAX_REFUSED = 1000
+"""How many of these schemas are remembered. Bytes that are not Avro at all can name any id."""
+
+_MAX_ID = 2**31 - 1
+"""The largest id that a registry gives. It answers larger ones as if the address were wrong."""
 
 _NUMBERS = (
     "cache.capacity",
@@ -71,14 +77,15 @@ class RegistrySchemas:
         self._lock = threading.Lock()
         self._schemas: dict[int, AvroSchema] = {}
         self._clock_s = clock_s
-        self._missing: dict[str, float] = {}
-        """When the registry said of a schema that it has none such."""
+        self._refused: dict[str, tuple[float, SerdeError]] = {}
+        """Until when a schema is not requested again, and why."""
 
     def by_id(self, schema_id: int) -> AvroSchema:
         """Return the schema of the id.
 
-        The call takes as long as the client tries: see its properties ``timeout``, ``max.retries`` and ``retries.*``. A
-        missing schema is requested again after :data:`MISSING_FOR_S`, because it may be registered by then.
+        The call takes as long as the client tries: see its properties ``timeout``, ``max.retries`` and ``retries.*``.
+        After an error the schema is requested again after :data:`REFUSED_FOR_S`, by one thread at a time: the others
+        get the same error at once.
 
         Raises:
             UnknownSchemaError: the registry has no schema with this id.
@@ -88,11 +95,20 @@ class RegistrySchemas:
         schema = self._schemas.get(schema_id)
         if schema is not None:
             return schema
-        with self._lock:
+        wanted = f"schema with id {schema_id}"
+        if schema_id > _MAX_ID:
+            raise UnknownSchemaError(self._source, wanted)
+        refused = self._refused.get(wanted)
+        if not self._lock.acquire(blocking=refused is None):
+            assert refused is not None  # noqa: S101 - it did not wait
+            raise refused[1].with_traceback(None)
+        try:
             schema = self._schemas.get(schema_id)
             if schema is None:
-                schema = self._request(f"schema with id {schema_id}", lambda: self._fetch(schema_id))
+                schema = self._request(wanted, lambda: self._fetch(schema_id))
                 self._schemas[schema_id] = schema
+        finally:
+            self._lock.release()
         return schema
 
     def id_for(self, subject: str, schema: AvroSchema) -> int:
@@ -135,20 +151,26 @@ class RegistrySchemas:
         return found.schema_id
 
     def _request(self, wanted: str, ask: Callable[[], _T]) -> _T:
-        if self._clock_s() < self._missing.get(wanted, -MISSING_FOR_S) + MISSING_FOR_S:
-            raise UnknownSchemaError(self._source, wanted)
+        refused = self._refused.get(wanted)
+        if refused is not None and self._clock_s() < refused[0]:
+            raise refused[1].with_traceback(None)
         try:
-            return ask()
+            found = ask()
         except SerdeError:
             raise
         except Exception as error:  # the client raises errors of HTTP, TLS, OAuth and JSON, and its own
+            problem: SerdeError
             if getattr(error, "error_code", None) in _NOT_FOUND:
-                if len(self._missing) >= _MAX_MISSING:
-                    self._missing.clear()
-                self._missing[wanted] = self._clock_s()
-                raise UnknownSchemaError(self._source, wanted) from error
-            reason = f"asked for {wanted}: {type(error).__name__}: {error}"
-            raise SchemaSourceUnavailable(self._source, reason) from error
+                problem = UnknownSchemaError(self._source, wanted)
+            else:
+                reason = f"asked for {wanted}: {type(error).__name__}: {error}"
+                problem = SchemaSourceUnavailable(self._source, reason)
+            if len(self._refused) >= _MAX_REFUSED:
+                self._refused.clear()
+            self._refused[wanted] = self._clock_s() + REFUSED_FOR_S, problem
+            raise problem from error
+        self._refused.pop(wanted, None)
+        return found
 
 
 def _json_of(registered: Schema, location: str) -> JsonSchema:

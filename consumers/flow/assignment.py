@@ -10,6 +10,7 @@ from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
+from kafka_redelivery.consumers.flow.held_partitions import HeldPartitions
 from kafka_redelivery.consumers.flow.unread_labels import unread_labels
 from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.consumers.telemetry.health import Health
@@ -46,6 +47,9 @@ class Assignment:
         """
         self.refused = HaltedPartitions() if refused is None else refused
         """Partitions that are not fetched at present because Kafka refuses a record of them."""
+
+        self.held = HeldPartitions()
+        """Partitions that wait for something that their next record needs."""
 
         self._author = author
         self._max_in_place = max_in_place
@@ -169,6 +173,7 @@ class Assignment:
             self._source_numbers = None
         self._lost.pop(partition, None)
         self.refused.forget(partition)
+        self.held.forget(partition)
         self.deferred.pop(partition, None)
 
     def halt_lost(self, partition: Partition, cause: str) -> None:
@@ -199,7 +204,9 @@ class Assignment:
                 assigned.dirty = assigned.dirty or assigned.partition not in self._lost
         lost = Counter(HaltLabel(each.topic, cause) for each, cause in self._lost.items())
         read = self._owned.keys() - self._lost.keys()
-        self.refused.report(observer, health, lost | unread_labels(self._reader, read, health))
+        others = lost + self.held.labels() + unread_labels(self._reader, read, health)
+        self.refused.report(observer, health, others)
+        health.note("held", self.held.problem())
 
     def state(self, in_flight: int, unacknowledged: int) -> WorkerState:
         """Return the state to report; the lag of a topic is about how many of its records are not finished."""

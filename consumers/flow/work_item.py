@@ -69,6 +69,9 @@ class WorkItem:
     stop: bool = False
     """Set by the polling thread to make the slot return after the current record."""
 
+    held: str = ""
+    """Why the slot has returned the item without an outcome of the record at ``position``; empty if it has not."""
+
     abandoned: bool = False
     """Whether the polling thread has given the current record up. Its outcome is ignored."""
 
@@ -158,6 +161,13 @@ class WorkItem:
             self.seconds[part],
             unacknowledged=[(index - first, each) for index, each in self.unacknowledged if index in within],
         )
+
+    def hold(self, cause: str) -> None:
+        """Leave the current record without an outcome, because something outside it does not answer."""
+        position = self.position
+        del self.lineages[position:]
+        self.lateness = [entry for entry in self.lateness if entry[0] < position]
+        self.held = cause
 
     def fail(self, error: BaseException) -> None:
         """Fail the current record because the slot itself raised an error."""

@@ -15,13 +15,14 @@ from kafka_redelivery.consumers.handlers.outputs import as_producer_record
 from kafka_redelivery.consumers.handlers.record import Context, Record
 from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.serdes.codec import Codec
-from kafka_redelivery.serdes.errors import DecodeError
+from kafka_redelivery.serdes.errors import DecodeError, SchemaSourceUnavailable
 from kafka_redelivery.topology.errors import HeaderError
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.expiry import has_expired
 from kafka_redelivery.topology.wire.headers import Headers, read_expiration, read_redelivery
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Message, ProducerRecord, TopicMetadata
 
 SLICE_S = 0.02
@@ -75,7 +76,11 @@ class Processor:
         for message in item.messages[item.position :]:
             if item.stop or before > slice_end:
                 break
-            record = self.prepare(item, message)
+            try:
+                record = self.prepare(item, message)
+            except SchemaSourceUnavailable as error:
+                self._hold(item, error)
+                break
             context = deadline = None
             if isinstance(record, Failure):
                 failure: Failure | None = record
@@ -110,6 +115,9 @@ class Processor:
         """Decode a record, or return the failure that keeps it from the handler.
 
         Appends the lineage of a redelivery to the item.
+
+        Raises:
+            SchemaSourceUnavailable: whether it can be decoded is unknown at present.
         """
         assigned = item.lane.assigned
         if assigned.redelivered:
@@ -184,10 +192,16 @@ class Processor:
                 key, value = route.key.decode(raw_key), route.value.decode(raw_value)
             except DecodeError as error:
                 return Failure(FailureKind.UNDECODABLE, type(error).__name__, str(error))
-            except Exception as error:  # noqa: BLE001 - e.g. a schema registry that is down: redelivered
+            except SchemaSourceUnavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - an error in the codec: redelivered
                 kind = FailureKind.CRITICAL if isinstance(error, MemoryError) else FailureKind.RAISED
                 return Failure(kind, type(error).__name__, str(error))
         return Record(address, partition, offset, key, value, raw_key, raw_value, headers, timestamp_ms)
+
+    def _hold(self, item: WorkItem, error: Exception) -> None:
+        """Return the item, because something outside the current record does not answer. No delivery is counted."""
+        item.hold(str(error))
 
     def _store_outcome(
         self, item: WorkItem, failure: Failure | None, context: Context | None, before: float
@@ -196,7 +210,8 @@ class Processor:
 
         Returns:
             The start time of the next record. ``None`` ends the item: the polling thread has abandoned it, so that the
-            outcome is ignored, or the failure is critical, or later records may have to wait for this one.
+            outcome is ignored, or the failure is critical, or later records may have to wait for this one, or it has no
+            outcome because its outputs cannot be encoded or checked at present.
         """
         produced: list[ProducerRecord] | None = None
         if context is not None and context.outputs and failure is None:
@@ -205,6 +220,9 @@ class Processor:
                     as_producer_record(output, self._outputs.get(output.topic), self._topics)
                     for output in context.outputs
                 ]
+            except (SchemaSourceUnavailable, TransportError) as error:
+                self._hold(item, error)
+                return None
             except Exception as error:  # noqa: BLE001 - an output that cannot be written fails its record
                 failure = self._handler.failure(error)
         if item.abandoned:

@@ -94,6 +94,14 @@ class SessionProcessor(Processor):
         assert isinstance(record, SessionRecord)  # noqa: S101 - from prepare()
         return SessionContext(context.deliveries, context.outputs, record.delivery)
 
+    def _hold(self, item: WorkItem, error: Exception) -> None:
+        delivery = self._current_session().current
+        if delivery is not None:
+            item.unacknowledged = [each for each in item.unacknowledged if each[0] != item.position]
+            delivery.ended = True  # no later disposition counts
+            self._sessions.close(delivery)
+        super()._hold(item, error)
+
     def _store_outcome(
         self, item: WorkItem, failure: Failure | None, context: Context | None, before: float
     ) -> float | None:

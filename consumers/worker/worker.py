@@ -70,7 +70,7 @@ class Worker:
         self._abandoned: set[WorkItem] = set()
         """Work items whose handler missed its deadline and has not returned yet. Each occupies a slot."""
 
-        self._pausing = Pausing(self.pauses, self.lanes)
+        self._pausing = Pausing(self.pauses, self.assignment.held, self.lanes)
         self._writes = WriteCycle(
             reader=self.reader,
             committer=self.committer,
@@ -197,12 +197,17 @@ class Worker:
             return
         self._in_flight.discard(item)
         self.delivery_notes.item_returned(item)
-        item = item.without_taken()
+        held, item = item.held, item.without_taken()
         self.lanes.put_back(item)
-        if item.lane.assigned.closed:
+        assigned = item.lane.assigned
+        if assigned.closed:
             self.unacknowledged.void(item)
-        elif item.position:
+            return
+        if item.position:
             self._add_outcomes(item)
+            self.assignment.held.progressed(assigned.partition)
+        if held:
+            self.assignment.held.hold(assigned.partition, item.messages[item.position].offset(), held)
 
     def _add_outcomes(self, item: WorkItem) -> None:
         with self._writes.discard_on_error():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import mmap
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import cast
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.held_partitions import HeldPartitions
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.handlers.child_process import serve
@@ -110,17 +112,23 @@ def _run_one_by_one(
 ) -> Iterator[Outcomes]:
     """Handle records like a worker's slot, and yield the outcomes of each time slice."""
     lane = Lane(AssignedPartition(rows.partition, route, redelivered, Progress(0)), exclusive=True)
-    messages = cast("list[Message]", _PublishingMessages(list(rows), shared_position))
-    position = 0
+    records = list(rows)
+    messages = cast("list[Message]", _PublishingMessages(records, shared_position))
+    position, held = 0, HeldPartitions()
     while position < len(messages):
         item = WorkItem(lane, messages, position)
         processor.run(item)
         shared_position.clear()
-        outcomes = outcomes_of(item, position)
-        yield outcomes
-        if outcomes.critical:
-            return
-        position = item.position
+        if item.position > position:
+            held.progressed(rows.partition)
+            outcomes = outcomes_of(item, position)
+            yield outcomes
+            if outcomes.critical:
+                return
+            position = item.position
+        if item.held:
+            held.hold(rows.partition, records[position].offset(), item.held)
+            time.sleep(held.left_s())
 
 
 class _PublishingMessages:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, cast
 
 from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
+from kafka_redelivery.consumers.flow.held_partitions import HeldPartitions
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
 from kafka_redelivery.consumers.handlers.handler import Handler
@@ -88,6 +89,7 @@ class HandlerSlots:
         self._pipe = pipe
         self._routes = loaded.routes
         self._lanes = Lanes(section.ordering, section.slots)
+        self._held = HeldPartitions()
         self._finished = FinishedItems()
         self._processor = _PublishingProcessor(loaded, section, positions)
         self._slots = open_slots(loaded.handler, section.slots, self._processor, self._finished)
@@ -107,12 +109,16 @@ class HandlerSlots:
         """
         self._accept()
         self._hand_out()
-        for item in self._finished.take(SLICE_S if self._in_flight else self._lanes.due_in_s(_IDLE_S)):
+        idle_s = self._held.left_s(self._lanes.due_in_s(_IDLE_S))
+        for item in self._finished.take(SLICE_S if self._in_flight else idle_s):
             self._in_flight.discard(item)
             self._processor.returned(item)
             done = item.without_taken()
             self._lanes.put_back(done)
             self._answer(done)
+            if item.held:
+                partition = done.lane.assigned.partition
+                self._held.hold(partition, done.messages[done.position].offset(), item.held)
         self._split_slow()
 
     def _receive(self) -> None:
@@ -142,6 +148,8 @@ class HandlerSlots:
 
     def _hand_out(self) -> None:
         """Submit work items to every slot, and some more so that no slot waits for this thread."""
+        if self._held or self._lanes.held:
+            self._lanes.hold(self._held.waiting())
         usable = self._slots.capacity
         limit = 1 if self._suspects else usable + min(usable, self._lanes.max_queued)
         while len(self._in_flight) < limit:
@@ -162,6 +170,7 @@ class HandlerSlots:
 
     def _answer(self, item: WorkItem) -> None:
         if item.position:
+            self._held.progressed(item.lane.assigned.partition)
             number, offsets = self._numbers[item.lane.assigned.partition], item.offsets()
             if self._suspects:
                 self._suspects.difference_update((number, offset) for offset in offsets)

@@ -66,7 +66,7 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     * ``stall SECONDS``, ``memory``: sleep, or run out of memory, at the very first delivery; ``ok`` at later ones,
       also if the first was not counted.
     * ``big BYTES``: emit ``BYTES`` bytes that cannot be compressed, succeed. ``quiet``: succeed without an output.
-    * ``to TOPIC``: emit to that topic instead, succeed.
+    * ``to TOPIC``: emit to that topic instead, succeed. ``number TOPIC``: emit ``n`` there as an int, succeed.
     * ``raise``, ``broken`` (an exception named as not retryable), ``reject``: emit ``n``, then fail in that way.
     * ``until PATH``: like ``raise`` until the file exists, then like ``ok``.
     * ``after DURATION``: emit ``n``, ask to be redelivered after ``DURATION``.
@@ -79,6 +79,9 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     _end_here(verb)
     n: Any = record.value["n"]
     value = os.urandom(int(argument)) if verb == "big" else b"%d" % n
+    if verb == "number":
+        context.send(argument, n)
+        return
     context.send(argument if verb == "to" else os.environ[OUTPUT], value, key=record.raw_key)
     match verb:
         case "ok" | "sleep" | "wait" | "stall" | "big" | "leave" | "to":

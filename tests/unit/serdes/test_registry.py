@@ -24,7 +24,7 @@ from kafka_redelivery.serdes.errors import (
     SerdeSettingsError,
     UnknownSchemaError,
 )
-from kafka_redelivery.serdes.registry import MISSING_FOR_S, RegistrySchemas, RegistryValue
+from kafka_redelivery.serdes.registry import REFUSED_FOR_S, RegistrySchemas, RegistryValue
 
 if TYPE_CHECKING:
     from tests.unit.serdes.conftest import Registry
@@ -107,7 +107,7 @@ def test_an_unknown_id_is_the_records_fault(registry: Registry) -> None:
         codec.decode(UNITED)
     assert caught.value.code == DecodeCode.UNKNOWN_SCHEMA
     registry.add(7, FLIGHT)
-    now_s[0] += MISSING_FOR_S
+    now_s[0] += REFUSED_FOR_S
     assert codec.decode(UNITED) == {"carrier": "UA"}
 
 
@@ -120,7 +120,7 @@ def test_records_of_an_unknown_id_do_not_each_ask_the_registry(registry: Registr
             codec.decode(UNITED)
         with pytest.raises(EncodeError):
             codec.encode({"carrier": "UA"})
-        now_s[0] += MISSING_FOR_S / 1001
+        now_s[0] += REFUSED_FOR_S / 1001
     with pytest.raises(DecodeError):
         codec.decode(b"\x00\x00\x00\x00\x08\x04UA")
     assert registry.requests == ["GET /schemas/ids/7", "POST /subjects/none", "GET /schemas/ids/8"]
@@ -128,14 +128,14 @@ def test_records_of_an_unknown_id_do_not_each_ask_the_registry(registry: Registr
 
 def test_missing_schemas_take_limited_memory(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random bytes can name more ids than are remembered. A schema that exists is not affected."""
-    monkeypatch.setattr(registry_module, "_MAX_MISSING", 10)
+    monkeypatch.setattr(registry_module, "_MAX_REFUSED", 10)
     registry.add(7, FLIGHT)
     codec = AvroCodec(source(registry))
     for schema_id in range(100, 125):
         with pytest.raises(DecodeError):
             codec.decode(b"\x00" + schema_id.to_bytes(4, "big") + b"\x04UA")
     assert codec.decode(UNITED) == {"carrier": "UA"}
-    assert len(codec._source._missing) <= 10  # type: ignore[attr-defined]
+    assert len(codec._source._refused) <= 10  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -195,11 +195,15 @@ class TestBeforeTheHandler:
         failure = only_failure(run(never_called, record(0, key=b"\xff"), of=source(route(key=JSON))))
         assert failure.kind is FailureKind.UNDECODABLE
 
-    def test_a_record_is_retried_if_the_schema_registry_is_down(self) -> None:
+    def test_a_record_has_no_outcome_if_the_schema_registry_is_down(self) -> None:
         """The handler's list of exceptions that are not retryable does not apply."""
         way = route(value=RaisingCodec(SchemaSourceUnavailable("http://registry", "refused")))
-        failure = only_failure(run(never_called, record(0), of=source(way), not_retryable=(Exception,)))
-        assert (failure.kind, failure.exception) == (FailureKind.RAISED, "SchemaSourceUnavailable")
+        for given in (
+            run(never_called, record(0), record(1), of=source(way), not_retryable=(Exception,)),
+            run(never_called, redelivery(0, lineage(1)), of=ready(way)),
+        ):
+            assert (given.position, given.failures, given.lineages, given.lateness) == (0, [], [], [])
+            assert "http://registry" in given.held
 
     def test_out_of_memory_in_a_codec_is_critical(self) -> None:
         given = run(never_called, record(0), record(1), of=source(route(value=RaisingCodec(MemoryError()))))
