@@ -68,7 +68,7 @@ class Processor:
         """Handle the records of a work item in an event loop, one after the other. For asynchronous handlers."""
         await self._run(item)
 
-    async def _run(self, item: WorkItem) -> None:
+    async def _run(self, item: WorkItem) -> None:  # noqa: C901 - this runs for every record, so it is not taken apart
         handler = self._handler
         call, takes_context, asynchronous = handler.call, handler.takes_context, handler.asynchronous
         before = item.started_s = monotonic_s()

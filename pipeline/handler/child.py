@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import mmap
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from threading import Event
 from typing import cast
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
@@ -128,7 +128,7 @@ def _run_one_by_one(
             position = item.position
         if item.held:
             held.hold(rows.partition, records[position].offset(), item.held)
-            time.sleep(held.left_s())
+            Event().wait(held.left_s())
 
 
 class _PublishingMessages:

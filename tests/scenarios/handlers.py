@@ -78,13 +78,10 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
         return
     _end_here(verb)
     n: Any = record.value["n"]
-    value = os.urandom(int(argument)) if verb == "big" else b"%d" % n
-    if verb == "number":
-        context.send(argument, n)
-        return
-    context.send(argument if verb == "to" else os.environ[OUTPUT], value, key=record.raw_key)
+    value: Any = os.urandom(int(argument)) if verb == "big" else n if verb == "number" else b"%d" % n
+    context.send(argument if verb in {"to", "number"} else os.environ[OUTPUT], value, key=record.raw_key)
     match verb:
-        case "ok" | "sleep" | "wait" | "stall" | "big" | "leave" | "to":
+        case "ok" | "sleep" | "wait" | "stall" | "big" | "leave" | "to" | "number":
             return
         case "ack" | "recover":
             record.acknowledge() if verb == "ack" else context.recover()

@@ -1,0 +1,84 @@
+"""A schema registry that does not answer: the records of a task wait in the handler's process, uncounted."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pyarrow as pa
+import pytest
+
+from kafka_redelivery.consumers.telemetry.logs import TEXT
+from kafka_redelivery.pipeline.handler.concurrent import ConcurrentHandling
+from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.handler.process import HandlerProcess
+from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.transport.protocols import Partition
+from tests.scenarios.waiting import until
+from tests.unit.serdes.conftest import Registry, registry  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.timeout(90)
+
+HANDLER = """
+def handle(record, context):
+    if record.offset == 1:
+        raise ValueError(record.value)
+"""
+NUMBERS = [b"\x00\x00\x00\x00\x07" + bytes([2 * number]) for number in range(3)]
+
+
+@pytest.fixture
+def config(tmp_path: Path, registry: Registry) -> Iterator[HandlerConfig]:  # noqa: F811
+    """A registry that answers nothing until it has been asked twice."""
+    registry.add(7, "int")
+    registry.instead = (503, b"{}")
+    (tmp_path / "waiting_handlers.py").write_text(HANDLER, encoding="utf-8")
+    serde = {"format": "avro", "registry": {"url": registry.url, "max.retries": "0"}}
+    settings = {
+        "group": "g",
+        "kafka": {"bootstrap.servers": "nowhere", "log_level": 0},
+        "sources": [{"topic": "t", "value": serde}],
+        "handler": {"callable": "waiting_handlers:handle", "slots": 2},
+    }
+
+    def come_back() -> None:
+        until(lambda: len(registry.requests) >= 2, "the registry was asked twice")
+        registry.instead = None
+
+    back = Thread(target=come_back)
+    back.start()
+    yield HandlerConfig(load_settings(json.dumps(settings)), tmp_path, (*sys.path, str(tmp_path)), 30, TEXT)
+    back.join()
+
+
+def test_one_record_after_the_other(config: HandlerConfig) -> None:
+    """Each has its outcome, and the failure is the handler's own."""
+    process = HandlerProcess(config)
+    try:
+        found = list(process.run(rows()))
+    finally:
+        process.close()
+    assert sum(each.number for each in found) == 3
+    assert [failure.exception for each in found for _, failure in each.failures] == ["ValueError"]
+
+
+def test_several_records_at_a_time(config: HandlerConfig) -> None:
+    """As above."""
+    handling = ConcurrentHandling(config)
+    try:
+        found = list(handling.handle(rows()))
+        while handling._unanswered:
+            found += handling.collect(0.2)
+    finally:
+        handling.close()
+    assert sum(len(each.records) for each in found) == 3
+    assert [failure.exception for each in found for _, failure in each.outcomes.failures] == ["ValueError"]
+
+
+def rows() -> Rows:
+    """Three records of one partition."""
+    columns = [[None] * 3, NUMBERS, [None] * 3, ["t"] * 3, [0] * 3, range(3), [0] * 3]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return Rows(Partition("t", 0), pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
