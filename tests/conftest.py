@@ -117,8 +117,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[EmbeddedKafka]:
     """Start one broker for the whole session; ``unique`` names keep the tests apart."""
-    with EmbeddedKafka() as broker:
+    broker = EmbeddedKafka()
+    broker.start()
+    try:
         yield broker
+    finally:
+        broker.kill()  # to stop with thousands of partitions takes half a minute
 
 
 @pytest.fixture

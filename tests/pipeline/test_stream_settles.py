@@ -30,7 +30,7 @@ def test_a_run_settles_a_group_without_another_process(spark: SparkSession, grou
     group.apply()
     group.send([["raise"]] * 4, first=30)
 
-    with pytest.raises(StreamUnsettledError, match=r"not settled within 1m: 4 records wait .* the first is due at"):
-        settle(group, spark, minutes=1)
+    with pytest.raises(StreamUnsettledError, match=r"not settled within 30s: 4 records wait .* the first is due at"):
+        settle(group, spark, minutes=0.5)
 
     assert audited(group, spark) == {"acked": 20, "recovered": 8, "dead_lettered": 2, "pending": 4}

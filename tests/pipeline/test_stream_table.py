@@ -45,6 +45,7 @@ def test_records_are_handled_while_the_table_cannot_be_written(
     assert len(list((table / "_checkpoint" / "commits").glob("[0-9]*"))) >= 3
 
 
+@pytest.mark.long
 def test_the_table_goes_on_without_what_kafka_has_removed(
     spark: SparkSession, group: Group, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -133,6 +133,7 @@ def test_a_topic_is_created_again(group: Group) -> None:
     assert indexed(index) == in_topics(group)
 
 
+@pytest.mark.long  # Kafka compacts when it likes
 def test_compaction_takes_letters_out_of_the_middle(group: Group) -> None:
     """A compacted topic is read anew each time."""
     group.prepare()

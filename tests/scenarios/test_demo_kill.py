@@ -7,12 +7,13 @@ import pytest
 from tests.scenarios.demo_runs import DemoRun, counted
 from tests.scenarios.waiting import until
 
-_LONG_S = 60.0
+_LONG_S = 180.0
 
 
 @pytest.mark.slow
 @pytest.mark.crash
-@pytest.mark.timeout(300)
+@pytest.mark.full
+@pytest.mark.timeout(600)
 def test_both_are_killed_in_the_middle(tmp_path: Path) -> None:
     """Both are restarted, and every record has the outcome that it has without a kill."""
     with DemoRun(tmp_path, "--days", "3") as demo:

@@ -148,13 +148,14 @@ def test_ended_between_commit_and_acknowledgement(group: Group, broker: Broker) 
     assert numbers(group) == Counter(range(MANY))
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize(
     ("broker", "victim"),
     [
         ("classic", "command"),
-        ("classic", "broker"),
+        pytest.param("classic", "broker", marks=pytest.mark.full),
         ("artemis", "broker"),
-        ("artemis", "command"),
+        pytest.param("artemis", "command", marks=pytest.mark.full),
     ],
     indirect=["broker"],
 )
@@ -186,6 +187,7 @@ def test_killed_in_the_middle(group: Group, broker: Broker, victim: str) -> None
     assert numbers(group) == Counter(range(MANY))
 
 
+@_LONG_WITH_ARTEMIS
 def test_another_reader_holds_messages(group: Group, broker: Broker) -> None:
     """The queue looks empty. The command says that it is not, and imports these when they are free, each once."""
     group.prepare()

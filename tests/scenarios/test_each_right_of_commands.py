@@ -40,7 +40,7 @@ _CASES = {
 }
 """The role of each kind of rows."""
 
-_SAMPLE = {"viewer", "redrive"}
+_SAMPLE = {"redrive"}
 
 _UNUSED = {
     "redrive: `dlq show`": {

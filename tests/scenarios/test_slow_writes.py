@@ -8,7 +8,7 @@ from tests.crash.hasty import PROGRAM
 from tests.scenarios.quotas import limit_producer
 from tests.scenarios.running import Group
 
-_NUMBER = 80
+_NUMBER = 50
 _OUTPUT_BYTES = 20_000
 _BYTES_PER_S = 60_000.0
 """The outputs are far more than the broker accepts in the ten seconds for which it averages the rate."""
