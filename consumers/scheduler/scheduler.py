@@ -22,9 +22,9 @@ from kafka_redelivery.consumers.scheduler.paused_tiers import PausedTiers
 from kafka_redelivery.consumers.scheduler.refusals import Refusals
 from kafka_redelivery.consumers.scheduler.release import (
     CommitLeadTime,
-    DeadLetterTopicMissingError,
     Release,
     ReleaseBuilder,
+    TopicMissingError,
 )
 from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.health import Health
@@ -164,7 +164,7 @@ class Scheduler:
         self._check_clock()
         self._await_write(_WRITE_WAIT_S)
         if not self._writer.busy:
-            self._halted.begin_trial(self._writer)
+            self._halted.begin_trial(self._writer, write_waits=self._wait_s() <= 0)
         self._release_due()
         wait_s = 0.0 if self._writer.busy else self._wait_s()
         self._buffer(self._halted_tiers.fetch(self._settings.limits.batch_records, wait_s, self._tiers))
@@ -270,7 +270,7 @@ class Scheduler:
                     for record in taken:
                         refusal = self._refusals.reason(partition, record.offset)
                         self._builder.add(release, partition, record, now_ms, refusal)
-                except DeadLetterTopicMissingError as error:
+                except TopicMissingError as error:
                     self._forget_dead_letters(release)
                     refused = RefusedRecord(0, str(error), RefusalCause.MISSING)
                     problem = self._halted.halt(*error.origin, error.record, refused, awaits_topic=True)
