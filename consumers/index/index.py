@@ -35,6 +35,7 @@ from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.standing import LetterState
 from kafka_redelivery.topology.redrive.summary_columns import DEFAULT_BY, By
 from kafka_redelivery.transport.admin.identities import identities
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 
 _LIMIT_S: Final = 60.0
 
@@ -141,6 +142,7 @@ class Index:
         *,
         settled: bool = True,
         waiting: Callable[[], None] = lambda: None,
+        offsets: PartitionOffsets | None = None,
     ) -> None:
         """Bring the index up to date.
 
@@ -149,6 +151,7 @@ class Index:
             settled: whether to wait for open transactions of jobs and outcomes; otherwise the index has what is
                 committed.
             waiting: called again and again while another process refreshes it.
+            offsets: the client that asks Kafka how far the topics are; without it a new one.
 
         Raises:
             IndexUnusableError: the files cannot be written.
@@ -156,7 +159,8 @@ class Index:
             TransportError: Kafka does not answer or denies access.
         """
         self.close()
-        Refresh(self._settings, self._basis, self._folder, progress, settled, self._clock()).run(waiting)
+        offsets = offsets or PartitionOffsets(self._settings.kafka)
+        Refresh(self._settings, self._basis, self._folder, progress, settled, self._clock(), offsets).run(waiting)
 
     def select(
         self,

@@ -6,8 +6,6 @@ A person looks at it, or a script with ``--dry-run``. Nothing else comes of it: 
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Final
-
 from kafka_redelivery.consumers.index.index import Index
 from kafka_redelivery.consumers.index.selecting import Condition, of_group, unexpired
 from kafka_redelivery.consumers.redrive.creation import Preview, Sorting
@@ -21,9 +19,6 @@ from kafka_redelivery.topology.redrive.standing import LetterState, Standing
 from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_MESSAGE_ID, TIMESTAMP
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 from kafka_redelivery.transport.protocols import Partition
-
-_ADDRESS: Final = r"^([A-Za-z0-9._-]{1,249})-[0-9]{1,10}@[0-9]{1,19}$"
-"""The source topic in the id of a source record."""
 
 
 def indexed_preview(
@@ -53,15 +48,15 @@ def indexed_preview(
     wanted = of_group(options.group) & meant
     kinds = index.rows(
         f"""
-        SELECT nullif(regexp_extract(source_id, ?, 1), ''), attempts IS NULL, coalesce(reason, ''),
+        SELECT source_topic, attempts IS NULL, coalesce(reason, ''),
                expiration_ms > 0 AND expiration_ms <= ?, state, job, sends, redrives, count(*)
         FROM letters WHERE {wanted.sql} GROUP BY ALL
         """,  # noqa: S608 - conditions are compiled
-        (_ADDRESS, now_ms, *wanted.parameters),
+        (now_ms, *wanted.parameters),
     )
     sorting = Sorting(settings, options, topics, now_ms)
-    for address, damaged, reason, expired, state, job, sends, redrives, number in kinds:
-        letter = _letter(None if damaged else address, reason, redrives, expired=expired)
+    for source_topic, damaged, reason, expired, state, job, sends, redrives, number in kinds:
+        letter = _letter(None if damaged else source_topic, reason, redrives, expired=expired)
         sorting.add(letter, Standing(LetterState(state), job, sends), number)
     sorting.refuse_missing()
     return sorting.preview

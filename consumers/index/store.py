@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,11 +75,16 @@ class Store:
 
     def __init__(self, folder: IndexFolder) -> None:
         self._folder = folder
-        self._duckdb = connection(folder.path)
+
+    @cached_property
+    def _duckdb(self) -> duckdb.DuckDBPyConnection:
+        """Opened when it is needed first: most refreshes of a console find nothing new."""
+        return connection(self._folder.path)
 
     def close(self) -> None:
         """Free what DuckDB holds."""
-        self._duckdb.close()
+        if "_duckdb" in self.__dict__:
+            self._duckdb.close()
 
     def letters(self, batches: Sequence[Table]) -> StoredFile:
         """Write letters."""

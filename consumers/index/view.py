@@ -37,7 +37,7 @@ def letters_view(letters: str, standings: str) -> str:
                value, size,
                coalesce(standings.state, '{LetterState.WAITING}') AS state, standings.job,
                coalesce(standings.sends, 0) AS sends,
-               died_ms, expiration_ms, redrives, deliveries, raw_key
+               died_ms, expiration_ms, redrives, deliveries, raw_key, source_topic
         FROM {letters} AS stored
         JOIN slots USING (slot)
         LEFT JOIN {standings} AS standings ON standings.slot = stored.slot AND standings."offset" = stored."offset"
