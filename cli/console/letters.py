@@ -74,7 +74,7 @@ class Letters:
     """The client of :meth:`refresh`, until it fails."""
 
     _free: list[Index] = field(default_factory=list)
-    """Readers that no query uses. Each stays open until the index changes, as to open one takes longer than to ask it."""
+    """Readers that no query uses. Each stays open until the index changes, because to open one takes long."""
 
     _slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_READERS))
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -24,10 +24,10 @@ from kafka_redelivery.consumers.errors import IndexUnusableError
 from kafka_redelivery.consumers.index.catalogue import VERSION, Basis, Catalogue
 from kafka_redelivery.consumers.index.folder import IndexFolder
 from kafka_redelivery.consumers.index.refresh import Refresh
-from kafka_redelivery.consumers.index.selecting import EVERY, Condition, can_select, condition_of, of_group
-from kafka_redelivery.consumers.index.store import connection, files_in, give_slots, run
+from kafka_redelivery.consumers.index.selecting import EVERY, Condition, can_select, condition_of
+from kafka_redelivery.consumers.index.store import connection, files_in, run
 from kafka_redelivery.consumers.index.summary import Summary, summarise
-from kafka_redelivery.consumers.index.view import empty_letters, empty_standings, letters_view
+from kafka_redelivery.consumers.index.view import empty_letters, empty_standings, letters_view, stored_view
 from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress, no_progress
 from kafka_redelivery.consumers.redrive.time_limit import time_limit
 from kafka_redelivery.topology.config.settings import Settings
@@ -38,6 +38,7 @@ from kafka_redelivery.transport.admin.identities import identities
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 
 _LIMIT_S: Final = 60.0
+_KNOWN_ROWS: Final = 10_000
 
 
 class LetterRow(NamedTuple):
@@ -77,6 +78,7 @@ class Index:
         """Use :meth:`open`."""
         self._settings, self._basis, self._folder, self._clock = settings, basis, folder, clock
         self._duckdb: duckdb.DuckDBPyConnection | None = None
+        self._known: dict[str, list[tuple[Any, ...]]] = {}
 
     @classmethod
     def open(
@@ -134,6 +136,7 @@ class Index:
         if self._duckdb is not None:
             self._duckdb.close()
             self._duckdb = None
+        self._known.clear()
         self._folder.end_reading()
 
     def refresh(
@@ -169,6 +172,7 @@ class Index:
         order: str = 'died_ms, topic, partition, "offset"',
         limit: int | None = None,
         within_s: float = _LIMIT_S,
+        skipped: int = 0,
     ) -> list[LetterRow]:
         """Return letters.
 
@@ -178,13 +182,14 @@ class Index:
             order: SQL to order by.
             limit: how many to return at most.
             within_s: a time limit.
+            skipped: how many of the first ones to leave out.
 
         Raises:
             IndexUnusableError: the index is damaged, and cannot be built anew.
             SlowQueryError: it takes longer.
         """
         sql = f"SELECT {_ROW} FROM letters WHERE {condition} ORDER BY {order}"  # noqa: S608 - conditions are compiled
-        sql += "" if limit is None else f" LIMIT {limit:d}"
+        sql += "" if limit is None else f" LIMIT {limit:d} OFFSET {skipped:d}"
         return [_letter(row) for row in self.rows(sql, parameters, within_s)]
 
     def summary(self, by: Sequence[By] = DEFAULT_BY, meant: Condition = EVERY) -> Summary:
@@ -197,13 +202,13 @@ class Index:
         Raises:
             IndexUnusableError: as :meth:`select`.
         """
-        return summarise(self.rows, of_group(self._basis.group), meant, by, self._clock())
+        return summarise(self, self._basis.group, meant, by, self._clock())
 
     def condition(self, selection: Selection) -> Condition | None:
         """Return the condition for a selection; ``None`` if the index cannot tell, so that letters have to be read."""
         if not can_select(selection, values=self._basis.values, decoded=not self._basis.undecodable):
             return None
-        found = condition_of(selection, self.rows)
+        found = condition_of(selection, self.once)
         return found if selection.where is None else found & Condition(*selection.where.duckdb)
 
     def needed_condition(self, selection: Selection) -> Condition:
@@ -232,6 +237,18 @@ class Index:
                 raise IndexUnusableError(f"the index of dead letters in {self.path} cannot be read: {error}") from error
         self.refresh()
         return self._query(sql, parameters, within_s)
+
+    def once(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return what :meth:`rows` returns; asked once as long as the index is open, if it is not much.
+
+        For a few constant queries whose rows depend on the index alone.
+        """
+        found = self._known.get(sql)
+        if found is None:
+            found = self.rows(sql)
+            if len(found) <= _KNOWN_ROWS:
+                self._known[sql] = found
+        return found
 
     def _query(
         self, sql: str, parameters: Sequence[object] | Mapping[str, object], within_s: float
@@ -271,11 +288,14 @@ def _name(basis: Basis) -> str:
 
 def _database(folder: Path, catalogue: Catalogue) -> duckdb.DuckDBPyConnection:
     opened = connection(folder)
-    give_slots(opened, catalogue.slots)
+    # All joins are written with the smaller table second. The engine would turn that of `letters` around for some
+    # conditions, and build a hash table of a million letters instead of one of where they stand.
+    run(opened, "SET disabled_optimizers = 'build_side_probe_side'")
     letters = files_in(folder, catalogue.letter_files) if catalogue.letter_files else f"({empty_letters()})"
     standings = catalogue.standings_file
     states = f"({empty_standings()})" if standings is None else files_in(folder, [standings])
-    run(opened, f"CREATE TEMP VIEW letters AS {letters_view(letters, states)}")
+    run(opened, f"CREATE TEMP VIEW stored_letters AS {stored_view(letters, catalogue.slots)}")
+    run(opened, f"CREATE TEMP VIEW letters AS {letters_view(states)}")
     # Conditions are compiled from an allow-list; should one get through, it reads nothing but these files.
     run(opened, f"SET allowed_directories = ['{folder}/']")
     run(opened, "SET enable_external_access = false")

@@ -55,8 +55,8 @@ SCHEMA: Final = {
     "value": "VARCHAR",
     "size": "INTEGER",
 }
-"""The columns of a batch and their types in DuckDB. ``slot`` stands for topic and partition; ``source_topic`` is that in
-``source_id``, if that is an id; ``raw_key`` is set only if the key is no text. The headers are those that no other
+"""The columns of a batch and their types in DuckDB. ``slot`` stands for topic and partition; ``source_topic`` is that
+in ``source_id``, if that is an id; ``raw_key`` is set only if the key is no text. The headers are those that no other
 column has."""
 
 _TYPES: Final = {
