@@ -95,14 +95,18 @@ class Letters:
         ends = letter_ends(self.settings, topics, offsets)
         self.reading = Reading()
         self._writer.refresh(self._progress, settled=False, offsets=offsets)
-        state = self._writer.state
+        self._offsets = offsets
+        return IndexState(self._changed(self._writer), topics, ends)
+
+    def _changed(self, writer: Index) -> int:
+        """Return the state of the index. If it is another one, forget what was said and opened before."""
+        state = writer.state
         if state != self._state:
             with self._lock:
                 self._state = state
                 self._answers.clear()
                 self._close_readers()
-        self._offsets = offsets
-        return IndexState(state, topics, ends)
+        return state
 
     def rest(self) -> None:
         """Release the client of :meth:`refresh` and the files of the index; the next call opens them again."""

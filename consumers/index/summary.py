@@ -116,8 +116,8 @@ def _failures(
     index: Index, names: str, condition: Condition, kinds: Mapping[tuple[Any, ...], Sequence[tuple[Any, ...]]]
 ) -> dict[tuple[Any, ...], tuple[str | None, str | None]]:
     """Return exception and message of a letter of each kind: of the newest, so that few messages are read."""
-    newest = {max((each[-1] for each in parts if each[-1] is not None), default=None) for parts in kinds.values()}
-    times = sorted(newest - {None})
+    known = ([each[-1] for each in parts if each[-1] is not None] for parts in kinds.values())
+    times = sorted({max(each) for each in known if each})
     if not times:
         return {}
     listed = ", ".join(map(str, times)) if len(times) <= _LISTED else "SELECT unnest(?::BIGINT[])"
