@@ -40,7 +40,7 @@ def test_pages_are_those_of_the_sorted_list(times: list[int], limit: int, oldest
     if not oldest:
         order.sort(key=lambda each: (-each.stamp_ms, each.number, -each.place))
     with TemporaryDirectory() as folder:
-        index = opened(published(Path(folder) / "billing", letters or [Fetched("x", 0, 0, None, None, [], 0)]))
+        index = opened(published(Path(folder) / "billing", letters or [Fetched(TOPIC, 0, 0, None, None, [], 0)]))
         found = listing.deaths(index, EVERY if letters else Condition("false"), _WITHIN_S)
         assert found.total == len(letters)
         pages = [
