@@ -146,6 +146,7 @@ class Index:
         settled: bool = True,
         waiting: Callable[[], None] = lambda: None,
         offsets: PartitionOffsets | None = None,
+        thoroughly: bool = False,
     ) -> None:
         """Bring the index up to date.
 
@@ -155,6 +156,7 @@ class Index:
                 committed.
             waiting: called again and again while another process refreshes it.
             offsets: the client that asks Kafka how far the topics are; without it a new one.
+            thoroughly: whether to look for damage in files that nobody seems to have changed.
 
         Raises:
             IndexUnusableError: the files cannot be written.
@@ -163,7 +165,8 @@ class Index:
         """
         self.close()
         offsets = offsets or PartitionOffsets(self._settings.kafka)
-        Refresh(self._settings, self._basis, self._folder, progress, settled, self._clock(), offsets).run(waiting)
+        refresh = Refresh(self._settings, self._basis, self._folder, progress, settled, self._clock(), offsets)
+        refresh.run(waiting, thoroughly=thoroughly)
 
     def select(
         self,
@@ -235,7 +238,7 @@ class Index:
         except (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException) as error:
             if self._is_whole():
                 raise IndexUnusableError(f"the index of dead letters in {self.path} cannot be read: {error}") from error
-        self.refresh()
+        self.refresh(thoroughly=True)
         return self._query(sql, parameters, within_s)
 
     def once(self, sql: str) -> list[tuple[Any, ...]]:

@@ -64,11 +64,12 @@ class Refresh:
     _read: int = field(init=False, default=0)
     _total: int = field(init=False, default=0)
 
-    def run(self, waiting: Callable[[], None]) -> None:
+    def run(self, waiting: Callable[[], None], *, thoroughly: bool = False) -> None:
         """Refresh and publish the index. An index that is damaged, or of another basis, is built anew.
 
         Args:
             waiting: called again and again while another process writes.
+            thoroughly: whether to read all files to see whether one is damaged.
 
         Raises:
             IndexUnusableError: the files cannot be written.
@@ -77,7 +78,9 @@ class Refresh:
         """
         with self.folder.writing(waiting), _no_cycles():
             before = self.folder.catalogue()
-            if before is not None and (before.basis != self.basis or not self.folder.is_whole(before)):
+            if before is not None and before.basis != self.basis:
+                before = None
+            if before is not None and not self.folder.is_whole(before, thoroughly=thoroughly):
                 before = None
             try:
                 try:
