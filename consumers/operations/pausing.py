@@ -42,8 +42,8 @@ class PauseTargetError(ConsumersError):
 
 
 @dataclass(frozen=True, slots=True)
-class Obedience:
-    """How far the processes of a group obey the newest pause, or its end."""
+class AppliedPauses:
+    """The pauses of a group, and which of its processes obey the newest change."""
 
     pauses: tuple[Pause, ...]
     """The pauses that have not ended."""
@@ -99,7 +99,7 @@ def targets_of(
     return found or [PauseTarget(PauseScope.GROUP)]
 
 
-def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float) -> Obedience:
+def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float) -> AppliedPauses:
     """Pause, and wait until all processes obey.
 
     Args:
@@ -115,12 +115,12 @@ def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | No
     return _change(settings, targets, until_ms, wait_s, withdraw=False)
 
 
-def resume(settings: Settings, targets: Sequence[PauseTarget], wait_s: float) -> Obedience:
+def resume(settings: Settings, targets: Sequence[PauseTarget], wait_s: float) -> AppliedPauses:
     """End pauses, and wait until all processes go on; see :func:`pause`. Without targets all pauses end."""
     return _change(settings, targets, None, wait_s, withdraw=True)
 
 
-def obedience(settings: Settings) -> Obedience:
+def applied_pauses(settings: Settings) -> AppliedPauses:
     """Return the pauses of a group, and which processes obey. Without a control topic there are none.
 
     Raises:
@@ -150,7 +150,7 @@ def members(settings: Settings) -> int | None:
 
 def _change(
     settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float, *, withdraw: bool
-) -> Obedience:
+) -> AppliedPauses:
     tail = _opened(settings)
     try:
         if not tail.exists():
@@ -172,7 +172,7 @@ def _change(
         tail.close()
 
 
-def _await(settings: Settings, tail: ControlTail, before: Pauses, wait_s: float) -> Obedience:
+def _await(settings: Settings, tail: ControlTail, before: Pauses, wait_s: float) -> AppliedPauses:
     """Read what was written, and wait until the processes have noted it."""
     deadline_s = monotonic_s() + wait_s
     expected = members(settings)
@@ -186,9 +186,9 @@ def _await(settings: Settings, tail: ControlTail, before: Pauses, wait_s: float)
             return seen
 
 
-def _seen(pauses: Pauses, expected: int | None) -> Obedience:
+def _seen(pauses: Pauses, expected: int | None) -> AppliedPauses:
     holding = tuple(pauses.holding(wall_clock_ms()))
-    return Obedience(holding, pauses.end, dict(sorted(pauses.processes.items())), expected)
+    return AppliedPauses(holding, pauses.end, dict(sorted(pauses.processes.items())), expected)
 
 
 def _opened(settings: Settings) -> ControlTail:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.consumers.operations.pausing import Obedience, obedience
+from kafka_redelivery.consumers.operations.pausing import AppliedPauses, applied_pauses
 from kafka_redelivery.consumers.operations.waiting import (
     Positions,
     Report,
@@ -84,7 +84,7 @@ class GroupStatus:
 
     group: str
     at_ms: int
-    obedience: Obedience
+    pausing: AppliedPauses
     members: tuple[Member, ...]
     backlogs: tuple[TopicBacklog, ...]
     """Sources, ready topics, then the mixed topic and the tiers from the shortest delay to the longest."""
@@ -115,7 +115,7 @@ def status(settings: Settings, report: Report = lambda *_: None) -> GroupStatus:
     tiers = Positions.of(offsets, scheduler_group(settings.group), partitions_of(waiting, counts))
     dead = {topic: partitions_of([topic], counts) for topic in sweep_plan(settings).topics}
     letters = Positions.of(offsets, None, [each for partitions in dead.values() for each in partitions])
-    seen = obedience(settings)
+    seen = applied_pauses(settings)
     members = tuple(_members(GroupMembers(settings.kafka), settings))
     faults = [
         *hidden_topics([*roles, *configured_tiers(settings), *dead, naming.control_topic()], counts),
@@ -165,7 +165,7 @@ def _deleted(group: str, positions: Positions) -> Iterable[str]:
             )
 
 
-def _alone(settings: Settings, members: tuple[Member, ...], tiers: Positions, seen: Obedience) -> Iterable[str]:
+def _alone(settings: Settings, members: tuple[Member, ...], tiers: Positions, seen: AppliedPauses) -> Iterable[str]:
     if seen.members is None:
         return  # Kafka does not list the members
     joined = {member.group for member in members}
