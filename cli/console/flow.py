@@ -95,8 +95,8 @@ class FlowWatch:
         self._looks.append((found.at_ms, sums))
         while len(self._looks) > 2 and self._looks[1][0] < found.at_ms - _RATE_MS:  # noqa: PLR2004 - two make a rate
             self._looks.popleft()
-        paused = {each.target.topic for each in found.obedience.pauses if each.target.topic}
-        all_paused = any(each.target.scope is PauseScope.GROUP for each in found.obedience.pauses)
+        paused = {each.target.topic for each in found.pausing.pauses if each.target.topic}
+        all_paused = any(each.target.scope is PauseScope.GROUP for each in found.pausing.pauses)
         movements = {each.topic: self._movement(each, found.at_ms) for each in found.backlogs}
         return Flow(found, movements, frozenset(paused), all_paused)
 

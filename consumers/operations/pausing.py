@@ -43,7 +43,7 @@ class PauseTargetError(ConsumersError):
 
 
 @dataclass(frozen=True, slots=True)
-class Obedience:
+class AppliedPauses:
     """How far the processes of a group obey the newest pause, or its end."""
 
     pauses: tuple[Pause, ...]
@@ -100,7 +100,7 @@ def targets_of(
     return found or [PauseTarget(PauseScope.GROUP)]
 
 
-def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float) -> Obedience:
+def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float) -> AppliedPauses:
     """Pause, and wait until all processes obey.
 
     Args:
@@ -116,12 +116,12 @@ def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | No
     return _change(settings, targets, until_ms, wait_s, withdraw=False)
 
 
-def resume(settings: Settings, targets: Sequence[PauseTarget], wait_s: float) -> Obedience:
+def resume(settings: Settings, targets: Sequence[PauseTarget], wait_s: float) -> AppliedPauses:
     """End pauses, and wait until all processes go on; see :func:`pause`. Without targets all pauses end."""
     return _change(settings, targets, None, wait_s, withdraw=True)
 
 
-def obedience(settings: Settings) -> Obedience:
+def applied_pauses(settings: Settings) -> AppliedPauses:
     """Return the pauses of a group, and which processes obey. Without a control topic there are none.
 
     Raises:
@@ -136,8 +136,8 @@ def control_tail(settings: Settings) -> ControlTail:
     return ControlTail(settings.kafka, settings.group, settings.naming().control_topic())
 
 
-def observed(settings: Settings, tail: ControlTail, listing: GroupMembers) -> Obedience:
-    """Return what :func:`obedience` returns, from clients that exist already."""
+def observed(settings: Settings, tail: ControlTail, listing: GroupMembers) -> AppliedPauses:
+    """Return what :func:`applied_pauses` returns, from clients that exist already."""
     return _seen(tail.read_to_end().readable(), _members(settings, listing))
 
 
@@ -153,7 +153,7 @@ def _members(settings: Settings, listing: GroupMembers) -> int | None:
 
 def _change(
     settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float, *, withdraw: bool
-) -> Obedience:
+) -> AppliedPauses:
     listing = GroupMembers(settings.kafka)
     with closing(control_tail(settings)) as tail:
         if not tail.exists():
@@ -173,7 +173,7 @@ def _change(
         return _await(tail, before, _members(settings, listing), wait_s)
 
 
-def _await(tail: ControlTail, before: Pauses, expected: int | None, wait_s: float) -> Obedience:
+def _await(tail: ControlTail, before: Pauses, expected: int | None, wait_s: float) -> AppliedPauses:
     """Read what was written, and wait until the processes have noted it."""
     deadline_s = monotonic_s() + wait_s
     while True:
@@ -186,6 +186,6 @@ def _await(tail: ControlTail, before: Pauses, expected: int | None, wait_s: floa
             return seen
 
 
-def _seen(pauses: Pauses, expected: int | None) -> Obedience:
+def _seen(pauses: Pauses, expected: int | None) -> AppliedPauses:
     holding = tuple(pauses.holding(wall_clock_ms()))
-    return Obedience(holding, pauses.end, dict(sorted(pauses.processes.items())), expected)
+    return AppliedPauses(holding, pauses.end, dict(sorted(pauses.processes.items())), expected)

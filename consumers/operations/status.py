@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.consumers.operations.pausing import Obedience, control_tail, observed
+from kafka_redelivery.consumers.operations.pausing import AppliedPauses, control_tail, observed
 from kafka_redelivery.consumers.operations.waiting import (
     Positions,
     Report,
@@ -88,7 +88,7 @@ class GroupStatus:
 
     group: str
     at_ms: int
-    obedience: Obedience
+    pausing: AppliedPauses
     members: tuple[Member, ...]
     backlogs: tuple[TopicBacklog, ...]
     """Sources, ready topics, then the mixed topic and the tiers from the shortest delay to the longest."""
@@ -221,7 +221,7 @@ def _deleted(group: str, positions: Positions) -> Iterable[str]:
             )
 
 
-def _alone(settings: Settings, members: tuple[Member, ...], tiers: Positions, seen: Obedience) -> Iterable[str]:
+def _alone(settings: Settings, members: tuple[Member, ...], tiers: Positions, seen: AppliedPauses) -> Iterable[str]:
     if seen.members is None:
         return  # Kafka does not list the members
     joined = {member.group for member in members}

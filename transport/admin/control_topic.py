@@ -14,8 +14,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from kafka_redelivery.topology.wire.control import (
     ControlRecord,
     ControlState,
-    birth_record,
     control_state,
+    first_offset_record,
     saved_record,
 )
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -81,7 +81,7 @@ class ControlTopic:
             self._read_again_s = time.monotonic() + _READ_INTERVAL_S
         return self.state
 
-    def note_birth(self, partition: Partition, offset: int) -> None:
+    def note_first_offset(self, partition: Partition, offset: int) -> None:
         """Note that the group has committed an offset in a partition. Does not wait for Kafka.
 
         If Kafka refuses, a later call tries again, after a minute at the earliest.
@@ -92,7 +92,7 @@ class ControlTopic:
             self._producer = _producer(self._kafka)
         if partition not in self._sent:
             self._sent.add(partition)
-            record = birth_record(*partition, offset, self._clock())
+            record = first_offset_record(*partition, offset, self._clock())
             done = partial(self._noted, partition, offset)
             self._producer.produce(self._topic, record.value, record.key, 0, on_delivery=done)
         self._producer.poll(0)
@@ -109,7 +109,7 @@ class ControlTopic:
         saved = self.read().saved
         used = [partition for partition in partitions if partition in saved]
         if used:
-            records = [birth_record(*partition, saved[partition].offset, self._clock()) for partition in used]
+            records = [first_offset_record(*partition, saved[partition].offset, self._clock()) for partition in used]
             try:
                 append_control(self._kafka, self._topic, records)
             except AdminError as error:
@@ -132,7 +132,7 @@ class ControlTopic:
         self._sent.discard(partition)
         if error is None:
             saved = {each: last for each, last in self.state.saved.items() if each != partition}
-            self.state = replace(self.state, births={**self.state.births, partition: offset}, saved=saved)
+            self.state = replace(self.state, committed={**self.state.committed, partition: offset}, saved=saved)
         else:
             self._note_again_s = time.monotonic() + _NOTE_AGAIN_S
             reason = admin_error(f"write to {self._topic}", error, f"Write on topic {self._topic}")
