@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
 from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing, foreign_options, foreign_settings
 from kafka_redelivery.cli.commands.dlq_options import (
     DEFAULT_MAX_REDRIVES,
@@ -17,7 +17,6 @@ from kafka_redelivery.cli.commands.dlq_options import (
     KeepAttempts,
     Ready,
     To,
-    Yes,
 )
 from kafka_redelivery.cli.commands.dlq_previews import quick_preview, quick_removable
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
@@ -182,11 +181,10 @@ def purge(
     chosen = read() if quick is None else quick
     if not as_json:
         print_removable(stdout(), chosen)
-    ask = removable_letters(chosen) and not (yes or dry_run)
-    if ask and not typer.confirm("remove them for good?"):
-        raise typer.Exit(exit_codes.FAILED)
-    if ask and quick is not None:  # only the topics say what may be removed, and nothing that was not shown is
-        chosen = read({partition: each.before for partition, each in quick.items()})
+    if removable_letters(chosen) and not (yes or dry_run):
+        ask("remove them for good?")
+        if quick is not None:  # only the topics say what may be removed, and nothing that was not shown is
+            chosen = read({partition: each.before for partition, each in quick.items()})
     failed = {} if dry_run else remove(settings, chosen)
     if as_json:
         print_json({"ok": not failed, "dryRun": dry_run, **removable_document(chosen, failed)})
@@ -198,15 +196,6 @@ def purge(
         stderr().print(f"{partition.topic}-{partition.number} stays: {reason}")
     if failed:
         raise typer.Exit(exit_codes.FAILED)
-
-
-def refuse_without_question(*, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Refuse to change something where it cannot be asked whether to do it."""
-    if not (yes or dry_run) and (as_json or not sys.stdin.isatty()):
-        raise typer.BadParameter(
-            "there is no terminal to ask on; add --yes to go on without a question, or --dry-run to change nothing",
-            param_hint="--yes",
-        )
 
 
 def _create_and_run(
@@ -246,8 +235,8 @@ def _agreed(chosen: Preview, options: JobOptions, *, dry_run: bool, yes: bool, a
         elif dry_run:
             stdout().print("dry run: nothing was changed")
         return False
-    if not yes and not typer.confirm("discard them?" if options.discard else "send them?"):
-        raise typer.Exit(exit_codes.FAILED)
+    if not yes:
+        ask("discard them?" if options.discard else "send them?")
     return True
 
 
@@ -294,6 +283,7 @@ def cancel(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
     of_group: JobsOf = None,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Cancel a job for good, wherever it runs. What it has sent stays sent; its other letters are free again."""
@@ -301,9 +291,13 @@ def cancel(
     from kafka_redelivery.consumers.redrive.ledger import Ledger
     from kafka_redelivery.consumers.redrive.run import cancel as cancel_job
 
+    refuse_without_question(yes=yes, as_json=as_json)
     settings = load_quietly(config, overrides)
     ledger = Ledger(settings, of_group)
     name = ledger.job(job).id
+    if not yes:
+        print_job(stdout(), job_document(ledger, ledger.job(name)))
+        ask("cancel it for good?")
     cancel_job(settings, ledger, name)
     document = job_document(ledger, ledger.job(name))
     if as_json:
