@@ -33,7 +33,10 @@ def erase(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
     key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Rows whose key is this text.")] = None,
-    origin: Annotated[str | None, typer.Option("--origin", metavar="TOPIC", help="Rows of this source topic.")] = None,
+    origin: Annotated[
+        str | None,
+        typer.Option("--origin", metavar="TOPIC", help="Rows of this source topic; * and ? are wildcards."),
+    ] = None,
     where: Annotated[
         str | None,
         typer.Option("--where", metavar="CONDITION", help="Rows for which this is true (docs/where.md)."),
