@@ -100,6 +100,7 @@ def redrive(
         int, typer.Option("--max-redrives", min=1, help="A record sent again so often goes to the parking topic.")
     ] = DEFAULT_MAX_REDRIVES,
     create_topics: CreateTopics = False,
+    index: IndexFolder = None,
     dry_run: DrySending = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -123,7 +124,8 @@ def redrive(
     )
     if not dry_run:
         create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
-    _create_and_run(settings, wanted, options, config.absolute().parent, dry_run=dry_run, yes=yes, as_json=as_json)
+    base = config.absolute().parent
+    _create_and_run(settings, wanted, options, base, index, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()
@@ -135,6 +137,7 @@ def discard(
     wanted: Selection,
     of_group: OfGroup = None,
     create_topics: CreateTopics = False,
+    index: IndexFolder = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be discarded.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -150,13 +153,15 @@ def discard(
     )
     if not dry_run:
         create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
-    _create_and_run(settings, wanted, options, config.absolute().parent, dry_run=dry_run, yes=yes, as_json=as_json)
+    base = config.absolute().parent
+    _create_and_run(settings, wanted, options, base, index, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()
 def purge(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
+    index: IndexFolder = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -177,7 +182,7 @@ def purge(
         with progress(stderr(), "reading dead letters") as report_progress:
             return removable(settings, Ledger(settings), report_progress, ends)
 
-    quick = quick_removable(settings) if dry_run or not yes else None
+    quick = quick_removable(settings, index) if dry_run or not yes else None
     chosen = read() if quick is None else quick
     if not as_json:
         print_removable(stdout(), chosen)
@@ -199,7 +204,15 @@ def purge(
 
 
 def _create_and_run(
-    settings: Settings, wanted: Selection, options: JobOptions, base: Path, *, dry_run: bool, yes: bool, as_json: bool
+    settings: Settings,
+    wanted: Selection,
+    options: JobOptions,
+    base: Path,
+    index: Path | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Show what a job would do, ask, create it and run it."""
     from kafka_redelivery.cli.progress import progress
@@ -207,7 +220,7 @@ def _create_and_run(
     from kafka_redelivery.consumers.redrive.creation import create, preview
     from kafka_redelivery.consumers.redrive.ledger import Ledger
 
-    quick = quick_preview(settings, wanted, options) if dry_run or not yes else None
+    quick = quick_preview(settings, wanted, options, index) if dry_run or not yes else None
     if quick is not None and not _agreed(quick.preview, options, dry_run=dry_run, yes=yes, as_json=as_json):
         return
     # A job has what the topics have. If that is something else than was shown, ask again.
