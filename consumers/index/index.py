@@ -156,7 +156,7 @@ class Index:
                 committed.
             waiting: called again and again while another process refreshes it.
             offsets: the client that asks Kafka how far the topics are; without it a new one.
-            thoroughly: whether to look for damage in files that nobody seems to have changed.
+            thoroughly: whether to read all files, also those whose size and time are unchanged, to find damage.
 
         Raises:
             IndexUnusableError: the files cannot be written.
