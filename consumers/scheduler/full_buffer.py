@@ -29,7 +29,8 @@ class FullBuffer:
     comes elsewhere for a second. Each may then hold one batch, so large records in many partitions exceed the limit.
     When they do, the partitions whose records leave last are *postponed*: their records are dropped, and fetched again
     a second before the first of them leaves. If what is left leaves soon and exceeds the limit by half, nothing is
-    fetched until a part of it has left.
+    fetched until a part of it has left. A partition of which only a part leaves soon counts as neither: it must not
+    wait, nor make others wait until its last record leaves.
     """
 
     def __init__(self, reader: Reader, limits: LimitsSection) -> None:
