@@ -14,8 +14,9 @@ from kafka_redelivery.consumers.flow.lane import sizes_of
 from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
 from kafka_redelivery.consumers.scheduler.assigned_tiers import AssignedTiers
 from kafka_redelivery.consumers.scheduler.backlog import backlog
-from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions, write_bytes
+from kafka_redelivery.consumers.scheduler.buffer_limits import write_bytes
 from kafka_redelivery.consumers.scheduler.clock_watch import ClockWatch
+from kafka_redelivery.consumers.scheduler.full_buffer import FullBuffer
 from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
 from kafka_redelivery.consumers.scheduler.known_topics import KnownTopics
 from kafka_redelivery.consumers.scheduler.paused_tiers import PausedTiers
@@ -91,7 +92,7 @@ class Scheduler:
         self._naming = settings.naming()
         self.topics = KnownTopics(settings, reader)
         self._first_tier = ("", 1)  # its name and number of partitions; the name is empty if there is none
-        self._paused: set[Partition] = set()
+        self._full_buffer = FullBuffer(reader, settings.limits)
         self._builder: ReleaseBuilder
         self._audit = DeadLetterAudit(settings.entries())
         self._failure_log = FailureLog(settings.failure_details)
@@ -218,6 +219,7 @@ class Scheduler:
             _log.warning("the clock was set back by %d ms", set_back_ms)
             for tier in self._tiers.values():
                 tier.clock_set_back(now_ms)
+            self._full_buffer.clock_set_back()
 
     def _wait_s(self) -> float:
         """Seconds until the next write must begin; a fetched record ends the wait sooner."""
@@ -245,13 +247,12 @@ class Scheduler:
 
     def _pause_full(self) -> None:
         """Stop fetching the partitions that are halted or paused, or whose buffer is full, and resume the others."""
-        full = full_partitions(self._tiers, self._paused, self._settings.limits) | self._halted_tiers.partitions
-        full |= {partition for partition in self._halted.paused if partition in self._tiers}
-        full |= self._paused_tiers.held(self._tiers)
-        if full != self._paused:
-            self._reader.pause(full - self._paused)
-            self._reader.resume(partition for partition in self._paused - full if partition in self._tiers)
-            self._paused = full
+        halted = self._halted_tiers.partitions | (self._halted.paused & self._tiers.keys())
+        committing = () if self._in_flight is None else self._in_flight.checkpoints
+        busy = self._assigned.unwritten.union(committing)
+        stopped = self._paused_tiers.held(self._tiers)
+        if dropped := self._full_buffer.pause(self._tiers, halted, stopped, busy, self._clock()):
+            self._assigned.rewind(dropped)
 
     def _release_due(self) -> None:
         """Begin one write for the records that leave within the commit lead time, unless a write is in flight."""
@@ -393,7 +394,7 @@ class Scheduler:
     def _give_up(self, partitions: Iterable[Partition]) -> None:
         partitions = list(partitions)
         self._assigned.give_up(partitions)
-        self._paused.difference_update(partitions)
+        self._full_buffer.forget(partitions)
         self._await_write(None)
         for partition in partitions:  # the end of the write may have halted them
             self._halted.forget(partition)

@@ -55,6 +55,9 @@ class TierPartition:
         self.bytes = 0
         """Bytes of the records in the buffer."""
 
+        self.trusted = True
+        """Whether the time of each record would be the same if it was fetched again."""
+
         self._delay_ms = delay_ms
         self._ordered = ordered
         self._queue: deque[TierRecord] = deque()
@@ -70,6 +73,13 @@ class TierPartition:
         if self._ordered:
             return self._queue[0].leaves_ms if self._queue else None
         return self._heap[0].leaves_ms if self._heap else None
+
+    @property
+    def last_ms(self) -> int | None:
+        """When the last record leaves (epoch ms), at the latest; ``None`` if the buffer is empty."""
+        if self._ordered:
+            return self._queue[-1].leaves_ms if self._queue else None
+        return max((record.leaves_ms for record in self._heap), default=None)
 
     @property
     def oldest_ms(self) -> int | None:
@@ -106,6 +116,7 @@ class TierPartition:
         if leaves_ms > now_ms + self._delay_ms + _ROUNDING_MS:
             # The clock of the writer or of this process is wrong. No record waits longer than the tier's delay.
             self.clock_faults += 1
+            self.trusted = False
             leaves_ms = now_ms + self._delay_ms
         record = TierRecord(leaves_ms, offset, due_ms, final, message, size)
         self.bytes += size
@@ -144,6 +155,7 @@ class TierPartition:
 
     def clock_set_back(self, now_ms: int) -> None:
         """Limit the wait of all records to the tier's delay from ``now_ms``, because the wall clock was set back."""
+        self.trusted = False
         latest_ms = now_ms + self._delay_ms
         self.clock_faults += sum(record.leaves_ms > latest_ms for record in (*self._queue, *self._heap))
         self._queue = deque(record._replace(leaves_ms=min(record.leaves_ms, latest_ms)) for record in self._queue)
