@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
 from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing, foreign_options, foreign_settings
 from kafka_redelivery.cli.commands.dlq_options import (
     DEFAULT_MAX_REDRIVES,
@@ -17,7 +17,6 @@ from kafka_redelivery.cli.commands.dlq_options import (
     KeepAttempts,
     Ready,
     To,
-    Yes,
 )
 from kafka_redelivery.cli.commands.dlq_previews import quick_preview, quick_removable
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
@@ -101,6 +100,7 @@ def redrive(
         int, typer.Option("--max-redrives", min=1, help="A record sent again so often goes to the parking topic.")
     ] = DEFAULT_MAX_REDRIVES,
     create_topics: CreateTopics = False,
+    index: IndexFolder = None,
     dry_run: DrySending = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -124,7 +124,8 @@ def redrive(
     )
     if not dry_run:
         create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
-    _create_and_run(settings, wanted, options, config.absolute().parent, dry_run=dry_run, yes=yes, as_json=as_json)
+    base = config.absolute().parent
+    _create_and_run(settings, wanted, options, base, index, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()
@@ -136,6 +137,7 @@ def discard(
     wanted: Selection,
     of_group: OfGroup = None,
     create_topics: CreateTopics = False,
+    index: IndexFolder = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be discarded.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -151,13 +153,15 @@ def discard(
     )
     if not dry_run:
         create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
-    _create_and_run(settings, wanted, options, config.absolute().parent, dry_run=dry_run, yes=yes, as_json=as_json)
+    base = config.absolute().parent
+    _create_and_run(settings, wanted, options, base, index, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()
 def purge(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
+    index: IndexFolder = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -178,15 +182,14 @@ def purge(
         with progress(stderr(), "reading dead letters") as report_progress:
             return removable(settings, Ledger(settings), report_progress, ends)
 
-    quick = quick_removable(settings) if dry_run or not yes else None
+    quick = quick_removable(settings, index) if dry_run or not yes else None
     chosen = read() if quick is None else quick
     if not as_json:
         print_removable(stdout(), chosen)
-    ask = removable_letters(chosen) and not (yes or dry_run)
-    if ask and not typer.confirm("remove them for good?"):
-        raise typer.Exit(exit_codes.FAILED)
-    if ask and quick is not None:  # only the topics say what may be removed, and nothing that was not shown is
-        chosen = read({partition: each.before for partition, each in quick.items()})
+    if removable_letters(chosen) and not (yes or dry_run):
+        ask("remove them for good?")
+        if quick is not None:  # only the topics say what may be removed, and nothing that was not shown is
+            chosen = read({partition: each.before for partition, each in quick.items()})
     failed = {} if dry_run else remove(settings, chosen)
     if as_json:
         print_json({"ok": not failed, "dryRun": dry_run, **removable_document(chosen, failed)})
@@ -200,17 +203,16 @@ def purge(
         raise typer.Exit(exit_codes.FAILED)
 
 
-def refuse_without_question(*, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Refuse to change something where it cannot be asked whether to do it."""
-    if not (yes or dry_run) and (as_json or not sys.stdin.isatty()):
-        raise typer.BadParameter(
-            "there is no terminal to ask on; add --yes to go on without a question, or --dry-run to change nothing",
-            param_hint="--yes",
-        )
-
-
 def _create_and_run(
-    settings: Settings, wanted: Selection, options: JobOptions, base: Path, *, dry_run: bool, yes: bool, as_json: bool
+    settings: Settings,
+    wanted: Selection,
+    options: JobOptions,
+    base: Path,
+    index: Path | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Show what a job would do, ask, create it and run it."""
     from kafka_redelivery.cli.progress import progress
@@ -218,7 +220,7 @@ def _create_and_run(
     from kafka_redelivery.consumers.redrive.creation import create, preview
     from kafka_redelivery.consumers.redrive.ledger import Ledger
 
-    quick = quick_preview(settings, wanted, options) if dry_run or not yes else None
+    quick = quick_preview(settings, wanted, options, index) if dry_run or not yes else None
     if quick is not None and not _agreed(quick.preview, options, dry_run=dry_run, yes=yes, as_json=as_json):
         return
     # A job has what the topics have. If that is something else than was shown, ask again.
@@ -246,8 +248,8 @@ def _agreed(chosen: Preview, options: JobOptions, *, dry_run: bool, yes: bool, a
         elif dry_run:
             stdout().print("dry run: nothing was changed")
         return False
-    if not yes and not typer.confirm("discard them?" if options.discard else "send them?"):
-        raise typer.Exit(exit_codes.FAILED)
+    if not yes:
+        ask("discard them?" if options.discard else "send them?")
     return True
 
 
@@ -294,6 +296,7 @@ def cancel(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
     of_group: JobsOf = None,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Cancel a job for good, wherever it runs. What it has sent stays sent; its other letters are free again."""
@@ -301,9 +304,13 @@ def cancel(
     from kafka_redelivery.consumers.redrive.ledger import Ledger
     from kafka_redelivery.consumers.redrive.run import cancel as cancel_job
 
+    refuse_without_question(yes=yes, as_json=as_json)
     settings = load_quietly(config, overrides)
     ledger = Ledger(settings, of_group)
     name = ledger.job(job).id
+    if not yes:
+        print_job(stdout(), job_document(ledger, ledger.job(name)))
+        ask("cancel it for good?")
     cancel_job(settings, ledger, name)
     document = job_document(ledger, ledger.job(name))
     if as_json:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq import load_quietly, refuse_without_question, run_job
+from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
+from kafka_redelivery.cli.commands.dlq import load_quietly, run_job
 from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing
 from kafka_redelivery.cli.commands.dlq_options import (
     DEFAULT_MAX_REDRIVES,
@@ -16,7 +17,6 @@ from kafka_redelivery.cli.commands.dlq_options import (
     KeepAttempts,
     Ready,
     To,
-    Yes,
 )
 from kafka_redelivery.cli.commands.dlq_selection import OfGroup
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
@@ -90,8 +90,8 @@ def edit(
         else:
             stdout().print("dry run: nothing was changed")
         return
-    if not yes and not typer.confirm("send it?"):
-        raise typer.Exit(exit_codes.FAILED)
+    if not yes:
+        ask("send it?")
     create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
     job = editing.create(value)
     if not as_json:

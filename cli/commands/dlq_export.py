@@ -11,7 +11,7 @@ import typer
 
 from kafka_redelivery.cli.commands.dlq import load_quietly
 from kafka_redelivery.cli.commands.dlq_previews import quick_exportable
-from kafka_redelivery.cli.commands.dlq_selection import OfGroup, selecting
+from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.topology.config.settings import Settings
@@ -29,6 +29,7 @@ def export(
     *,
     wanted: Selection,
     of_group: OfGroup = None,
+    index: IndexFolder = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how many letters; export nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print the result as JSON.")] = False,
 ) -> None:
@@ -45,7 +46,7 @@ def export(
             for each in letters:
                 print_json(exported_document(each), indent=None)
         return
-    found = _exportable(settings, group, wanted, base)
+    found = _exportable(settings, group, wanted, base, index)
     if as_json:
         print_json({"ok": True, "dryRun": True, **exportable_document(found)})
     else:
@@ -53,12 +54,12 @@ def export(
         stdout().print("dry run: nothing was exported")
 
 
-def _exportable(settings: Settings, group: str, wanted: Selection, base: Path) -> Exportable:
+def _exportable(settings: Settings, group: str, wanted: Selection, base: Path, index: Path | None) -> Exportable:
     """Count the letters of an export, in the index if it can tell."""
     from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.consumers.redrive.exporting import exportable
 
-    quick = quick_exportable(settings, group, wanted)
+    quick = quick_exportable(settings, group, wanted, index)
     if quick is not None:
         return quick
     with _letters(settings, group, wanted, base) as letters:

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from kafka_redelivery.cli.commands.confirmation import ask
 from kafka_redelivery.cli.options import named_values
 from kafka_redelivery.cli.output import stderr
-from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic, foreign_topic
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
@@ -116,6 +116,5 @@ def create_missing(settings: Settings, *, create: bool, yes: bool, as_json: bool
             )
         stderr().print(f"Jobs over {settings.dead_letter_topic} need topics that do not exist yet: {names}.")
         stderr().print("Letters go to the topics that their headers name. Every group that reads those gets them.")
-        if not typer.confirm("create the topics?"):
-            raise typer.Exit(exit_codes.FAILED)
+        ask("create the topics?")
     create_topics(settings, missing)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq import load_quietly, refuse_without_question
-from kafka_redelivery.cli.commands.dlq_options import Yes
+from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
+from kafka_redelivery.cli.commands.dlq import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import OfGroup
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
@@ -50,8 +50,8 @@ def import_letters(
         print_importable(stdout(), found)
     whole = True
     if not dry_run and found.missing:
-        if not yes and not typer.confirm("import them?"):
-            raise typer.Exit(exit_codes.FAILED)
+        if not yes:
+            ask("import them?")
         with stop_event() as stop, progress(stderr(), "importing dead letters") as report_progress:
             whole = importing.run(stop, report_progress)
     if as_json:

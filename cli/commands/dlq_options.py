@@ -16,7 +16,6 @@ KeepAttempts = Annotated[
     bool, typer.Option("--keep-attempts", help="Continue to count attempts instead of beginning anew.")
 ]
 DrySending = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent; send nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 DEFAULT_MAX_REDRIVES = 3
 """How often a record is sent again before it goes to the parking topic."""

@@ -12,6 +12,7 @@ from kafka_redelivery.topology.redrive.letter import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from kafka_redelivery.consumers.index.index import Index
     from kafka_redelivery.consumers.redrive.creation import Preview
@@ -30,8 +31,10 @@ class QuickPreview(NamedTuple):
     """The ends of the partitions before the index was brought up to date. Letters that died since may be in it."""
 
 
-def quick_preview(settings: Settings, wanted: Selection, options: JobOptions) -> QuickPreview | None:
-    """Return what a job would send; ``None`` if the index cannot tell.
+def quick_preview(
+    settings: Settings, wanted: Selection, options: JobOptions, folder: Path | None = None
+) -> QuickPreview | None:
+    """Return what a job would send, from the index in ``folder``; ``None`` if it cannot tell.
 
     Raises:
         RedriveError: a target is refused or does not exist.
@@ -45,11 +48,11 @@ def quick_preview(settings: Settings, wanted: Selection, options: JobOptions) ->
         found = indexed_preview(index, settings, wanted, options, topics, wall_clock_ms())
         return None if found is None else QuickPreview(found, ends)
 
-    return _asked(settings, options.group, ask)
+    return _asked(settings, options.group, folder, ask)
 
 
-def quick_removable(settings: Settings) -> dict[Partition, Removable] | None:
-    """Return what `purge` would remove; ``None`` if the index cannot tell.
+def quick_removable(settings: Settings, folder: Path | None = None) -> dict[Partition, Removable] | None:
+    """Return what `purge` would remove, from the index in ``folder``; ``None`` if it cannot tell.
 
     Raises:
         RedriveError: there is no dead-letter topic.
@@ -61,11 +64,13 @@ def quick_removable(settings: Settings) -> dict[Partition, Removable] | None:
 
         return indexed_removable(index, settings.group, ends)
 
-    return _asked(settings, settings.group, ask)
+    return _asked(settings, settings.group, folder, ask)
 
 
-def quick_exportable(settings: Settings, group: str, wanted: Selection) -> Exportable | None:
-    """Return what `export` would print; ``None`` if the index cannot tell.
+def quick_exportable(
+    settings: Settings, group: str, wanted: Selection, folder: Path | None = None
+) -> Exportable | None:
+    """Return what `export` would print, from the index in ``folder``; ``None`` if it cannot tell.
 
     Raises:
         RedriveError: there is no dead-letter topic.
@@ -78,12 +83,13 @@ def quick_exportable(settings: Settings, group: str, wanted: Selection) -> Expor
 
         return indexed_exportable(index, group, wanted, wall_clock_ms())
 
-    return _asked(settings, group, ask)
+    return _asked(settings, group, folder, ask)
 
 
 def _asked(
     settings: Settings,
     group: str,
+    folder: Path | None,
     ask: Callable[[Index, Mapping[str, int], dict[Partition, int]], _Answer | None],
 ) -> _Answer | None:
     """Ask an index that is up to date, with the topics and the ends before; ``None`` if there is none."""
@@ -97,7 +103,7 @@ def _asked(
     topics = ClusterAdmin(settings.kafka).partition_counts()
     ends = letter_ends(settings, topics)
     try:
-        with refreshed_index(settings, group, None) as index:
+        with refreshed_index(settings, group, folder) as index:
             return ask(index, topics, ends)
     except IndexUnusableError as error:
         stderr().print(f"without an index all dead letters are read: {error}")

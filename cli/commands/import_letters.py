@@ -12,7 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq import load_quietly, refuse_without_question
+from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
+from kafka_redelivery.cli.commands.dlq import load_quietly
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration
 from kafka_redelivery.cli.output import print_json, stderr, stdout
@@ -61,7 +62,7 @@ def import_letters(
         str, typer.Option("--wait", metavar="DURATION", help="The queue is empty if no message comes for this time.")
     ] = "5s",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be imported; change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Move the messages of a dead-letter queue of ActiveMQ Classic or Artemis to dead-letter topics.
@@ -96,8 +97,7 @@ def import_letters(
             print_drained(stdout(), found, "to import")
             if not (found.topics or found.present):
                 raise typer.Exit(exit_codes.FAILED if found.left else exit_codes.OK)
-            if not typer.confirm("import them?"):
-                raise typer.Exit(exit_codes.FAILED)
+            ask("import them?")
         found = drain(browse=False)
     assert found is not None  # noqa: S101 - one of the two has run
     if as_json:

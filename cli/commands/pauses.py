@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_redelivery.cli.commands.confirmation import Yes, ask, can_ask
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration, load, point_in_time
 from kafka_redelivery.cli.output import print_json, stderr
 from kafka_redelivery.topology import exit_codes
@@ -22,6 +23,7 @@ Sources = Annotated[
 Tiers = Annotated[
     list[str] | None, typer.Option("--tier", metavar="TIER", help="A retry topic, or its delay such as 2s; repeatable.")
 ]
+Everything = Annotated[bool, typer.Option("--all", help="All sources and tiers of the group, without a question.")]
 Wait = Annotated[str, typer.Option("--wait", metavar="DURATION", help="How long to wait for the processes.")]
 
 _WAIT = "10s"
@@ -36,11 +38,14 @@ def pause(
         str | None,
         typer.Option("--until", metavar="TIME", help="2h: for two hours; or a time such as 2026-03-01T08:00 (UTC)."),
     ] = None,
+    everything: Everything = False,
+    yes: Yes = False,
     wait: Wait = _WAIT,
     as_json: AsJson = False,
 ) -> None:
     """Pause the group, or the sources and tiers that are named.
 
+    Without --source, --tier and --all it asks whether to pause the whole group.
     Handler calls in progress end; no other begins until `redelivery resume`, or until the time given. Processes obey
     within two seconds. Exit code 1 if some do not: the pause stays, and they obey when they can.
     """
@@ -48,9 +53,12 @@ def pause(
     from kafka_redelivery.consumers.operations import pausing
 
     wait_s = duration(wait, "--wait").total_seconds()
+    asks = _asks(source, tier, everything=everything, yes=yes, as_json=as_json)
     settings = load(config, overrides)
     until_ms = None if until is None else _until_ms(until, wall_clock_ms())
     targets = _targets(settings, source, tier)
+    if asks:
+        ask(f"pause all sources and tiers of the group {settings.group}?")
     _print(pausing.pause(settings, targets, until_ms, wait_s), as_json=as_json)
 
 
@@ -59,19 +67,45 @@ def resume(
     overrides: Overrides = None,
     source: Sources = None,
     tier: Tiers = None,
+    everything: Everything = False,
+    yes: Yes = False,
     wait: Wait = _WAIT,
     as_json: AsJson = False,
 ) -> None:
     """End all pauses, or those of the sources and tiers that are named.
 
+    Without --source, --tier and --all it asks whether to end all, whoever began them.
     Processes go on within two seconds. Exit code 1 if some do not.
     """
     from kafka_redelivery.consumers.operations import pausing
 
     wait_s = duration(wait, "--wait").total_seconds()
+    asks = _asks(source, tier, everything=everything, yes=yes, as_json=as_json)
     settings = load(config, overrides)
     targets = _targets(settings, source, tier) if source or tier else []
+    if asks:
+        ask(f"end all pauses of the group {settings.group}?")
     _print(pausing.resume(settings, targets, wait_s), as_json=as_json)
+
+
+def _asks(sources: list[str] | None, tiers: list[str] | None, *, everything: bool, yes: bool, as_json: bool) -> bool:
+    """Whether to ask, because a forgotten ``--source`` would mean the whole group.
+
+    Raises:
+        typer.BadParameter: there is no terminal to ask on, or the options contradict each other.
+    """
+    if sources or tiers:
+        if everything:
+            raise typer.BadParameter("leave out --all, or --source and --tier", param_hint="--all")
+        return False
+    if everything or yes:
+        return False
+    if not can_ask(as_json=as_json):
+        raise typer.BadParameter(
+            "there is no terminal to ask on; add --all for the whole group, or name a --source or --tier",
+            param_hint="--all",
+        )
+    return True
 
 
 def _targets(settings: Settings, sources: list[str] | None, tiers: list[str] | None) -> list[PauseTarget]:

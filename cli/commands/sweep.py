@@ -3,40 +3,76 @@
 from __future__ import annotations
 
 import logging
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_redelivery.cli.commands.confirmation import Yes, ask, can_ask
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
 from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.topology import exit_codes
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import Event
+
+    from kafka_redelivery.consumers.dead_letters.manual_sweep import TopicResult
+    from kafka_redelivery.topology.config.settings import Settings
+
 
 def sweep(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
-    as_json: AsJson = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Remove expired dead letters in one pass.
 
     Schedulers do this continuously. Use this command for topics that no scheduler sweeps: because none is running, or
-    because the configuration no longer has an expiration for them. Exit code 1 if Kafka refused something.
+    because the configuration no longer has an expiration for them. On a terminal it shows them and asks; a scheduled
+    job is not asked. Exit code 1 if Kafka refused something.
     """
-    from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.cli.views.sweep import print_swept, swept_document
+    from kafka_redelivery.cli.views.sweep import print_swept, removed_letters, swept_document
     from kafka_redelivery.consumers.dead_letters import manual_sweep
     from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 
     log_to_stderr(logging.WARNING, "%(message)s")
     settings = load(config, overrides)
-    with stop_event() as stop, progress(stderr(), "reading dead letters") as report_progress:
-        swept = (manual_sweep.preview if dry_run else manual_sweep.sweep)(settings, stop, report_progress)
-    whole = all(topic.complete for topic in swept)
-    if as_json:
-        print_json({"ok": whole, "dryRun": dry_run, **swept_document(swept)})
+    asks = not (yes or dry_run) and can_ask(as_json=as_json)
+    swept = _read(manual_sweep.preview if dry_run or asks else manual_sweep.sweep, settings)
+    if asks:
+        print_swept(stdout(), swept, done=False)
+        if removed_letters(swept) and not _interrupted(swept):
+            ask("remove them for good?")
+            swept = _read(manual_sweep.sweep, settings)
+            print_swept(stdout(), swept, done=True)
+    elif as_json:
+        print_json({"ok": _whole(swept), "dryRun": dry_run, **swept_document(swept)})
     else:
-        print_swept(stdout(), swept, dry_run=dry_run)
-    if not whole:
+        print_swept(stdout(), swept, done=not dry_run)
+        if dry_run:
+            stdout().print("dry run: nothing was changed")
+    if not _whole(swept):
         raise typer.Exit(exit_codes.FAILED)
+
+
+def _read(
+    pass_over: Callable[[Settings, Event, Callable[[int, int], None]], list[TopicResult]], settings: Settings
+) -> list[TopicResult]:
+    """Run or preview the pass until its end or a signal, and show its progress."""
+    from kafka_redelivery.cli.progress import progress
+
+    with stop_event() as stop, progress(stderr(), "reading dead letters") as report_progress:
+        return pass_over(settings, stop, report_progress)
+
+
+def _interrupted(swept: list[TopicResult]) -> bool:
+    from kafka_redelivery.consumers.dead_letters.manual_sweep import UNFINISHED
+
+    return any(each.because == UNFINISHED for topic in swept for each in topic.partitions)
+
+
+def _whole(swept: list[TopicResult]) -> bool:
+    return all(topic.complete for topic in swept)

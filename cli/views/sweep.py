@@ -30,13 +30,13 @@ _REASONS = {
 }
 
 
-def print_swept(console: Console, swept: Sequence[TopicResult], *, dry_run: bool) -> None:
-    """Print a row for each partition that has or had dead letters, then the totals."""
+def print_swept(console: Console, swept: Sequence[TopicResult], *, done: bool) -> None:
+    """Print a row for each partition that has or had dead letters, then the totals of what was removed, or would be."""
     table = Table(box=None, pad_edge=False)
     table.add_column("dead-letter topic", overflow="fold")
     table.add_column("partition", justify="right")
-    table.add_column("expired" if dry_run else "removed", justify="right")
-    table.add_column("to move" if dry_run else "moved", justify="right")
+    table.add_column("removed" if done else "expired", justify="right")
+    table.add_column("moved" if done else "to move", justify="right")
     table.add_column("then", overflow="fold")
     for topic in swept:
         if topic.problem:
@@ -50,11 +50,13 @@ def print_swept(console: Console, swept: Sequence[TopicResult], *, dry_run: bool
     if table.row_count:
         print_table(console, table)
     removed, moved = _sums(swept)
-    if dry_run:
-        console.print(f"{removed} expired dead letters would be removed, {moved} of them moved first")
-        console.print("dry run: nothing was changed")
-    else:
-        console.print(f"{removed} expired dead letters removed, {moved} of them moved first")
+    verb = "removed" if done else "would be removed"
+    console.print(f"{removed} expired dead letters {verb}, {moved} of them moved first")
+
+
+def removed_letters(swept: Sequence[TopicResult]) -> int:
+    """Return the number of dead letters that were removed, or would be."""
+    return _sums(swept)[0]
 
 
 def swept_document(swept: Sequence[TopicResult]) -> dict[str, Any]:

@@ -138,7 +138,7 @@ class Lane:
 
         Args:
             max_records: how many records to take at most.
-            now_ms: epoch ms; a record that waits in place is not taken before it is due.
+            now_ms: epoch ms; a record that waits in place is not taken before it is due. Not used if none waits.
         """
         queue = self.queue
         if self.assigned.progress.waiting:

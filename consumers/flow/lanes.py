@@ -183,18 +183,14 @@ class Lanes:
         if self._early:
             for lane, messages in self._early.take_due():
                 self._add(lane, messages)
-        now_ms = self.clock() if self._sleeping or self._has_records_in_place() else 0
-        while self._sleeping and self._sleeping[0][0] <= now_ms:
-            lane = heappop(self._sleeping)[2]
-            lane.wakes_ms = None
-            if not (lane.closed or lane.held):
-                self._enqueue(lane)
+        if self._sleeping:
+            self._wake_up(self.clock())
         while queue := self._next_queue():
             lane = queue.popleft()
             lane.enqueued = False
             if lane.held:
                 continue
-            messages = lane.take(self._item_size(lane), now_ms)
+            messages = lane.take(self._item_size(lane), self.clock() if lane.assigned.progress.waiting else 0)
             if messages:  # empty if the partition was closed, or if all records wait for their keys
                 self._redeliveries_in_a_row = self._redeliveries_in_a_row + 1 if queue is self._redelivery_queue else 0
                 self.waiting -= len(messages)
@@ -220,11 +216,13 @@ class Lanes:
         in_place = lane.assigned.progress.waiting
         return WorkItem(lane, messages, in_place=in_place.get(messages[0].offset()) if in_place else None)
 
-    def _has_records_in_place(self) -> bool:
-        """Whether records wait in place in any enqueued lane."""
-        return any(
-            lane.assigned.progress.waiting for queue in (self._redelivery_queue, self._source_queue) for lane in queue
-        )
+    def _wake_up(self, now_ms: int) -> None:
+        """Enqueue the lanes in which a record that waits in place is due."""
+        while self._sleeping and self._sleeping[0][0] <= now_ms:
+            lane = heappop(self._sleeping)[2]
+            lane.wakes_ms = None
+            if not (lane.closed or lane.held):
+                self._enqueue(lane)
 
     def _next_queue(self) -> deque[Lane]:
         """Return the queue to take from: redeliveries, since they have a due time, but at most three in a row."""

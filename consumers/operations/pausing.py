@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
@@ -43,7 +44,7 @@ class PauseTargetError(ConsumersError):
 
 @dataclass(frozen=True, slots=True)
 class AppliedPauses:
-    """The pauses of a group, and which of its processes obey the newest change."""
+    """How far the processes of a group obey the newest pause, or its end."""
 
     pauses: tuple[Pause, ...]
     """The pauses that have not ended."""
@@ -126,20 +127,22 @@ def applied_pauses(settings: Settings) -> AppliedPauses:
     Raises:
         TransportError: Kafka does not answer, or refuses.
     """
-    tail = _opened(settings)
-    try:
-        return _seen(tail.read_to_end().readable(), members(settings))
-    finally:
-        tail.close()
+    with closing(control_tail(settings)) as tail:
+        return observed(settings, tail, GroupMembers(settings.kafka))
 
 
-def members(settings: Settings) -> int | None:
-    """Return how many processes the group has; ``None`` if Kafka does not list them (KIP-848).
+def control_tail(settings: Settings) -> ControlTail:
+    """Return what reads the pauses of a group."""
+    return ControlTail(settings.kafka, settings.group, settings.naming().control_topic())
 
-    Raises:
-        TransportError: the cluster does not answer, or does not allow it.
-    """
-    listing = GroupMembers(settings.kafka)
+
+def observed(settings: Settings, tail: ControlTail, listing: GroupMembers) -> AppliedPauses:
+    """Return what :func:`applied_pauses` returns, from clients that exist already."""
+    return _seen(tail.read_to_end().readable(), _members(settings, listing))
+
+
+def _members(settings: Settings, listing: GroupMembers) -> int | None:
+    """Return how many processes the group has; ``None`` if Kafka does not list them (KIP-848)."""
     number = 0
     for group in (settings.group, scheduler_group(settings.group)):
         if listing.any(group) is None:
@@ -151,8 +154,8 @@ def members(settings: Settings) -> int | None:
 def _change(
     settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float, *, withdraw: bool
 ) -> AppliedPauses:
-    tail = _opened(settings)
-    try:
+    listing = GroupMembers(settings.kafka)
+    with closing(control_tail(settings)) as tail:
         if not tail.exists():
             raise NoControlTopicError(settings.naming().control_topic())
         before, now_ms = tail.read_to_end().readable(), wall_clock_ms()
@@ -161,21 +164,18 @@ def _change(
             each for each, known in before.pauses.items() if not known.holds(now_ms) or (withdraw and each in named)
         ]
         if withdraw and not ended:
-            return _seen(before, members(settings))
+            return _seen(before, _members(settings, listing))
         # Every process that runs notes anew what it obeys, so what is there afterwards is no note of a dead process.
         records = tombstones([*before.processes, *ended])
         if not withdraw:
             records += [pause_record(target, until_ms, now_ms) for target in targets]
         append_control(settings.kafka, settings.naming().control_topic(), records)
-        return _await(settings, tail, before, wait_s)
-    finally:
-        tail.close()
+        return _await(tail, before, _members(settings, listing), wait_s)
 
 
-def _await(settings: Settings, tail: ControlTail, before: Pauses, wait_s: float) -> AppliedPauses:
+def _await(tail: ControlTail, before: Pauses, expected: int | None, wait_s: float) -> AppliedPauses:
     """Read what was written, and wait until the processes have noted it."""
     deadline_s = monotonic_s() + wait_s
-    expected = members(settings)
     while True:
         pauses = tail.poll(_POLL_S)
         seen = _seen(pauses, expected)
@@ -189,7 +189,3 @@ def _await(settings: Settings, tail: ControlTail, before: Pauses, wait_s: float)
 def _seen(pauses: Pauses, expected: int | None) -> AppliedPauses:
     holding = tuple(pauses.holding(wall_clock_ms()))
     return AppliedPauses(holding, pauses.end, dict(sorted(pauses.processes.items())), expected)
-
-
-def _opened(settings: Settings) -> ControlTail:
-    return ControlTail(settings.kafka, settings.group, settings.naming().control_topic())

@@ -1,4 +1,4 @@
-"""How many records of each tier partition a scheduler buffers."""
+"""How many records of each tier partition a scheduler buffers, and how large its writes are."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ _MAX_MULTIPLE_OF_FREE = 4
 
 _RESERVED_DIVISOR = 2
 """Half of an equal share is always free to a partition, however much the others buffer: theirs may wait for hours."""
+
+_WRITE_DIVISOR = 4
+_MAX_WRITE_BYTES = 16 * 2**20
+
+
+def write_bytes(limits: LimitsSection) -> int:
+    """Return how many bytes make a write full. They come on top of the buffer: until it ends, others are fetched."""
+    return min(_MAX_WRITE_BYTES, limits.buffer_bytes // _WRITE_DIVISOR)
 
 
 def full_partitions(

@@ -14,7 +14,7 @@ from kafka_redelivery.consumers.flow.lane import sizes_of
 from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
 from kafka_redelivery.consumers.scheduler.assigned_tiers import AssignedTiers
 from kafka_redelivery.consumers.scheduler.backlog import backlog
-from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions
+from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions, write_bytes
 from kafka_redelivery.consumers.scheduler.clock_watch import ClockWatch
 from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
 from kafka_redelivery.consumers.scheduler.known_topics import KnownTopics
@@ -22,9 +22,9 @@ from kafka_redelivery.consumers.scheduler.paused_tiers import PausedTiers
 from kafka_redelivery.consumers.scheduler.refusals import Refusals
 from kafka_redelivery.consumers.scheduler.release import (
     CommitLeadTime,
-    DeadLetterTopicMissingError,
     Release,
     ReleaseBuilder,
+    TopicMissingError,
 )
 from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.health import Health
@@ -99,7 +99,7 @@ class Scheduler:
         self._in_flight: Release | None = None
         self._lead_time = lead_time or CommitLeadTime()
         self._abort_deadline = AbortDeadline(endures=True)
-        self._limits = WriteLimits(settings.limits.batch_records)
+        self._limits = WriteLimits(settings.limits.batch_records, write_bytes(settings.limits))
         self._halted = HaltedPartitions()
         self._refusals = Refusals(self._halted, observer)
         self._health = health or Health()
@@ -164,7 +164,7 @@ class Scheduler:
         self._check_clock()
         self._await_write(_WRITE_WAIT_S)
         if not self._writer.busy:
-            self._halted.begin_trial(self._writer)
+            self._halted.begin_trial(self._writer, write_waits=self._wait_s() <= 0)
         self._release_due()
         wait_s = 0.0 if self._writer.busy else self._wait_s()
         self._buffer(self._halted_tiers.fetch(self._settings.limits.batch_records, wait_s, self._tiers))
@@ -259,18 +259,18 @@ class Scheduler:
             return
         now_ms = self._clock()
         horizon_ms = now_ms + self._lead_time.ms
-        space = self._limits.records
+        space, space_bytes = self._limits.records, self._limits.bytes
         release = Release()
         released: list[Partition] = []
         leaves_ms = 0
         for partition, tier in self._paused_tiers.running(self._tiers).items():
-            taken = tier.take(horizon_ms, space)
+            taken = tier.take(horizon_ms, space, space_bytes)
             if taken:
                 try:
                     for record in taken:
                         refusal = self._refusals.reason(partition, record.offset)
                         self._builder.add(release, partition, record, now_ms, refusal)
-                except DeadLetterTopicMissingError as error:
+                except TopicMissingError as error:
                     self._forget_dead_letters(release)
                     refused = RefusedRecord(0, str(error), RefusalCause.MISSING)
                     problem = self._halted.halt(*error.origin, error.record, refused, awaits_topic=True)
@@ -281,7 +281,8 @@ class Scheduler:
                 leaves_ms = max(leaves_ms, *(record.leaves_ms for record in taken))
                 released.append(partition)
                 space -= len(taken)
-                if space <= 0:
+                space_bytes -= sum(record.size for record in taken)
+                if space <= 0 or space_bytes <= 0:
                     self._tiers[partition] = self._tiers.pop(partition)  # the other partitions come first next time
                     break
         release.checkpoints = self._assigned.checkpoints(released)

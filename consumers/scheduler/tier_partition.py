@@ -115,18 +115,27 @@ class TierPartition:
             heappush(self._heap, record)
         return True
 
-    def take(self, now_ms: int, max_records: int) -> list[TierRecord]:
-        """Remove and return the records that leave by ``now_ms``, at most ``max_records``."""
+    def take(self, now_ms: int, max_records: int, max_bytes: int = 2**62) -> list[TierRecord]:
+        """Remove and return the records that leave by ``now_ms``.
+
+        Args:
+            now_ms: epoch ms.
+            max_records: number of records at most.
+            max_bytes: size of the records at most, or more by a part of the last one.
+        """
         taken: list[TierRecord] = []
+        size = 0
         if self._ordered:
             queue = self._queue
-            while queue and queue[0].leaves_ms <= now_ms and len(taken) < max_records:
+            while queue and queue[0].leaves_ms <= now_ms and len(taken) < max_records and size < max_bytes:
                 taken.append(queue.popleft())
+                size += taken[-1].size
         else:
             heap = self._heap
-            while heap and heap[0].leaves_ms <= now_ms and len(taken) < max_records:
+            while heap and heap[0].leaves_ms <= now_ms and len(taken) < max_records and size < max_bytes:
                 taken.append(heappop(heap))
-        self.bytes -= sum([record.size for record in taken])
+                size += taken[-1].size
+        self.bytes -= size
         return taken
 
     def has_metadata_space(self, records: int) -> bool:

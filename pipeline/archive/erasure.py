@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
+from fnmatch import translate
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _FILE: Final = "_erased_file"
 _ANY_AGE_MS: Final = 2**62
+_WILDCARDS: Final = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Predicate:
     """The key of the record, as UTF-8."""
 
     origin: str | None = None
-    """The source topic."""
+    """The source topic; ``*`` and ``?`` are wildcards."""
 
     where: Where | None = None
     within: timedelta = DEFAULT_LIMIT
@@ -87,10 +89,17 @@ class Predicate:
         if self.key is not None:
             found &= F.col("key") == F.lit(self.key.encode())
         if self.origin is not None:
-            found &= F.col("origin") == self.origin
+            found &= _origin_is(self.origin)
         if self.where is not None:
             found &= condition(self.where.expression, self.where.now_ms)
         return found
+
+
+def _origin_is(pattern: str) -> Column:
+    """Return the condition of a source topic, with the wildcards of ``redelivery dlq --origin``."""
+    origin = F.col("origin")
+    # Equality lets Spark skip files by the statistics of a Delta table.
+    return origin.rlike(translate(pattern)) if _WILDCARDS & set(pattern) else origin == pattern
 
 
 def count_rows(spark: SparkSession, path: str, chosen: Predicate) -> Erasure:

@@ -75,8 +75,8 @@ def test_death_of_the_one_who_cancels(group: Group, step: str, when: str, n: int
         prepare(group)
         _die(group, "commit:after:2:die", "redrive", "--yes", *RATE)
         (job,) = dlq_json(group, "jobs")["jobs"]
-        _die(group, f"{step}:{when}:{n}:die", "cancel", job["job"])
-        cancelled = dlq_json(group, "cancel", job["job"])
+        _die(group, f"{step}:{when}:{n}:die", "cancel", job["job"], "--yes")
+        cancelled = dlq_json(group, "cancel", job["job"], "--yes")
         assert (cancelled["state"], cancelled["sent"]) == ("cancelled", 20)
         assert dlq_json(group, "redrive", "--yes")["sent"] == LETTERS - 20
         assert sent(group) == exactly(range(LETTERS))

@@ -59,7 +59,7 @@ def test_a_job_is_cancelled_in_a_chunk(group: Group, step: str) -> None:
         prepare(group)
         running = suspended_at(group, step, "redrive", "--yes", *RATE)
         (job,) = dlq_json(group, "jobs")["jobs"]
-        cancelled = dlq_json(group, "cancel", job["job"])
+        cancelled = dlq_json(group, "cancel", job["job"], "--yes")
         assert (cancelled["state"], cancelled["sent"]) == ("cancelled", 0)
         os.kill(running.pid, signal.SIGCONT)
         assert running.wait(60) == 1

@@ -120,7 +120,7 @@ def test_a_session_without_delta_refuses_the_table(archive: Archive, tmp_path: P
     servers = archive.settings.kafka["bootstrap.servers"]
     document = {"group": "billing", "kafka": {"bootstrap.servers": servers}, "sources": [{"topic": "orders"}]}
     (tmp_path / "redelivery.yaml").write_text(json.dumps(document), encoding="utf-8")
-    options = ["--config", str(tmp_path / "redelivery.yaml"), "--archive", archive.output, "--key", "key-1"]
+    options = ["--config", str(tmp_path / "redelivery.yaml"), "--archive", archive.output, "--key", "key-1", "--yes"]
     erasing = [sys.executable, *COMMAND, "pipeline", "erase", *options, "--spark", "spark.sql.extensions="]
 
     ended = subprocess.run(erasing, capture_output=True, text=True, timeout=120, check=False)

@@ -72,6 +72,15 @@ def test_rows_are_erased_from_all_files(spark: SparkSession, archive: Archive, c
     shutil.copy(data, data.with_name("part-left.zstd.parquet"))
     before = _rows(session, archive)
     condition = Predicate("key-1", source)
+    first, second = (each.topic for each in archive.settings.sources)
+    for pattern, found in (
+        ("*", {first: 1, second: 1}),
+        (f"{first[:-1]}?", {first: 1, second: 1}),
+        ("*.1", {second: 1}),
+    ):
+        assert count_rows(session, archive.output, Predicate("key-1", pattern)).origins == found, pattern
+    for other in (first[:-1], first[:-2] + "*x", first.replace(".", "?.")):
+        assert not count_rows(session, archive.output, Predicate("key-1", other)).rows, other
 
     counted = count_rows(session, archive.output, condition)
     assert _rows(session, archive) == before

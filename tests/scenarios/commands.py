@@ -1,7 +1,9 @@
 """The command line as a user runs it, with its output and exit code."""
 
 import os
+import pty
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -40,6 +42,22 @@ def redelivery(*arguments: str, file: Path) -> Done:
         out.seek(0)
         err.seek(0)
         return Done(code, out.read().decode(), err.read().decode())
+
+
+def on_terminal(answer: str, *arguments: str, file: Path) -> Done:
+    """Run ``redelivery`` in a process whose standard input is a terminal, on which a person types one answer."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    command = [sys.executable, *COMMAND, *arguments, "--config", str(file)]
+    keyboard, terminal = pty.openpty()
+    try:
+        os.write(keyboard, f"{answer}\n".encode())
+        done = subprocess.run(
+            command, env=environment, stdin=terminal, capture_output=True, text=True, timeout=_WITHIN_S, check=False
+        )
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def topology(*arguments: str, file: Path) -> Done:

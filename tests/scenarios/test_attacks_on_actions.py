@@ -89,7 +89,7 @@ def test_progress_that_does_not_fit_the_job(group: Group) -> None:
     assert resumed.code == exit_codes.FAILED
     assert "another program or person has written there" in resumed.err
     assert not sent(group)
-    assert dlq_json(group, "cancel", "open")["contradictory"] == 2
+    assert dlq_json(group, "cancel", "open", "--yes")["contradictory"] == 2
     assert _states(group) == {"sent": 2, "waiting": 2}
     assert dlq_json(group, "redrive", "--again", "--yes")["sent"] == _LETTERS
 

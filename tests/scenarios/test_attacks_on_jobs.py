@@ -60,7 +60,7 @@ def test_a_job_that_no_command_has_created(group: Group) -> None:
         listed = dlq(group, "jobs")
         assert listed.code == 0
         assert "\x1b" not in listed.out
-        assert dlq_json(group, "cancel", name)["state"] == "cancelled"
+        assert dlq_json(group, "cancel", name, "--yes")["state"] == "cancelled"
     assert group.cluster.ends(group.source, own, f"{group.name}.control", group.ready) == before
 
 
@@ -74,5 +74,5 @@ def test_a_pause_that_no_command_has_written(group: Group) -> None:
     until(lambda: "paused" in worker.log, "the worker waits")
     assert "paused: group" in in_process("status", file=group.file).out
     assert not group.outputs()
-    in_process("resume", file=group.file)
+    in_process("resume", "--all", file=group.file)
     until(lambda: group.outputs() == exactly([0]), "it goes on")

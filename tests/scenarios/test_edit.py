@@ -206,7 +206,7 @@ def test_a_job_that_cannot_send_what_was_edited(group: Group) -> None:
     assert "not the letter that was edited" in other["refusals"][0]
     damaged = dlq_json(group, "resume", jobs[1], code=1)
     assert "sends nothing, because its edited value cannot be read" in damaged["message"]
-    assert dlq_json(group, "cancel", jobs[1])["state"] == "cancelled"
+    assert dlq_json(group, "cancel", jobs[1], "--yes")["state"] == "cancelled"
     assert _copies(group) == []
 
 

@@ -97,7 +97,7 @@ def test_an_operator_looks_at_a_group_and_pauses_it(users: Users) -> None:
     scheduler, worker = users.start("scheduler"), users.start("worker")
     group.send([["ok"], ["reject"]])
     group.settle()
-    for command in (["status"], ["find", "k1"], ["pause", "--source", group.source], ["resume"]):
+    for command in (["status"], ["find", "k1"], ["pause", "--source", group.source], ["resume", "--all"]):
         done = commands.in_process(*command, user, file=group.file)
         assert done.code == 0, (command, done)
         assert not [word for word in _DENIED if word in (done.out + done.err).lower()], (command, done)

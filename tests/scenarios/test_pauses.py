@@ -80,7 +80,7 @@ def test_a_source_is_paused_and_resumed(group: Group) -> None:
     assert all(each["obeys"] for each in screen["pausing"]["processes"])
     assert screen["pausing"]["pauses"][0]["topic"] == group.source
 
-    _obeyed(group, "resume", members=3)
+    _obeyed(group, "resume", "--all", members=3)
     group.settle()
     group.stop()
     assert group.outputs() == exactly(range(60))
@@ -109,7 +109,7 @@ def test_a_tier_is_paused_until_a_time_and_a_group_for_good(group: Group) -> Non
     assert min(each.timestamp_ms for each in released) >= until_ms
     assert all(dict(each.headers)[SCHEDULED_DELIVERY] for each in released)
 
-    _obeyed(group, "pause", members=2)
+    _obeyed(group, "pause", "--all", members=2)
     group.stop()
     group.send([["ok"]] * 4, first=4)
     group.worker()
@@ -119,7 +119,7 @@ def test_a_tier_is_paused_until_a_time_and_a_group_for_good(group: Group) -> Non
     _stands_still(group)
     shown = redelivery("status", file=group.file)
     assert "paused: group" in shown.out, shown.err
-    resumed = redelivery("resume", file=group.file)
+    resumed = redelivery("resume", "--all", file=group.file)
     assert resumed.code == 0, resumed.err
     assert resumed.out.splitlines()[0] == "nothing is paused"
     group.settle()
@@ -137,6 +137,6 @@ def test_wrong_usage(group: Group) -> None:
     seen = in_process("status", file=group.file)
     assert seen.code == exit_codes.FAILED
     assert f"there is no topic {group.source}" in seen.out
-    done = in_process("pause", file=group.file)
+    done = in_process("pause", "--all", file=group.file)
     assert done.code == exit_codes.FAILED
     assert "run: redelivery topology apply" in done.err

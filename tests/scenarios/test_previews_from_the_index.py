@@ -121,6 +121,21 @@ def test_without_an_index(group: Group) -> None:
     assert dlq_json(group, "export", "--dry-run", "--key", "k3")["letters"] == 1
 
 
+def test_another_folder(group: Group, tmp_path: Path) -> None:
+    """Each command that previews takes the folder of the index, so that a group has one index."""
+    group.prepare()
+    dead_letter(group, range(4))
+    folder = tmp_path / "indexes"
+    listed = dlq_json(group, "list", "--index", str(folder))["letters"]
+    first = sorted(path.name for path in folder.iterdir())
+    for command in ("redrive", "discard", "export"):
+        found = dlq_json(group, command, "--dry-run", "--index", str(folder))
+        assert found["letters"] == listed == 4, command
+    assert dlq_json(group, "purge", "--dry-run", "--index", str(folder))["removed"] == 0
+    assert sorted(path.name for path in folder.iterdir()) == first
+    assert not (group.folder / "index").exists()
+
+
 def test_a_person_says_yes(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job has what was shown, without letters that died since; if it cannot be that, it is shown again."""
     group.prepare()
@@ -141,7 +156,7 @@ def test_a_person_says_yes(group: Group, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(typer, "confirm", answering(before))
         options = JobOptions(group=group.name)
         settings = settings_of(group)
-        commands._create_and_run(settings, wanted, options, Path(), dry_run=False, yes=False, as_json=False)
+        commands._create_and_run(settings, wanted, options, Path(), None, dry_run=False, yes=False, as_json=False)
         return len(asked)
 
     first = selection(ids=[f"{group.dead_letters}-{number}@{number}" for number in range(2)])

@@ -200,7 +200,7 @@ def test_a_job_is_cancelled_while_it_runs(group: Group) -> None:
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(JobRun(settings, ledger, job, Event(), no_progress).run)
         until(lambda: sent(group), "the first letters are sent")
-        cancelled = dlq_json(group, "cancel", job[:6])
+        cancelled = dlq_json(group, "cancel", job[:6], "--yes")
         running.result()
     assert cancelled["state"] == "cancelled"
     already = cancelled["sent"]

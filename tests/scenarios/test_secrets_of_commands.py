@@ -30,12 +30,20 @@ def _commands(group: Group, folder: Path) -> Iterator[str]:
     edited = folder / "edited.json"
     edited.write_text("{}", encoding="utf-8")
     yield from ("config show", "config check", "topology check", "topology plan", "topology acls", "topology apply")
-    yield from (f"explain {group.source}", "status", "find k0", f"find {group.source}-0@0", "pause", "status", "resume")
+    yield from (
+        f"explain {group.source}",
+        "status",
+        "find k0",
+        f"find {group.source}-0@0",
+        "pause --all",
+        "status",
+        "resume --all",
+    )
     yield from ("dlq list", "dlq list --each", "dlq list --header traceparent=00-0", "dlq summary", "dlq export")
     yield from (f"dlq show {letters}", f"dlq show {letters} --raw", f"dlq show {letters} --diff {unread}")
     yield from (f"dlq edit {letters} --file {edited} --dry-run", "dlq redrive --dry-run")
     yield from (f"dlq redrive --id {letters} --yes", f"dlq discard --id {unread} --yes", "dlq jobs")
-    yield from ("dlq resume nothing", "dlq cancel nothing", "dlq purge --dry-run", "dlq purge --yes", "sweep")
+    yield from ("dlq resume nothing", "dlq cancel nothing --yes", "dlq purge --dry-run", "dlq purge --yes", "sweep")
     yield f"dlq import {folder / 'letters.jsonl'} --yes"
     for scheme in ("stomp://", "stomp+ssl://", "http://", f"stomp://u:{CANARY}@", f"http://u:{CANARY}@"):
         yield f"import-letters {scheme}127.0.0.1:{free_port()} --yes"

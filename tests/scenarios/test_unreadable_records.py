@@ -123,7 +123,7 @@ def test_a_record_among_the_jobs(group: Group, value: bytes, caplog: pytest.LogC
         resumed = dlq(group, "resume", "open")
         assert resumed.code == exit_codes.FAILED
         assert "a record of it in" in _flat(resumed)
-        assert dlq_json(group, "cancel", "open")["state"] == "cancelled"
+        assert dlq_json(group, "cancel", "open", "--yes")["state"] == "cancelled"
         assert _states(group) == {"waiting": 2, "sent": 2}
 
 
@@ -162,7 +162,7 @@ def test_a_record_among_the_actions(group: Group, value: bytes, caplog: pytest.L
     assert dlq_json(group, "redrive", "--yes")["sent"] == 2
     assert sent(group) == {2: 1, 4: 1, 6: 1}
     assert dlq(group, "show", f"{group.dead_letters}-0@0").code == 0
-    assert dlq_json(group, "cancel", "open")["contradictory"] == 1
+    assert dlq_json(group, "cancel", "open", "--yes")["contradictory"] == 1
     assert (
         dlq_json(group, "redrive", "--again", "--state", "sent", "--id", f"{group.dead_letters}-0@0", "--yes")["sent"]
         == 1

@@ -67,6 +67,17 @@ class TestByPartition:
         assert turn is not None
         assert turn.lane.assigned is quiet
 
+    def test_no_other_lane_is_looked_at(self) -> None:
+        """An item costs the same with any number of partitions, and the clock is read only if a record waits."""
+        lanes = cheap(Ordering.PARTITION, slots=1)
+        lanes.clock = lambda: pytest.fail("no record waits in place")
+        partitions = [opened(lanes, partition) for partition in range(3)]
+        for assigned in partitions:
+            keyed(lanes, assigned, "a")
+        for assigned in partitions[1:]:
+            del assigned.progress
+        assert lanes.next_item() is not None
+
     def test_an_item_has_a_maximum_size(self) -> None:
         """A commit must not have to wait for thousands of calls."""
         lanes = cheap(Ordering.PARTITION, slots=1)
