@@ -18,10 +18,9 @@ type        fields
 A job, its letters and its edited value are written in one transaction. The records of a job with an edited value have
 version 2, so that a program which does not know it refuses them. Versions that do not know notes leave them out.
 
- **A letter belongs to the first job that lists it.** The author of
-a job leaves out the letters of all jobs up to ``seen`` that he must not send. A job that was written between ``seen``
-and this job could not be known to him: what belongs to that one does not belong to this one. So every reader finds the
-same owner, from this topic alone.
+**A letter belongs to the first job that lists it.** The author of a job leaves out the letters of all jobs up to
+``seen`` that it must not send. The author does not know a job that was written between ``seen`` and its own: what
+belongs to that job does not belong to this one. So every reader finds the same owner, from this topic alone.
 """
 
 from __future__ import annotations
