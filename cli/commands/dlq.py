@@ -198,7 +198,7 @@ def purge(
     else:
         stdout().print(f"{removable_letters(chosen, failed)} dead letters removed")
     for partition, reason in failed.items():
-        stderr().print(f"{partition.topic}-{partition.number} stays: {reason}")
+        stderr().print(f"{partition} stays: {reason}")
     if failed:
         raise typer.Exit(exit_codes.FAILED)
 
