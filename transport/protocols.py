@@ -21,6 +21,10 @@ class Partition(NamedTuple):
     topic: str
     number: int
 
+    def __str__(self) -> str:
+        """Return ``topic-number``, as Kafka's own tools write it."""
+        return f"{self.topic}-{self.number}"
+
 
 class Message(Protocol):
     """A fetched record. The methods are those of the client's own class, so records are passed on unconverted."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kafka_redelivery.cli.commands.dlq_index import INDEX_PACKAGES
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, ConfigFile, Overrides
 from kafka_redelivery.topology import exit_codes
 
 _PORT = 8080
+PACKAGES = (*INDEX_PACKAGES, "anyio", "jinja2", "python_multipart", "starlette", "uvicorn")
+"""What the extra `console` brings, by the names that are imported."""
 
 
 class MissingExtraError(Exception):
@@ -107,7 +111,5 @@ def _refuse_without_extra() -> None:
     Raises:
         MissingExtraError: one is missing.
     """
-    from importlib.util import find_spec
-
-    if not all(map(find_spec, ("arro3", "duckdb", "jinja2", "python_multipart", "starlette", "uvicorn"))):
+    if not all(map(find_spec, PACKAGES)):
         raise MissingExtraError("the console needs the extra console: pip install 'kafka-redelivery[console]'")

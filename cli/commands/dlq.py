@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
-from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing, foreign_options, foreign_settings
+from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing, foreign_options
 from kafka_redelivery.cli.commands.dlq_options import (
     DEFAULT_MAX_REDRIVES,
     DrySending,
@@ -18,23 +17,19 @@ from kafka_redelivery.cli.commands.dlq_options import (
     Ready,
     To,
 )
-from kafka_redelivery.cli.commands.dlq_previews import quick_preview, quick_removable
+from kafka_redelivery.cli.commands.dlq_previews import quick_removable
+from kafka_redelivery.cli.commands.dlq_running import create_and_run, load_quietly, run_job
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
-from kafka_redelivery.cli.commands.signals import stop_event
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
+from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import MAX_RATE, MIN_RATE, JobOptions
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.standing import UNKNOWN_OUTCOME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-    from kafka_redelivery.consumers.redrive.creation import Preview
-    from kafka_redelivery.consumers.redrive.ledger import Ledger
     from kafka_redelivery.transport.protocols import Partition
 
 app = typer.Typer(no_args_is_help=True)
@@ -125,7 +120,7 @@ def redrive(
     if not dry_run:
         create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
     base = config.absolute().parent
-    _create_and_run(settings, wanted, options, base, index, dry_run=dry_run, yes=yes, as_json=as_json)
+    create_and_run(settings, wanted, options, base, index, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()
@@ -154,7 +149,7 @@ def discard(
     if not dry_run:
         create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
     base = config.absolute().parent
-    _create_and_run(settings, wanted, options, base, index, dry_run=dry_run, yes=yes, as_json=as_json)
+    create_and_run(settings, wanted, options, base, index, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()
@@ -198,59 +193,9 @@ def purge(
     else:
         stdout().print(f"{removable_letters(chosen, failed)} dead letters removed")
     for partition, reason in failed.items():
-        stderr().print(f"{partition.topic}-{partition.number} stays: {reason}")
+        stderr().print(f"{partition} stays: {reason}")
     if failed:
         raise typer.Exit(exit_codes.FAILED)
-
-
-def _create_and_run(
-    settings: Settings,
-    wanted: Selection,
-    options: JobOptions,
-    base: Path,
-    index: Path | None,
-    *,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
-) -> None:
-    """Show what a job would do, ask, create it and run it."""
-    from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.cli.views.dlq import preview_document
-    from kafka_redelivery.consumers.redrive.creation import create, preview
-    from kafka_redelivery.consumers.redrive.ledger import Ledger
-
-    quick = quick_preview(settings, wanted, options, index) if dry_run or not yes else None
-    if quick is not None and not _agreed(quick.preview, options, dry_run=dry_run, yes=yes, as_json=as_json):
-        return
-    # A job has what the topics have. If that is something else than was shown, ask again.
-    ledger, ends = Ledger(settings, options.group), None if quick is None else quick.ends
-    with progress(stderr(), "reading dead letters") as report_progress:
-        chosen = preview(settings, ledger, wanted, options, report_progress, base=base, ends=ends)
-    shown = quick is not None and preview_document(quick.preview, options) == preview_document(chosen, options)
-    if not shown and not _agreed(chosen, options, dry_run=dry_run, yes=yes, as_json=as_json):
-        return
-    job = create(settings, ledger, wanted, options, chosen)
-    if not as_json:
-        stdout().print(f"job {job.id} is created")
-    run_job(settings, ledger, job.id, as_json=as_json)
-
-
-def _agreed(chosen: Preview, options: JobOptions, *, dry_run: bool, yes: bool, as_json: bool) -> bool:
-    """Show what a job would do, and ask; whether there is something to do."""
-    from kafka_redelivery.cli.views.dlq import preview_document, print_preview
-
-    if not as_json:
-        print_preview(stdout(), chosen, options)
-    if dry_run or not chosen.total:
-        if as_json:
-            print_json({"ok": True, "dryRun": dry_run, "job": None, **preview_document(chosen, options)})
-        elif dry_run:
-            stdout().print("dry run: nothing was changed")
-        return False
-    if not yes:
-        ask("discard them?" if options.discard else "send them?")
-    return True
 
 
 @app.command()
@@ -317,33 +262,3 @@ def cancel(
         print_json({"ok": True, **document})
     else:
         print_job(stdout(), document)
-
-
-def run_job(settings: Settings, ledger: Ledger, job: str, *, as_json: bool) -> None:
-    """Run a job to its end, or until a signal; print what it has done. Exit code 1 if it has not sent everything."""
-    from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.cli.views.dlq import all_sent, job_document, print_job
-    from kafka_redelivery.consumers.redrive.run import JobRun
-
-    discards = ledger.job(job).spec.options.discard
-    doing = "setting dead letters aside" if discards else "sending dead letters again"
-    with stop_event() as stop, progress(stderr(), doing) as report_progress:
-        ended = JobRun(settings, ledger, job, stop, report_progress).run()
-    document = job_document(ledger, ledger.job(job))
-    whole = ended and all_sent(document)
-    if as_json:
-        print_json({"ok": whole, **document})
-    else:
-        print_job(stdout(), document)
-        if not ended:
-            stdout().print(f"go on with: {ledger.command('resume', job)}")
-    if not whole:
-        raise typer.Exit(exit_codes.FAILED)
-
-
-def load_quietly(config: Path, overrides: list[str] | None) -> Settings:
-    """Read the configuration, or what replaces it; only warnings are logged, because the output is the result."""
-    from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
-
-    log_to_stderr(logging.WARNING, "%(message)s")
-    return foreign_settings(overrides) or load(config, overrides)

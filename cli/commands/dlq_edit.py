@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
-from kafka_redelivery.cli.commands.dlq import load_quietly, run_job
 from kafka_redelivery.cli.commands.dlq_foreign import CreateTopics, create_missing
 from kafka_redelivery.cli.commands.dlq_options import (
     DEFAULT_MAX_REDRIVES,
@@ -18,6 +17,7 @@ from kafka_redelivery.cli.commands.dlq_options import (
     Ready,
     To,
 )
+from kafka_redelivery.cli.commands.dlq_running import load_quietly, run_job
 from kafka_redelivery.cli.commands.dlq_selection import OfGroup
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout

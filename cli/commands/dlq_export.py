@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq import load_quietly
 from kafka_redelivery.cli.commands.dlq_previews import quick_exportable
+from kafka_redelivery.cli.commands.dlq_running import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, stderr, stdout

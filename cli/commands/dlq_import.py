@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
-from kafka_redelivery.cli.commands.dlq import load_quietly
+from kafka_redelivery.cli.commands.dlq_running import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import OfGroup
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides

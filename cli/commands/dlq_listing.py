@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka_redelivery.cli.commands.dlq_index import can_index, refreshed_index
 from kafka_redelivery.cli.output import stderr
-from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.letter import Selection
 
@@ -50,58 +49,6 @@ def listing(settings: Settings, group: str, wanted: Selection, limit: int, folde
         stderr().print(f"without an index all dead letters are read: {error}")
         found = None
     return found or _read(settings, group, wanted, limit, base)
-
-
-def can_index(settings: Settings) -> bool:
-    """Whether the packages of the extra `index` are there, and the letters are ours."""
-    from importlib.util import find_spec
-
-    return all(map(find_spec, ("arro3", "duckdb", "platformdirs"))) and not isinstance(settings, ForeignTopic)
-
-
-def refuse_without_index(settings: Settings) -> None:
-    """Refuse a command that needs the index where there can be none.
-
-    Raises:
-        IndexUnusableError: the extra is missing, or the letters are those of another system.
-    """
-    from kafka_redelivery.consumers.errors import IndexUnusableError
-
-    if isinstance(settings, ForeignTopic):
-        raise IndexUnusableError("there is no index of dead letters of other systems; `list` reads all of them")
-    if not can_index(settings):
-        raise IndexUnusableError(
-            "the index of dead letters needs the extra index: pip install 'kafka-redelivery[index]'; "
-            "`redelivery dlq list` works without"
-        )
-
-
-@contextmanager
-def refreshed_index(settings: Settings, group: str, folder: Path | None) -> Iterator[Index]:
-    """Open the index, bring it up to date, and close it on exit."""
-    from kafka_redelivery.cli.progress import progress
-    from kafka_redelivery.consumers.index.index import Index
-
-    index = Index.open(settings, group, path=folder)
-    try:
-        with progress(stderr(), "reading new dead letters") as report_progress:
-            index.refresh(report_progress, waiting=Waiting())
-        yield index
-    finally:
-        index.close()
-
-
-class Waiting:
-    """Says once why nothing happens."""
-
-    def __init__(self) -> None:
-        self._told = False
-
-    def __call__(self) -> None:
-        """Say it, unless it was said."""
-        if not self._told:
-            stderr().print("waiting for another process that brings the index up to date")
-        self._told = True
 
 
 def _asked(index: Index, group: str, wanted: Selection, limit: int) -> Listing | None:

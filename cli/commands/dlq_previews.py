@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafka_redelivery.cli.commands.dlq_listing import can_index, refreshed_index
+from kafka_redelivery.cli.commands.dlq_index import can_index, refreshed_index
 from kafka_redelivery.cli.output import stderr
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions

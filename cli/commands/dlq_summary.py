@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq import load_quietly
-from kafka_redelivery.cli.commands.dlq_listing import refreshed_index, refuse_without_index
+from kafka_redelivery.cli.commands.dlq_index import refreshed_index, refuse_without_index
+from kafka_redelivery.cli.commands.dlq_running import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
 from kafka_redelivery.cli.output import print_json, print_table, stdout

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from kafka_redelivery.cli.commands.dlq import load_quietly
-from kafka_redelivery.cli.commands.dlq_listing import Waiting, refuse_without_index
+from kafka_redelivery.cli.commands.dlq_index import Waiting, refuse_without_index
+from kafka_redelivery.cli.commands.dlq_running import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import IndexFolder, OfGroup, selecting
 from kafka_redelivery.cli.commands.dlq_summary import Columns, Limit
 from kafka_redelivery.cli.commands.signals import stop_event

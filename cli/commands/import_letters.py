@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import typer
 
 from kafka_redelivery.cli.commands.confirmation import Yes, ask, refuse_without_question
-from kafka_redelivery.cli.commands.dlq import load_quietly
+from kafka_redelivery.cli.commands.dlq_running import load_quietly
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration
 from kafka_redelivery.cli.output import print_json, stderr, stdout

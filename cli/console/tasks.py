@@ -63,7 +63,6 @@ class Task:
     what: str
     """``redrive``, ``discard``, ``edit``, ``resume`` or ``purge``."""
 
-    began_ms: int
     phase: Phase = Phase.READING
     done: int = 0
     total: int = 0
@@ -151,7 +150,7 @@ class Tasks:
 
     def begin(self, user: User, what: str, make: Callable[[Task], tuple[Ledger, str] | None]) -> Task:
         """Call ``make`` in a thread, and run the job that it returns, if it does."""
-        task = Task(secrets.token_hex(8), user, what, wall_clock_ms())
+        task = Task(secrets.token_hex(8), user, what)
         with self._lock:
             self.tasks[task.id] = task
             for old in [each.id for each in self.tasks.values() if not each.active][: len(self.tasks) - _KEPT]:

@@ -71,7 +71,7 @@ def _counts(result: AuditResult) -> Table:
 def _print_findings(console: Console, result: AuditResult, output: str | None) -> None:
     for each in result.removed:
         console.print(
-            f"removed unread: {each.partition.topic}-{each.partition.number}, offsets {each.first} to {each.end - 1}, "
+            f"removed unread: {each.partition}, offsets {each.first} to {each.end - 1}, "
             f"which group {each.reader} had not read",
             soft_wrap=True,
         )

@@ -203,7 +203,7 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
         state = "cancelled" if End.CANCELLED in ends else "done"
     return {
         "job": job.id,
-        "kind": "edit" if job.spec.edited else "discard" if job.spec.options.discard else "redrive",
+        "kind": job.spec.kind,
         "state": state,
         "createdMs": job.spec.at_ms,
         "by": job.spec.by,

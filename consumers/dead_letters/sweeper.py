@@ -247,7 +247,7 @@ class Sweeper:
                 self._cursors[partition].refuse_move(offset, reason)
             self.reporter.refused(
                 {
-                    partition: f"the expired dead letter {partition.topic}-{partition.number}@{offset} cannot be "
+                    partition: f"the expired dead letter {partition}@{offset} cannot be "
                     f"moved, so it stays, and so does every dead letter behind it: {reason}"
                     for partition, (offset, reason) in refused.items()
                 }
@@ -283,7 +283,7 @@ class Sweeper:
         self._reader.pause(failed)
         self.reporter.refused(
             {
-                partition: f"expired dead letters of {partition.topic}-{partition.number} cannot be removed, so they "
+                partition: f"expired dead letters of {partition} cannot be removed, so they "
                 f"stay until the next attempt: {reason}"
                 for partition, reason in failed.items()
             }

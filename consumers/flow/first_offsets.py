@@ -164,7 +164,7 @@ class FirstOffsets:
         low, high = self._reader.bounds(partition)
         if low < high and not self._control.read().is_new(*partition):
             raise MissingOffsetError(
-                f"{partition.topic}-{partition.number} has no committed offset for {self._group}, so records that wait "
+                f"{partition} has no committed offset for {self._group}, so records that wait "
                 "there could be lost or repeated; run `redelivery topology check`, then `redelivery topology apply`"
             )
         return _logged(partition, low)

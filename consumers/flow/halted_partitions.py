@@ -99,7 +99,7 @@ class HaltedPartitions:
         before = self._halted.get(partition)
         fix = _FIXES[refused.cause].format(topic=record.topic)
         problem = (
-            f"{partition.topic}-{partition.number} is halted at offset {offset}: Kafka refuses a record for "
+            f"{partition} is halted at offset {offset}: Kafka refuses a record for "
             f"{record.topic}: {refused.reason}; {fix}"
         )
         if before is not None and before.paused:

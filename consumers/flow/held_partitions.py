@@ -53,7 +53,7 @@ class HeldPartitions:
         if before is not None and now_s < before.until_s:
             return  # another record of the same partition
         pause_s = FIRST_PAUSE_S if before is None else min(2 * before.pause_s, LONGEST_PAUSE_S)
-        problem = f"{partition.topic}-{partition.number} waits at offset {offset}, uncounted: {cause}"
+        problem = f"{partition} waits at offset {offset}, uncounted: {cause}"
         _log.warning("%s; it is tried again in %g s", problem, pause_s)
         self._held[partition] = _Held(problem, pause_s, now_s + pause_s)
 

@@ -70,14 +70,14 @@ class LostPosition:
 
     def report(self, observer: ProcessObserver, health: Health) -> None:
         """Report the halt to the log, to the observer and to the readiness probe."""
-        name = f"{self.partition.topic}-{self.partition.number}"
+        name = str(self.partition)
         _log.error("%s is halted, other partitions are not: %s; %s", name, self.cause, self.fix)
         observer.halted(f"{name}: {self.cause}")
         health.note(name, f"{name} is halted: {self.cause}; {self.fix}")
 
     def withdraw(self, health: Health) -> None:
         """Remove the halt from the readiness probe."""
-        health.note(f"{self.partition.topic}-{self.partition.number}", "")
+        health.note(str(self.partition), "")
 
     def can_go_on(self, committed: Checkpoint | None) -> bool:
         """Whether the partition can be read from this committed offset, because it was moved or may now be read."""

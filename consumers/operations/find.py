@@ -210,7 +210,7 @@ class _Finder:
         positions = self._sources()
         if partition not in positions.ends or offset >= positions.ends[partition]:
             return
-        name = f"{partition.topic}-{partition.number}@{offset}"
+        name = f"{partition}@{offset}"
         match self._journalled(partition, offset):
             case None:
                 yield Found(name, State.FINISHED)
@@ -264,7 +264,7 @@ def _wanted(settings: Settings, text: str) -> _Wanted:
 
 
 def _unfinished(positions: Positions, partition: Partition, offset: int) -> Found:
-    name = f"{partition.topic}-{partition.number}@{offset}"
+    name = f"{partition}@{offset}"
     in_place = positions.progress(partition).waiting.get(offset)
     if in_place is None:
         return Found(name, State.SOURCE, name)

@@ -213,7 +213,7 @@ def _members(listing: GroupMembers, settings: Settings) -> Iterable[Member]:
 
 def _deleted(group: str, positions: Positions) -> Iterable[str]:
     for partition, committed in positions.committed.items():
-        name, at = f"{partition.topic}-{partition.number}", committed.offset
+        name, at = str(partition), committed.offset
         if at < positions.starts[partition]:
             yield (
                 f"{name}: the committed offset {at} of {group} was deleted; "

@@ -46,10 +46,9 @@ def trail(log: JobLog) -> list[Entry]:
     found = [Entry(each.at_ms, each.by, each.what, each.about, each.job) for each in log.notes]
     for job in log.jobs.values():
         spec = job.spec
-        kind = "edit" if spec.edited else "discard" if spec.options.discard else "redrive"
         topics = ", ".join(sorted({each.topic for each in spec.slices}))
         letters = sum(map(len, job.owned))
-        found.append(Entry(spec.at_ms, spec.by, kind, topics, job.id, letters, spec.selection))
+        found.append(Entry(spec.at_ms, spec.by, spec.kind, topics, job.id, letters, spec.selection))
         if job.cancelled_ms is not None:
             found.append(Entry(job.cancelled_ms, job.cancelled_by, "cancel", topics, job.id))
     return sorted(found, key=lambda each: -each.at_ms)

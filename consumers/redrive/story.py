@@ -112,7 +112,6 @@ class _Story:
     def __init__(self, settings: Settings, ledger: Ledger, letter: StoredLetter) -> None:
         self._settings, self._ledger = settings, ledger
         self._letter, self._message = letter.letter, letter.message
-        self._standing = letter.standing
         self._headers: HeaderList = list(self._letter.headers.items())
         self._naming = replace(settings.naming(), group=self._letter.group or settings.group)
         self._offsets = PartitionOffsets(settings.kafka)
@@ -240,9 +239,8 @@ class _Story:
                     yield job, number
 
     def _in_job(self, job: Job, number: int) -> Iterator[Event]:
-        kind = "edit" if job.spec.edited else "discard" if job.spec.options.discard else "redrive"
         size = f", {job.spec.edited.original_bytes} bytes became {job.spec.edited.bytes}" if job.spec.edited else ""
-        yield Event(job.spec.at_ms, "job", f"{kind} by {job.spec.by}: job {job.id}{size}", job=job.id)
+        yield Event(job.spec.at_ms, "job", f"{job.spec.kind} by {job.spec.by}: job {job.id}{size}", job=job.id)
         outcome_ms = None
         for at_ms, what in self._actions(job, number):
             if isinstance(what, Ended):

@@ -272,7 +272,7 @@ class ReleaseBuilder:
 
         The policy and the dead-letter topic are those of the source ``address``.
         """
-        location = f"{partition.topic}-{partition.number}@{record.offset}"
+        location = f"{partition}@{record.offset}"
         is_known = address in self._entries
         source = address if is_known else self._fallback_source
         failure = self._details.of(failure)

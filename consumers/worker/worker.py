@@ -182,7 +182,7 @@ class Worker:
         """Take finished work items until the batch is full. Wait up to ``timeout_s`` for the first one."""
         if self.committer.full:
             self._writes.await_end(timeout_s)  # no outcome can be added before the write in progress ends
-            if self.committer.pausing:
+            if self.committer.backing_off:
                 Event().wait(timeout_s)
             return
         for item in self.finished.take(timeout_s):
@@ -260,7 +260,7 @@ class Worker:
     def _should_write(self) -> bool:
         if self.committer.should_write(more_to_come=bool(self._in_flight or self.lanes.waiting)):
             return True
-        if self.committer.writing or self.committer.pausing:
+        if self.committer.writing or self.committer.backing_off:
             return False
         if self.assignment.starting or (not self.committer.batch.size and self.assignment.commit_due()):
             return True  # commit the start offset of a new partition, or the end of an idle one
@@ -313,7 +313,7 @@ class Worker:
             if not remaining or left_s <= 0:
                 return
             self._collect(min(left_s, _MAX_COLLECT_WAIT_S))
-            if self.committer.full and not self.committer.pausing:
+            if self.committer.full and not self.committer.backing_off:
                 self._writes.flush(left_s)
             self._abandon_overdue()
 

@@ -100,7 +100,7 @@ class Committer:
         return self._writer.began_s
 
     @property
-    def pausing(self) -> bool:
+    def backing_off(self) -> bool:
         """Whether no write may begin, because writes have been aborted."""
         return self._abort_deadline.pause_left_s > 0
 
@@ -130,7 +130,7 @@ class Committer:
             return False
         now = monotonic_s()
         self._collecting_since_s = self._collecting_since_s or now
-        if self.writing or self.pausing:
+        if self.writing or self.backing_off:
             return False
         if self.full or self.batch.halts:
             return True

@@ -90,7 +90,7 @@ def failure_of_refused_record(produced_for: ProducedFor | None, reason: str) -> 
     if produced_for is None:
         raise HaltedError(f"the broker refuses the journal: {reason}")
     partition = produced_for.assigned.partition
-    location = f"{partition.topic}-{partition.number}@{produced_for.offset}"
+    location = f"{partition}@{produced_for.offset}"
     _log.warning("the broker refuses the %s of %s: %s", produced_for.role, location, reason)
     if produced_for.role in {"dead letter", "redrive outcome"}:
         problem = f"the broker refuses the {produced_for.role} of {location}: {reason}"

@@ -202,9 +202,9 @@ def notes(
     yield from _journal_notes(snapshot, partitions, begins)
     for source in snapshot.sources:
         if source.reader_progress is None:
-            yield f"The group has committed nothing in {_name(source.partition)}: none of it has been read yet."
+            yield f"The group has committed nothing in {source.partition}: none of it has been read yet."
     for partition in snapshot.damaged:
-        yield f"The commit in {_name(partition)} has metadata that cannot be decoded: only its offset counts."
+        yield f"The commit in {partition} has metadata that cannot be decoded: only its offset counts."
     if snapshot.removed:
         yield (
             "Offsets that were removed before they were read may include transaction markers: the number is an upper "
@@ -223,7 +223,7 @@ def _journal_notes(
             if number:
                 covered = f"starts at offset {begins[partition]}" if partition in begins else "has no entry"
                 yield (
-                    f"The journal {covered} of {_name(partition)}: {number} records without a trace were handled "
+                    f"The journal {covered} of {partition}: {number} records without a trace were handled "
                     "before it was on, or dropped by a scheduler, or are lost."
                 )
         return
@@ -231,13 +231,9 @@ def _journal_notes(
         "The journal is not used: if a record was read and left no copy, the audit cannot tell whether it was acked or "
         "lost."
     )
-    letters = [_name(span.partition) for span in snapshot.spans[Kind.LETTER] if span.start > 0]
+    letters = [str(span.partition) for span in snapshot.spans[Kind.LETTER] if span.start > 0]
     if letters:
         yield f"Dead letters have been removed from {', '.join(letters)}: their records have left no trace either."
     if snapshot.discarding:
         dropping = ", ".join(sorted(snapshot.discarding))
         yield f"The policy of {dropping} discards dead letters: their records have left no trace either."
-
-
-def _name(partition: Partition) -> str:
-    return f"{partition.topic}-{partition.number}"

@@ -169,7 +169,7 @@ def _stable_ends(positions: PartitionOffsets, own: Iterable[Partition]) -> dict[
         if monotonic_s() > deadline:
             partition, end = next(iter(undecided.items()))
             raise OpenTransactionError(
-                f"a transaction in {partition.topic}-{partition.number} before offset {end} has been open for "
+                f"a transaction in {partition} before offset {end} has been open for "
                 f"{_MAX_WAIT_S:g} s, so its records are undecided; find its producer with "
                 "`kafka-transactions.sh find-hanging`, and audit again when it has ended"
             )

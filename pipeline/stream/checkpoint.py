@@ -129,7 +129,7 @@ def refuse_unwritable(session: SparkSession, checkpoint: str) -> None:
 
 
 def _refuse_skipped(reader: AssignedReader, partition: Partition, start: int, noted: int, checkpoint: str) -> None:
-    state = f"the checkpoint {checkpoint} is at {partition.topic}-{partition.number}@{noted}, the group at {start}"
+    state = f"the checkpoint {checkpoint} is at {partition}@{noted}, the group at {start}"
     reader.assign({partition: start})
     for _ in range(_MAX_POLLS):
         for message in reader.fetch(1, _POLL_S):

@@ -68,10 +68,10 @@ class DeletedPositions:
         before, self._halted = self._halted, {each: at for each, at in starts.items() if at < first[each]}
         for partition in before.keys() - self._halted.keys():
             _log.warning("%s-%d goes on: its committed offset was moved", *partition)
-            self._health.note(_name(partition), "")
+            self._health.note(str(partition), "")
         for partition, offset in self._halted.items():
             problem = _problem(partition, offset)
-            self._health.note(_name(partition), problem)
+            self._health.note(str(partition), problem)
             if before.get(partition) != offset:
                 _log.error("%s", problem)
                 self._observer.halted(problem)
@@ -96,10 +96,6 @@ class DeletedPositions:
 
 def _problem(partition: Partition, offset: int) -> str:
     return (
-        f"{_name(partition)} is halted, other partitions are not: its next offset {offset} does not exist any more; "
+        f"{partition} is halted, other partitions are not: its next offset {offset} does not exist any more; "
         "whether records were lost is unknown; to go on at the log start, run: redelivery topology apply --accept-loss"
     )
-
-
-def _name(partition: Partition) -> str:
-    return f"{partition.topic}-{partition.number}"

@@ -107,13 +107,13 @@ def _start(settings: Settings, reader: GroupReader, partition: Partition, commit
     if committed is not None:
         if Progress.restore(committed.offset, committed.metadata).waiting:
             raise StreamRefusedError(
-                f"in {partition.topic}-{partition.number} records wait in place, left by a worker with "
+                f"in {partition} records wait in place, left by a worker with "
                 "nonBlockingRedelivery: false; let a worker with the same configuration finish them first"
             )
         return committed.offset
     if partition.topic not in {source.topic for source in settings.sources}:
         raise MissingOffsetError(
-            f"{partition.topic}-{partition.number} has no committed offset for this group, so what waits "
+            f"{partition} has no committed offset for this group, so what waits "
             "there could be lost or repeated; see `redelivery topology check`, fix with `topology apply`"
         )
     low, high = reader.bounds(partition)

@@ -302,8 +302,7 @@ class TaskRun:
             before = self._partitions[partition].committed
             if found != before:
                 raise SupersededError(
-                    f"another task moved the committed offset of {partition.topic}-{partition.number} "
-                    f"from {before} to {found}"
+                    f"another task moved the committed offset of {partition} from {before} to {found}"
                 )
         self._rebuild()
         return False

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import typer
 
-from kafka_redelivery.cli.commands import dlq as commands
 from kafka_redelivery.cli.commands.dlq_previews import quick_exportable, quick_preview, quick_removable
+from kafka_redelivery.cli.commands.dlq_running import create_and_run
 from kafka_redelivery.cli.commands.dlq_selection import selection
 from kafka_redelivery.cli.views.dlq import preview_document, removable_document
 from kafka_redelivery.consumers.redrive.creation import preview
@@ -156,7 +156,7 @@ def test_a_person_says_yes(group: Group, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(typer, "confirm", answering(before))
         options = JobOptions(group=group.name)
         settings = settings_of(group)
-        commands._create_and_run(settings, wanted, options, Path(), None, dry_run=False, yes=False, as_json=False)
+        create_and_run(settings, wanted, options, Path(), None, dry_run=False, yes=False, as_json=False)
         return len(asked)
 
     first = selection(ids=[f"{group.dead_letters}-{number}@{number}" for number in range(2)])

@@ -50,16 +50,6 @@ def choose(patterns: Sequence[Destination], destination: Destination) -> Choice:
     return _ranked(patterns, found, destination)
 
 
-def choose_put(patterns: Sequence[Destination], destination: Destination) -> Choice:
-    """Choose among entries added with ``map.put(destination, policy)``, which do not know their destination.
-
-    The broker's choice among them is only certain if there is a single candidate.
-    """
-    found = _map_of(tuple(patterns)).candidates(destination)
-    ranked = _ranked(patterns, found, destination)
-    return Choice(ranked.ranked, stable=len(found) <= 1)
-
-
 def compare(one: Destination, other: Destination) -> int:
     """Return the sign of the broker's comparison: negative if ``one`` is more specific than ``other``.
 

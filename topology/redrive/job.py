@@ -31,7 +31,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.java.numbers import INT_MAX
@@ -115,6 +115,13 @@ class JobSpec:
 
     slices: tuple[SliceId, ...]
     edited: Edited | None = None
+
+    @property
+    def kind(self) -> Literal["edit", "discard", "redrive"]:
+        """What the job does with its letters."""
+        if self.edited is not None:
+            return "edit"
+        return "discard" if self.options.discard else "redrive"
 
 
 @dataclass(slots=True)

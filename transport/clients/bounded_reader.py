@@ -65,7 +65,7 @@ def read_between(
             elif time.monotonic() - moved_s > stalled_s:
                 partition, end = next(iter(reading.unread.items()))
                 raise ReaderError(
-                    f"{partition.topic}-{partition.number} cannot be read up to offset {end}: Kafka sent nothing for "
+                    f"{partition} cannot be read up to offset {end}: Kafka sent nothing for "
                     f"{stalled_s:g} s; is a transaction open there (kafka-transactions.sh find-hanging)?"
                 )
     finally:

@@ -80,8 +80,7 @@ def read_batches(
             elif time.monotonic() - moved_s > _STALLED_S:
                 partition, end = next(iter(unread.items()))
                 raise ReaderError(
-                    f"{partition.topic}-{partition.number} cannot be read up to offset {end}: Kafka sent nothing for "
-                    f"{_STALLED_S:g} s"
+                    f"{partition} cannot be read up to offset {end}: Kafka sent nothing for {_STALLED_S:g} s"
                 )
     finally:
         consumer.close()

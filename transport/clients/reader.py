@@ -44,7 +44,7 @@ _LEAVE_TIMEOUT_S = 2.0
 
 
 def _names(partitions: Iterable[Partition]) -> str:
-    return ", ".join(f"{partition.topic}-{partition.number}" for partition in partitions)
+    return ", ".join(map(str, partitions))
 
 
 class GroupReader:
@@ -254,7 +254,7 @@ class GroupReader:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the client's own name
             return found
 
-        problem = f"the offsets of {partition.topic}-{partition.number} cannot be read"
+        problem = f"the offsets of {partition} cannot be read"
         low, high = self._requests.repeat(ask, problem, f"Describe on topic {partition.topic}")
         return low, high
 

@@ -27,7 +27,6 @@ from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.pauses import PauseScope, PauseTarget
 from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
 
-_OLD_MS: Final = 60_000
 _WITHIN_S: Final = 5.0
 _OBEYED_S: Final = 3.0
 

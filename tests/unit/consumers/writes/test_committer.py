@@ -253,7 +253,7 @@ class TestAborted:
         parts = Parts(*[refused(0) for _ in range(500)])
         for offset in range(500):
             parts.committer.batch.add(handled(source(), record(offset), failures={0: RAISED}))
-            assert not parts.committer.pausing
+            assert not parts.committer.backing_off
             assert parts.write() == []
             clock.advance(GIVE_UP_AFTER_S / 1000)
 

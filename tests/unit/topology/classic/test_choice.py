@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_redelivery.topology.classic.choice import choose, choose_put, compare, specificity
+from kafka_redelivery.topology.classic.choice import choose, compare, specificity
 from kafka_redelivery.topology.classic.destination import Destination, Kind, parse_destination
 from kafka_redelivery.topology.classic.destination_map import DestinationMap
 from kafka_redelivery.topology.classic.filters import matches
@@ -97,11 +97,3 @@ def test_the_alphabet_decides_between_patterns_that_do_not_cover_each_other() ->
     """As in the broker, though it may not be what is meant."""
     assert choose(patterns("A.*", "*.B"), parse_destination("A.B")).winner == 1
     assert compare(*patterns("*.B", "A.*")) == -1
-
-
-def test_what_a_client_puts_into_its_map_is_ranked_alike() -> None:
-    """There it is random as soon as two match."""
-    entries = patterns(">", "A.B")
-    assert choose_put(entries, parse_destination("A.B")).winner == 1
-    assert not choose_put(entries, parse_destination("A.B")).stable
-    assert choose_put(entries, parse_destination("X")).stable

@@ -55,6 +55,7 @@ def test_a_value_of_any_size_comes_back(size: int) -> None:
     log.settle()
     (job,) = log.jobs.values()
     assert job.spec.edited == edited(value)
+    assert job.spec.kind == "edit"
     assert list(job.owned[0]) == [17]
     parts = [stored[offset].value for offset in job.edit_offsets]
     assert edited_value(edited(value), parts) == value
