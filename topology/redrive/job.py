@@ -28,6 +28,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -276,14 +277,19 @@ class JobLog:
                 pass
 
     def settle(self) -> None:
-        """Find out which letters belong to which job, once all records are added."""
+        """Find out which letters belong to which job, once all records are added.
+
+        Each job is compared with those alone that its author had not seen, so that the time grows with the number of
+        jobs and not with its square.
+        """
         for (name, number), offsets in self._offsets.items():
             before = self.jobs[name].letters[number]
             self.jobs[name].letters[number] = OffsetSet([*before, *offsets]) if before else OffsetSet(offsets)
         self._offsets.clear()
         ordered = sorted(self.jobs.values(), key=lambda job: job.position)
+        positions = [job.position for job in ordered]
         for index, job in enumerate(ordered):
-            unknown = [each for each in ordered[:index] if each.position >= job.spec.seen]
+            unknown = ordered[bisect_left(positions, job.spec.seen) : index]
             job.owned = [
                 job.letters[number].without(
                     other.owned[at] for other in unknown for at, its in enumerate(other.spec.slices) if its == own
