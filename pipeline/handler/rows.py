@@ -126,7 +126,7 @@ class Rows:
         """Return one record, or a slice of them without a copy."""
         if isinstance(index, slice):
             first, end, _ = index.indices(len(self))
-            return Rows(self.partition, self.batch.slice(first, end - first))
+            return Rows(self.partition, self.batch.slice(first, max(0, end - first)))
         made = self._made.get(index)
         if made is None:
             made = self._made[index] = self._row(index)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import Lane
@@ -24,6 +26,9 @@ _HEADER = [{"key": "trace", "value": b"1"}]
 _EXPIRED = [{"key": "JMSExpiration", "value": b"1"}]
 _RAW = {"topic": "t"}
 _JSON = {"topic": "t", "value": {"format": "json"}}
+_BODIES = st.none() | st.binary(max_size=3)
+_HEADERS = st.none() | st.lists(st.fixed_dictionaries({"key": st.text("aé\ufffd"), "value": _BODIES}), max_size=2)
+_SENT = st.lists(st.tuples(_BODIES, _BODIES, _HEADERS), max_size=5)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +74,39 @@ def test_rows_are_made_together() -> None:
     assert together[0] is together[0]
 
 
+@given(_SENT, st.integers(0, 5), st.integers(0, 5))
+def test_any_slice_has_the_same_records(sent: list[tuple[object, ...]], first: int, end: int) -> None:
+    """Only headers inside the slice matter. Its records and failures are those of a worker."""
+    config = _config(_RAW)
+    (route, redelivered), rows = config.routes()["t"], _rows_of(sent)[first:end]
+    processor = RowProcessor(Handler(print, takes_context=False, asynchronous=False), {}, lambda: 5, None)
+    item = WorkItem(Lane(AssignedPartition(rows.partition, route, redelivered, Progress(0)), exclusive=True), [])
+
+    prepared = records_of(rows, route, redelivered=False)
+
+    made = {type(each) for each in prepared}
+    assert made <= ({Row} if any(headers for _, _, headers in sent[first:end]) else {Record})
+    assert [processor.prepare(item, each) for each in prepared] == [processor.prepare(item, row) for row in rows]
+
+
+@given(_SENT, st.integers(0, 5), st.data())
+def test_any_rows_are_made_together(sent: list[tuple[object, ...]], first: int, data: st.DataObject) -> None:
+    """Whichever of their fields are null, and whichever records failed."""
+    rows, apart = _rows_of(sent)[first:], _rows_of(sent)[first:]
+    failed = data.draw(st.lists(st.sampled_from(range(len(rows))), unique=True)) if len(rows) else []
+    rows.prepare(failed)
+    for index in failed:
+        assert _parts(rows[index]) == _parts(apart[index])
+        assert (rows[index].key(), rows[index].value(), rows[index]._headers) == sent[first + index]
+
+
 def _fields(row: Row) -> tuple[object, ...]:
     return row.topic(), row.partition(), row.offset(), row.key(), row.value(), row.headers(), row.timestamp()
+
+
+def _parts(row: Row) -> tuple[object, ...]:
+    """As :func:`_fields`, also of a row whose headers cannot be read."""
+    return row.topic(), row.partition(), row.offset(), row.key(), row.value(), row._headers, row.timestamp()
 
 
 def _config(source: Mapping[str, object], **sections: object) -> HandlerConfig:
@@ -86,6 +122,12 @@ def _config(source: Mapping[str, object], **sections: object) -> HandlerConfig:
 
 
 def _rows(headers: list[object]) -> Rows:
-    columns = [[None, b"k"], [b"1", None], headers, ["t"] * 2, [3] * 2, [7, 9], [11, 12]]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return _rows_of([(None, b"1", headers[0]), (b"k", None, headers[1])])
+
+
+def _rows_of(sent: list[tuple[object, ...]]) -> Rows:
+    number = len(sent)
+    keys, values, headers = zip(*sent, strict=True) if number else ((), (), ())
+    columns = [keys, values, headers, ["t"] * number, [3] * number, range(7, 7 + 2 * number, 2), range(number)]
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return Rows(Partition("t", 3), pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
