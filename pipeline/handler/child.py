@@ -129,7 +129,7 @@ def _run_one_by_one(
                 return
             position = item.position
         if item.held:
-            held.hold(rows.partition, records[position].offset(), item.held)
+            held.hold(rows.partition, rows.batch.column("offset")[position].as_py(), item.held)
             Event().wait(held.left_s())
 
 

@@ -101,7 +101,7 @@ def start_offsets(settings: Settings, wanted: frozenset[Partition], member: obje
                 writer.close()
         if restored:
             control.begin(restored)  # these positions are committed now, and what was saved is dropped
-        first_offsets.note_births({partition: start.offset for partition, start in starts.items()})
+        first_offsets.note_first_offsets({partition: start.offset for partition, start in starts.items()})
         return {partition: start.offset for partition, start in starts.items()}
 
 

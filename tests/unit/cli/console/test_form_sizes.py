@@ -63,7 +63,10 @@ def _unread() -> Iterator[bytes]:
     [(Role.VIEWER, False, None), (Role.OPERATOR, False, "/purge"), (Role.ADMIN, True, None)],
 )
 def test_who_may_not_act_is_refused_before_the_form_is_read(
-    tmp_path: Path, role: Role, read_only: bool, refused: str | None
+    tmp_path: Path,
+    role: Role,
+    read_only: bool,  # noqa: FBT001 - a column of the table
+    refused: str | None,
 ) -> None:
     """At each address that takes a form."""
     options = ConsoleOptions(read_only=read_only)

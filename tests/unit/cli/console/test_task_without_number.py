@@ -16,7 +16,7 @@ def _answered(tmp_path: Path, what: str, total: int, **answer: str) -> tuple[Tas
     """Answer a task that asks, and return it with the status of the response."""
     user = LocalUser(User("ann", Role.OPERATOR))
     console = console_of(tmp_path, user)
-    task = Task("t1", User("ann", Role.OPERATOR), what, 0, phase=Phase.ASKING, chosen=Preview(total=total))
+    task = Task("t1", User("ann", Role.OPERATOR), what, phase=Phase.ASKING, chosen=Preview(total=total))
     console.tasks.tasks["t1"] = task
     task.settled.set()
     browser = client(guarded(console))
