@@ -1,4 +1,4 @@
-"""Asks on the terminal before a command changes something, and refuses where nobody can answer."""
+"""Asks on the terminal before a command changes something, and refuses where there is none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refuse_without_question(*, yes: bool, as_json: bool, dry_run: bool | None = 
         dry_run: nothing will be changed; ``None`` if the command has no ``--dry-run``.
 
     Raises:
-        typer.BadParameter: nobody has agreed and nobody can be asked.
+        typer.BadParameter: the user has not agreed, and there is no terminal to ask on.
     """
     if yes or dry_run or can_ask(as_json=as_json):
         return

@@ -74,7 +74,7 @@ def resume(
 ) -> None:
     """End all pauses, or those of the sources and tiers that are named.
 
-    Without --source, --tier and --all it asks whether to end all, whoever began them.
+    Without --source, --tier and --all it asks whether to end all of them.
     Processes go on within two seconds. Exit code 1 if some do not.
     """
     from kafka_redelivery.consumers.operations import pausing

@@ -198,14 +198,14 @@ def _waiting(
         yield TopicBacklog(
             topic,
             "tier",
-            end - finished,
-            ordered,
-            min(times, default=None),
-            len(times),
-            most,
-            tuple(sorted(times)),
-            finished,
-            end,
+            records=end - finished,
+            due=ordered,
+            first_due_ms=min(times, default=None),
+            read=len(times),
+            causes=most,
+            due_ms=tuple(sorted(times)),
+            finished=finished,
+            end=end,
         )
 
 
