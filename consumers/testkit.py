@@ -74,11 +74,11 @@ class HandlerKit:
 
     Example::
 
-    def test_an_unreachable_bank_is_called_three_times():
-        kit = HandlerKit(charge, policy=RedeliveryPolicy(maximum_redeliveries=2), value=JsonCodec())
-        deliveries = kit.deliver({"amount": 5}, topic="orders")
-        assert [delivery.attempt for delivery in deliveries] == [1, 2, 3]
-        assert isinstance(deliveries[-1].decision, DeadLetter)
+        def test_an_unreachable_bank_is_called_three_times():
+            kit = HandlerKit(charge, policy=RedeliveryPolicy(maximum_redeliveries=2), value=JsonCodec())
+            deliveries = kit.deliver({"amount": 5}, topic="orders")
+            assert [delivery.attempt for delivery in deliveries] == [1, 2, 3]
+            assert isinstance(deliveries[-1].decision, DeadLetter)
     """
 
     handler: Callable[..., Any]
@@ -87,7 +87,7 @@ class HandlerKit:
     policy: RetryPolicy = field(default_factory=RedeliveryPolicy)
     dead_letters: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
     maximum_handler_delay: int | None = None
-    """Longest delay in ms that the handler may choose with :class:`Redeliver`; ``None`` = it may choose none."""
+    """Longest delay in ms that the handler may choose with :class:`Redeliver`; ``None`` = ``after`` has no effect."""
 
     not_retryable: tuple[type[BaseException], ...] = ()
     """Exception classes that mean the same as :class:`Reject`."""

@@ -41,7 +41,7 @@ class Fault:
 
     def document(self) -> dict[str, str]:
         """Return the fault as plain data for JSON."""
-        return {"place": self.location, "problem": self.problem, "mend": self.fix}
+        return {"location": self.location, "problem": self.problem, "fix": self.fix}
 
 
 class ConfigurationError(TopologyError):
@@ -88,7 +88,7 @@ class TopologyFault:
             "topic": self.topic,
             "problem": self.problem,
             "loss": self.loss,
-            "mend": self.fix,
+            "fix": self.fix,
         }
 
 

@@ -275,7 +275,8 @@ class Writer(Protocol):
 
         Raises:
             WriteRefusedError: the broker refuses some of the records permanently. Nothing was committed.
-            WriteAbortedError: treat nothing as done: read the committed offsets again and continue from there.
+            WriteAbortedError: read the committed offsets again; they show whether to continue from them or to repeat
+                the write.
             WriterFencedError: another process has taken over the identity of this one, and this writer cannot go on
                 with another. Stop.
             TransportError: the outcome is unknown, and this writer does not wait until Kafka answers. Stop.

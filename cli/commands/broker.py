@@ -37,7 +37,7 @@ def broker(
         typer.Option(
             min=1,
             max=_MAX_NODES,
-            help="How many nodes, each a process of its own. With 3 topics have three replicas, and one node may fail.",
+            help="How many nodes, each a process of its own. 3: each topic has three replicas, so one node may fail.",
         ),
     ] = 1,
     heap_mb: Annotated[int, typer.Option(min=_MIN_HEAP_MB, help="Maximum heap of a node in MiB.")] = 512,

@@ -50,7 +50,7 @@ def _print_explanation(console: Console, explanation: dict[str, Any]) -> None:
     for warning in explanation["warnings"]:
         console.print(f"note: {explanation['topic']} {warning['problem']}", style="yellow", soft_wrap=True)
         console.print(f"  loss: {warning['loss']}", soft_wrap=True)
-        console.print(f"  fix: {warning['mend']}", soft_wrap=True)
+        console.print(f"  fix: {warning['fix']}", soft_wrap=True)
 
 
 def _facts(explanation: dict[str, Any]) -> Table:

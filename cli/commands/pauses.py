@@ -13,7 +13,7 @@ from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.printable import printable_line
 
 if TYPE_CHECKING:
-    from kafka_redelivery.consumers.operations.pausing import Obedience
+    from kafka_redelivery.consumers.operations.pausing import AppliedPauses
     from kafka_redelivery.topology.config.settings import Settings
     from kafka_redelivery.topology.wire.pauses import PauseTarget
 
@@ -126,11 +126,11 @@ def _until_ms(text: str, now_ms: int) -> int:
     return until_ms
 
 
-def _print(seen: Obedience, *, as_json: bool) -> None:
-    from kafka_redelivery.cli.views.pauses import obedience_document, pause_lines, process_lines
+def _print(seen: AppliedPauses, *, as_json: bool) -> None:
+    from kafka_redelivery.cli.views.pauses import pause_lines, pausing_document, process_lines
 
     if as_json:
-        print_json({"ok": seen.whole, **obedience_document(seen)})
+        print_json({"ok": seen.whole, **pausing_document(seen)})
     else:
         for line in (*pause_lines(seen), *process_lines(seen)):
             typer.echo(printable_line(line))

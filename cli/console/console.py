@@ -67,8 +67,11 @@ class Console:
         self.rendering = Rendering(self.assets, common)
         self.letters = Letters(self.settings, self.options)
         self.book = JobBook(self.settings)
-        self.index: Polled[IndexState] = Polled("index", self.letters.refresh, _EVERY_S, self._letters_changed)
-        self.flow: Polled[Flow] = Polled("flow", FlowWatch(self.settings).look, _EVERY_S, self._flow_changed)
+        self.index: Polled[IndexState] = Polled(
+            "index", self.letters.refresh, _EVERY_S, self._letters_changed, self.letters.rest
+        )
+        watch = FlowWatch(self.settings)
+        self.flow: Polled[Flow] = Polled("flow", watch.look, _EVERY_S, self._flow_changed, watch.close)
         self.jobs: Polled[Jobs] = Polled("jobs", self.book.look, _EVERY_S, self._jobs_changed)
         self.topology: Polled[TopologyLook] = Polled(
             "topology", lambda: look_at_topology(self.settings), _TOPOLOGY_EVERY_S, self._topology_changed

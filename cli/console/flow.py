@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kafka_redelivery.consumers.operations.status import GroupStatus, TopicBacklog, status
+from kafka_redelivery.consumers.operations.status import GroupStatus, StatusReader, TopicBacklog
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.wire.pauses import PauseScope
 
@@ -70,9 +70,10 @@ class Flow:
 
 @dataclass(slots=True)
 class FlowWatch:
-    """Looks at the group again and again. Not thread-safe."""
+    """Looks at the group again and again, with the same clients until one fails. Not thread-safe."""
 
     settings: Settings
+    _reader: StatusReader | None = None
     _looks: deque[tuple[int, dict[str, tuple[int, int]]]] = field(default_factory=lambda: deque(maxlen=60))
     _moved_ms: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The sum of the finished offsets of a topic, and since when it is that."""
@@ -83,15 +84,27 @@ class FlowWatch:
         Raises:
             TransportError: Kafka does not answer, or denies it.
         """
-        found = status(self.settings)
+        if self._reader is None:
+            self._reader = StatusReader(self.settings)
+        try:
+            found = self._reader.look()
+        except Exception:
+            self.close()
+            raise
         sums = {each.topic: (each.finished, each.end) for each in found.backlogs}
         self._looks.append((found.at_ms, sums))
         while len(self._looks) > 2 and self._looks[1][0] < found.at_ms - _RATE_MS:  # noqa: PLR2004 - two make a rate
             self._looks.popleft()
-        paused = {each.target.topic for each in found.obedience.pauses if each.target.topic}
-        all_paused = any(each.target.scope is PauseScope.GROUP for each in found.obedience.pauses)
+        paused = {each.target.topic for each in found.pausing.pauses if each.target.topic}
+        all_paused = any(each.target.scope is PauseScope.GROUP for each in found.pausing.pauses)
         movements = {each.topic: self._movement(each, found.at_ms) for each in found.backlogs}
         return Flow(found, movements, frozenset(paused), all_paused)
+
+    def close(self) -> None:
+        """Release the clients; the next look opens others."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
 
     def _movement(self, each: TopicBacklog, now_ms: int) -> Movement:
         at_ms, sums = self._looks[0]

@@ -107,7 +107,7 @@ def _login(connection: HTTPConnection, path: str, method: str) -> Response:
         # A browser leaves a SameSite=Strict cookie out when a link of another site leads here. This page leads to
         # the same address, as our own.
         mark = f"{query}&retried=1" if query else "?retried=1"
-        target = quote(path, safe="/@") + mark
+        target = "/" + quote(path.lstrip("/"), safe="/@") + mark  # two slashes would begin the name of another host
         return HTMLResponse(
             '<!doctype html><html lang="en"><title>Opening</title>'
             f'<meta http-equiv="refresh" content="0; url={_escaped(target)}">'

@@ -14,7 +14,8 @@ from kafka_redelivery.consumers.errors import ConsumersError
 from kafka_redelivery.consumers.index.index import Index
 from kafka_redelivery.consumers.redrive.letter_places import letter_ends
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Partition
 
 _Answer = TypeVar("_Answer")
@@ -69,7 +70,12 @@ class Letters:
     """Ends a refresh."""
 
     _writer: Index | None = None
+    _offsets: PartitionOffsets | None = None
+    """The client of :meth:`refresh`, until it fails."""
+
     _free: list[Index] = field(default_factory=list)
+    """Readers that no query uses. Each stays open until the index changes, because to open one takes long."""
+
     _slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_READERS))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _answers: OrderedDict[tuple[int, Hashable], Future[Any]] = field(default_factory=OrderedDict)
@@ -84,16 +90,29 @@ class Letters:
         if self._writer is None:
             self._writer = Index.open(self.settings, path=self.options.index)
             self._state = self._writer.state  # what an earlier console or command has left can be asked at once
-        topics = ClusterAdmin(self.settings.kafka).partition_counts()
-        ends = letter_ends(self.settings, topics)
+        offsets, self._offsets = self._offsets or PartitionOffsets(self.settings.kafka, timeout_s=TIMEOUT_S), None
+        topics = ClusterAdmin(self.settings.kafka, calls=offsets.calls).partition_counts()
+        ends = letter_ends(self.settings, topics, offsets)
         self.reading = Reading()
-        self._writer.refresh(self._progress, settled=False)
-        state = self._writer.state
+        self._writer.refresh(self._progress, settled=False, offsets=offsets)
+        self._offsets = offsets
+        return IndexState(self._changed(self._writer), topics, ends)
+
+    def _changed(self, writer: Index) -> int:
+        """Return the state of the index. If it is another one, forget what was said and opened before."""
+        state = writer.state
         if state != self._state:
             with self._lock:
                 self._state = state
                 self._answers.clear()
-        return IndexState(state, topics, ends)
+                self._close_readers()
+        return state
+
+    def rest(self) -> None:
+        """Release the client of :meth:`refresh` and the files of the index; the next call opens them again."""
+        self._offsets = None
+        with self._lock:
+            self._close_readers()
 
     @property
     def is_ready(self) -> bool:
@@ -146,21 +165,27 @@ class Letters:
 
     def _asked(self, ask: Callable[[Index], _Answer]) -> _Answer:
         with self._slots:
-            index = self._reader()
+            with self._lock:
+                state, index = self._state, self._free.pop() if self._free else None
+            if index is None:
+                index = self._new_reader()
             try:
                 return ask(index)
             finally:
-                index.close()  # files that are held open stay on the disk when they are replaced
                 with self._lock:
+                    if state != self._state:
+                        index.close()
                     self._free.append(index)
 
-    def _reader(self) -> Index:
-        with self._lock:
-            if self._free:
-                return self._free.pop()
+    def _new_reader(self) -> Index:
         if self._writer is None:
             raise NoIndexYetError("the index of dead letters is not open")
         return self._writer.reader()
+
+    def _close_readers(self) -> None:
+        """Let the files go: those that are held open stay on the disk when they are replaced."""
+        for each in self._free:
+            each.close()
 
     def _progress(self, done: int, total: int) -> None:
         self.reading.done, self.reading.total = done, total

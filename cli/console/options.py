@@ -24,3 +24,7 @@ class ConsoleOptions:
 
     grafana: str | None = None
     """The address of Grafana, to which pages link."""
+
+    def needs_number(self, letters: int, *, discard: bool) -> bool:
+        """Whether a person confirms a redrive or a discard of ``letters`` letters by entering their number."""
+        return discard or letters > self.confirm_over

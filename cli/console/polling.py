@@ -36,6 +36,7 @@ class Polled(Generic[_Value]):
         produce: Callable[[], _Value],
         every_s: float,
         changed: Callable[[], None] = lambda: None,
+        rest: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; :meth:`start` starts the thread.
 
@@ -44,6 +45,7 @@ class Polled(Generic[_Value]):
             produce: returns the value; called by the thread alone.
             every_s: time between two calls while a page is open.
             changed: called by the thread after each of them.
+            rest: releases what ``produce`` keeps from call to call; called by the thread when no page is open any more.
         """
         self.value: _Value | None = None
         self.at_ms = 0
@@ -51,6 +53,7 @@ class Polled(Generic[_Value]):
 
         self.problem: Problem | None = None
         self._name, self._produce, self._every_s, self._changed = name, produce, every_s, changed
+        self._rest = rest
         self._until_s = 0.0
         self._wake, self._stop = threading.Event(), threading.Event()
         self._served = threading.Condition()
@@ -102,8 +105,15 @@ class Polled(Generic[_Value]):
                 self._answered = asked
                 self._served.notify_all()
             if self._asked == asked:
-                pause_s = min(_LONGEST_PAUSE_S, self._every_s * 2 ** min(failures, 5))
-                self._wake.wait(pause_s if self._until_s > monotonic_s() else None)
+                self._pause(min(_LONGEST_PAUSE_S, self._every_s * 2 ** min(failures, 5)))
+        self._rest()
+
+    def _pause(self, pause_s: float) -> None:
+        if self._until_s > monotonic_s():
+            self._wake.wait(pause_s)
+        elif not self._wake.is_set():
+            self._rest()
+            self._wake.wait()
 
     def _once(self) -> bool:
         try:

@@ -10,7 +10,9 @@ from kafka_redelivery.cli.console.letters import Letters, NoIndexYetError
 from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.selection_form import Chosen
 from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.consumers.index import listing
 from kafka_redelivery.consumers.index.index import Index, LetterRow
+from kafka_redelivery.consumers.index.listing import Deaths, deaths
 from kafka_redelivery.consumers.index.selecting import Condition, of_group, unexpired
 from kafka_redelivery.consumers.index.summary import Summary
 from kafka_redelivery.topology.policy.lineage import parse_message_id
@@ -20,9 +22,6 @@ _Answer = TypeVar("_Answer")
 
 _MINUTE_MS: Final = 60_000
 _WITHIN_S: Final = 10.0
-
-_NEWEST: Final = 'died_ms DESC, topic, partition, "offset" DESC'
-_OLDEST: Final = 'died_ms, topic, partition, "offset"'
 
 
 class Listed(NamedTuple):
@@ -85,33 +84,18 @@ def summary(letters: Letters, wanted: Chosen, by: tuple[By, ...] = DEFAULT_BY) -
 
 def listed(letters: Letters, wanted: Chosen, offset: int, limit: int, *, oldest: bool) -> Listed:
     """Return letters, the newest first unless ``oldest``."""
-    group = letters.settings.group
 
-    def count(index: Index) -> int:
-        meant = of_group(group) & index.needed_condition(wanted.selection) & unexpired(wall_clock_ms())
-        sql = f"SELECT count(*) FROM letters WHERE {meant.sql}"  # noqa: S608 - conditions are compiled
-        return int(index.rows(sql, meant.parameters, _WITHIN_S)[0][0])
-
-    def ask(index: Index) -> list[LetterRow]:
-        meant = of_group(group) & index.needed_condition(wanted.selection) & unexpired(wall_clock_ms())
-        order = _OLDEST if oldest else _NEWEST
-        # To sort places alone and then to look at these letters takes a third of the time of sorting whole letters.
-        places = index.rows(
-            f"""
-            SELECT topic, partition, "offset" FROM letters WHERE {meant.sql}
-            ORDER BY {order} LIMIT {limit:d} OFFSET {offset:d}
-            """,  # noqa: S608 - conditions are compiled
-            meant.parameters,
-            _WITHIN_S,
-        )
-        if not places:
-            return []
-        here = _at(places)
-        return index.select(here.sql, here.parameters, order, within_s=_WITHIN_S)
+    def count(index: Index) -> Deaths:
+        meant = of_group(letters.settings.group) & index.needed_condition(wanted.selection)
+        return deaths(index, meant & unexpired(wall_clock_ms()), _WITHIN_S)
 
     minute = _minute()
-    rows = letters.ask(("list", wanted.key, offset, limit, oldest, minute), ask)
-    return Listed(rows, letters.ask(("count", wanted.key, minute), count))
+    found = letters.ask(("deaths", wanted.key, minute), count)
+    rows = letters.ask(
+        ("list", wanted.key, offset, limit, oldest, minute),
+        lambda index: listing.listed(index, found, offset, limit, _WITHIN_S, oldest=oldest),
+    )
+    return Listed(rows, found.total)
 
 
 def one(letters: Letters, name: str) -> LetterRow | None:

@@ -6,12 +6,13 @@ import hmac
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from http import HTTPStatus
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.types import Message
 
 from kafka_redelivery.cli.console.authentication import Visitor
 from kafka_redelivery.cli.console.console import Console
@@ -22,28 +23,64 @@ Page: TypeAlias = Callable[[Console, Request], Awaitable[Response]]
 Action: TypeAlias = Callable[[Console, Request, FormData, User], Awaitable[Response]]
 """Does what a form asks for."""
 
-_FORM_BYTES = 12 * 2**20
+_FIELD_BYTES: Final = 12 * 2**20
 """The largest field of a form: an edited value has at most 8 MiB."""
+
+_BODY_BYTES: Final = 13 * 2**20
 
 
 def action(role: Role) -> Callable[[Action], Page]:
     """Make a page of a function that changes something, for users with a role.
 
-    It is called only for a form that a page of this console has made for this user.
+    It is called only for a form that a page of this console has made for this user. The form of a user who may not is
+    not read.
     """
 
     def protected(act: Action) -> Page:
         @wraps(act)
         async def page(console: Console, request: Request) -> Response:
-            visitor = visitor_of(request)
-            form = await request.form(max_files=0, max_fields=2000, max_part_size=_FORM_BYTES)
-            refuse_forged(visitor, form, request)
             user = refuse_without(console, request, role)
+            form = await form_of(request, most_bytes=_BODY_BYTES, most_fields=2000)
+            refuse_forged(visitor_of(request), form, request)
             return await act(console, request, form, user)
 
         return page
 
     return protected
+
+
+async def form_of(request: Request, *, most_bytes: int, most_fields: int) -> FormData:
+    """Return the form of a request.
+
+    Args:
+        request: its body is read.
+        most_bytes: how many bytes the body has at most. Nothing of a body that says it is larger is read, and no more
+            than these of one that does not say it.
+        most_fields: how many fields it has at most.
+
+    Raises:
+        HTTPException: there are more of either.
+    """
+    length = request.headers.get("Content-Length", "")
+    if length.isdecimal() and int(length) > most_bytes:
+        raise _too_large(most_bytes)
+    left = most_bytes
+
+    async def receive() -> Message:
+        nonlocal left
+        message = await request.receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            raise _too_large(most_bytes)
+        return message
+
+    bounded = Request(request.scope, receive)
+    return await bounded.form(max_files=0, max_fields=most_fields, max_part_size=_FIELD_BYTES)
+
+
+def _too_large(most_bytes: int) -> HTTPException:
+    problem = f"this form may have {most_bytes // 2**10:,} KiB and has more, so that nothing is changed"
+    return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
 
 
 def refuse_without(console: Console, request: Request, role: Role) -> User:

@@ -30,7 +30,7 @@ from kafka_redelivery.transport.protocols import Partition
 _log = logging.getLogger(__name__)
 
 _FEW: Final = 50
-"""As many letters that are named by their ids are read one by one, instead of all there are."""
+"""Up to this many letters given by id are read one by one; beyond it all letters are read."""
 
 _KEPT: Final = 200
 _ANSWER_S: Final = 900.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kafka_redelivery.consumers.operations.pausing import Obedience
+from kafka_redelivery.consumers.operations.pausing import AppliedPauses
 from kafka_redelivery.consumers.process.pause_watch import pause_text
 
 
-def pause_lines(seen: Obedience) -> Iterator[str]:
+def pause_lines(seen: AppliedPauses) -> Iterator[str]:
     """Yield a line for each pause."""
     for each in seen.pauses:
         yield f"paused: {pause_text(each)}"
@@ -17,7 +17,7 @@ def pause_lines(seen: Obedience) -> Iterator[str]:
         yield "nothing is paused"
 
 
-def process_lines(seen: Obedience) -> Iterator[str]:
+def process_lines(seen: AppliedPauses) -> Iterator[str]:
     """Yield a line about the processes that obey the newest change, and one for each that does not yet."""
     if not seen.end:
         return
@@ -31,7 +31,7 @@ def process_lines(seen: Obedience) -> Iterator[str]:
             yield f"{name.role} {name.instance} has applied control offset {each.offset}, not yet {seen.end}"
 
 
-def obedience_document(seen: Obedience) -> dict[str, Any]:
+def pausing_document(seen: AppliedPauses) -> dict[str, Any]:
     """Return the same as a JSON document."""
     return {
         "pauses": [

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_redelivery.cli.output import print_table
-from kafka_redelivery.cli.views.pauses import obedience_document, pause_lines, process_lines
+from kafka_redelivery.cli.views.pauses import pause_lines, pausing_document, process_lines
 from kafka_redelivery.consumers.operations.status import GroupStatus, Member, TopicBacklog
 from kafka_redelivery.topology.printable import printable_time
 
@@ -28,7 +28,7 @@ def print_status(console: Console, found: GroupStatus) -> None:
     for topic, number in found.dead_letters.items():
         table.add_row(topic, f"{number:,}")
     _print(console, table)
-    for line in (*pause_lines(found.obedience), *process_lines(found.obedience)):
+    for line in (*pause_lines(found.pausing), *process_lines(found.pausing)):
         console.print(line)
     for fault in found.faults:
         console.print(f"fault: {fault}", style="red", soft_wrap=True)
@@ -56,16 +56,16 @@ def status_document(found: GroupStatus) -> dict[str, Any]:
             for each in found.backlogs
         ],
         "deadLetters": [{"topic": topic, "kept": number} for topic, number in found.dead_letters.items()],
-        "pausing": obedience_document(found.obedience),
+        "pausing": pausing_document(found.pausing),
         "faults": list(found.faults),
     }
 
 
 def _applied(found: GroupStatus, member: Member) -> str:
-    noted = [each.offset for name, each in found.obedience.processes.items() if name.instance == member.name]
+    noted = [each.offset for name, each in found.pausing.processes.items() if name.instance == member.name]
     if noted:
-        return f"{min(noted)} of {found.obedience.end}"
-    return "unknown" if found.obedience.end else "never paused"
+        return f"{min(noted)} of {found.pausing.end}"
+    return "unknown" if found.pausing.end else "never paused"
 
 
 def _due(each: TopicBacklog) -> str:

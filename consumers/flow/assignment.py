@@ -195,7 +195,7 @@ class Assignment:
 
     def report(self, observer: ProcessObserver, health: Health) -> None:
         """Report the halted partitions to the metrics and to the readiness probe, and new ones to the control topic."""
-        self._first_offsets.note_births(
+        self._first_offsets.note_first_offsets(
             {each.partition: each.committed.offset for each in self._owned.values() if each.committed is not None}
         )
         if monotonic_s() >= self._keep_at_s:

@@ -43,7 +43,7 @@ class DeletedPositions:
 
     def halt(self, error: PositionDeletedError) -> None:
         """Halt the partition that the error names."""
-        lost = LostPosition.deleted(error)
+        lost = LostPosition.of(error)
         if not self._assignment.find([lost.partition]):
             return  # this worker does not read its topic
         self._assignment.halt_lost(lost.partition, lost.label)

@@ -31,7 +31,7 @@ class Control(Protocol):
         """Read it to its end."""
         ...
 
-    def note_birth(self, partition: Partition, offset: int) -> None:
+    def note_first_offset(self, partition: Partition, offset: int) -> None:
         """Note that the group has committed an offset in a partition."""
         ...
 
@@ -53,7 +53,7 @@ class NoControl:
         """Return that nothing is known."""
         return self.state
 
-    def note_birth(self, partition: Partition, offset: int) -> None:
+    def note_first_offset(self, partition: Partition, offset: int) -> None:
         """Do nothing."""
 
     def begin(self, partitions: Iterable[Partition]) -> None:
@@ -184,7 +184,7 @@ class FirstOffsets:
         """Drop what is known of a partition that has a committed offset."""
         self._ends.pop(partition, None)
 
-    def note_births(self, committed: Mapping[Partition, int]) -> None:
+    def note_first_offsets(self, committed: Mapping[Partition, int]) -> None:
         """Note in the control topic which partitions have their first committed offset, so that its loss is noticed.
 
         Args:
@@ -195,7 +195,7 @@ class FirstOffsets:
             return
         for partition, offset in committed.items():
             if state.is_new(*partition) or partition in state.saved:
-                self._control.note_birth(partition, offset)
+                self._control.note_first_offset(partition, offset)
                 self.restored.discard(partition)
 
 

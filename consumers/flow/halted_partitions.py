@@ -67,6 +67,9 @@ class HaltedPartitions:
         """Start without halted partitions."""
         self._halted: dict[Partition, HaltedPartition] = {}
         self._trial: HaltedPartition | None = None
+        self._was_trial = False
+        """Whether the last turn was that of a trial."""
+
         self.paused: frozenset[Partition] = frozenset()
         """The partitions that are not read."""
 
@@ -110,13 +113,27 @@ class HaltedPartitions:
         _log.error("%s; the partition is tried again by itself", problem)
         return problem
 
-    def begin_trial(self, writer: BackgroundWriter) -> None:
-        """Begin to try the record of a halted partition that is due, if there is one. No write may be under way."""
-        waiting = (each for each in self._halted.values() if each.paused and not each.awaits_topic)
-        due = min(waiting, key=lambda each: each.retry_s, default=None)
-        if due is not None and due.retry_s <= monotonic_s():
+    def begin_trial(self, writer: BackgroundWriter, *, write_waits: bool) -> bool:
+        """Begin to try the record of a halted partition that is due, if there is one. No write may be under way.
+
+        Trials and the writes of other partitions take turns, because there may be many halted partitions.
+
+        Args:
+            writer: the writer.
+            write_waits: whether there is something else to write now.
+
+        Returns:
+            Whether a trial has begun.
+        """
+        due = None
+        if not (write_waits and self._was_trial):
+            waiting = (each for each in self._halted.values() if each.paused and not each.awaits_topic)
+            due = min(waiting, key=lambda each: each.retry_s, default=None)
+        self._was_trial = due is not None and due.retry_s <= monotonic_s()
+        if due is not None and self._was_trial:
             writer.begin_trial(due.record)
             self._trial = due
+        return self._was_trial
 
     def await_trial(self, writer: BackgroundWriter, within_s: float | None) -> Partition | None:
         """Wait for the end of the trial.

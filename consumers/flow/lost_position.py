@@ -36,18 +36,28 @@ class LostPosition:
     cause: str
     fix: str
 
+    def __str__(self) -> str:
+        """Say what is halted, why, and how to go on."""
+        name = str(self.partition)
+        return f"{name} is halted, other partitions are not: {self.cause}; {self.fix}"
+
     @classmethod
-    def deleted(cls, error: PositionDeletedError) -> Self:
+    def of(cls, error: PositionDeletedError) -> Self:
         """Return what the reader has found: the next offset was deleted, or lies beyond the end of the log."""
         partition = Partition(error.topic, error.number)
         if error.end is None:
-            cause = f"its next offset {error.offset} does not exist any more; whether records were lost is unknown"
-            return cls(partition, error.offset, "deleted", cause, _ACCEPT.format("--accept-loss"))
+            return cls.deleted(partition, error.offset)
         cause = (
             f"its next offset {error.offset} lies beyond the end of the log, which is {error.end}; Kafka has lost "
             "records at the end of the log, or the topic was created again"
         )
         return cls(partition, error.offset, "truncated", cause, _RESET)
+
+    @classmethod
+    def deleted(cls, partition: Partition, offset: int) -> Self:
+        """Return what a next offset means that was deleted."""
+        cause = f"its next offset {offset} does not exist any more; whether records were lost is unknown"
+        return cls(partition, offset, "deleted", cause, _ACCEPT.format("--accept-loss"))
 
     @classmethod
     def expired(cls, partition: Partition, records: int, repeated: str) -> Self:
@@ -71,7 +81,7 @@ class LostPosition:
     def report(self, observer: ProcessObserver, health: Health) -> None:
         """Report the halt to the log, to the observer and to the readiness probe."""
         name = str(self.partition)
-        _log.error("%s is halted, other partitions are not: %s; %s", name, self.cause, self.fix)
+        _log.error("%s", self)
         observer.halted(f"{name}: {self.cause}")
         health.note(name, f"{name} is halted: {self.cause}; {self.fix}")
 

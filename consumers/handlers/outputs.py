@@ -32,9 +32,10 @@ def as_producer_record(
         TransportError: the cluster does not say which topics exist.
         EncodeError, SchemaSourceUnavailable: a codec fails.
     """
-    topic, partition, key, value = output.topic, output.partition, output.key, output.value
+    topic, partition, key, value, headers = output.topic, output.partition, output.key, output.value, output.headers
     check_destination(topic, partition, topics)
-    check_headers(topic, output.headers)
+    if headers != ():
+        check_headers(topic, headers)
     if codecs is not None:
         key, value = codecs[0].encode(key), codecs[1].encode(value)
     else:
@@ -44,7 +45,7 @@ def as_producer_record(
                     f"{topic} has no codec under 'outputs' in the configuration, so key and value "
                     f"must be bytes, not {type(part).__name__}"
                 )
-    return ProducerRecord(topic, partition, key, value, list(output.headers))
+    return ProducerRecord(topic, partition, key, value, list(headers))
 
 
 def check_destination(topic: object, partition: object, topics: TopicMetadata | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-VERSION = 4
+VERSION = 5
 """Of the format of all files. An index of another version is built anew."""
 
 

@@ -24,10 +24,10 @@ from kafka_redelivery.consumers.errors import IndexUnusableError
 from kafka_redelivery.consumers.index.catalogue import VERSION, Basis, Catalogue
 from kafka_redelivery.consumers.index.folder import IndexFolder
 from kafka_redelivery.consumers.index.refresh import Refresh
-from kafka_redelivery.consumers.index.selecting import EVERY, Condition, can_select, condition_of, of_group
-from kafka_redelivery.consumers.index.store import connection, files_in, give_slots, run
+from kafka_redelivery.consumers.index.selecting import EVERY, Condition, can_select, condition_of
+from kafka_redelivery.consumers.index.store import connection, files_in, run
 from kafka_redelivery.consumers.index.summary import Summary, summarise
-from kafka_redelivery.consumers.index.view import empty_letters, empty_standings, letters_view
+from kafka_redelivery.consumers.index.view import empty_letters, empty_standings, letters_view, stored_view
 from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress, no_progress
 from kafka_redelivery.consumers.redrive.time_limit import time_limit
 from kafka_redelivery.topology.config.settings import Settings
@@ -35,8 +35,10 @@ from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.standing import LetterState
 from kafka_redelivery.topology.redrive.summary_columns import DEFAULT_BY, By
 from kafka_redelivery.transport.admin.identities import identities
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 
 _LIMIT_S: Final = 60.0
+_KNOWN_ROWS: Final = 10_000
 
 
 class LetterRow(NamedTuple):
@@ -76,6 +78,7 @@ class Index:
         """Use :meth:`open`."""
         self._settings, self._basis, self._folder, self._clock = settings, basis, folder, clock
         self._duckdb: duckdb.DuckDBPyConnection | None = None
+        self._known: dict[str, list[tuple[Any, ...]]] = {}
 
     @classmethod
     def open(
@@ -133,6 +136,7 @@ class Index:
         if self._duckdb is not None:
             self._duckdb.close()
             self._duckdb = None
+        self._known.clear()
         self._folder.end_reading()
 
     def refresh(
@@ -141,6 +145,8 @@ class Index:
         *,
         settled: bool = True,
         waiting: Callable[[], None] = lambda: None,
+        offsets: PartitionOffsets | None = None,
+        thoroughly: bool = False,
     ) -> None:
         """Bring the index up to date.
 
@@ -149,6 +155,8 @@ class Index:
             settled: whether to wait for open transactions of jobs and outcomes; otherwise the index has what is
                 committed.
             waiting: called again and again while another process refreshes it.
+            offsets: the client that asks Kafka how far the topics are; without it a new one.
+            thoroughly: whether to read all files, also those whose size and time are unchanged, to find damage.
 
         Raises:
             IndexUnusableError: the files cannot be written.
@@ -156,7 +164,9 @@ class Index:
             TransportError: Kafka does not answer or denies access.
         """
         self.close()
-        Refresh(self._settings, self._basis, self._folder, progress, settled, self._clock()).run(waiting)
+        offsets = offsets or PartitionOffsets(self._settings.kafka)
+        refresh = Refresh(self._settings, self._basis, self._folder, progress, settled, self._clock(), offsets)
+        refresh.run(waiting, thoroughly=thoroughly)
 
     def select(
         self,
@@ -165,6 +175,7 @@ class Index:
         order: str = 'died_ms, topic, partition, "offset"',
         limit: int | None = None,
         within_s: float = _LIMIT_S,
+        skipped: int = 0,
     ) -> list[LetterRow]:
         """Return letters.
 
@@ -174,13 +185,14 @@ class Index:
             order: SQL to order by.
             limit: how many to return at most.
             within_s: a time limit.
+            skipped: how many of the first ones to leave out.
 
         Raises:
             IndexUnusableError: the index is damaged, and cannot be built anew.
             SlowQueryError: it takes longer.
         """
         sql = f"SELECT {_ROW} FROM letters WHERE {condition} ORDER BY {order}"  # noqa: S608 - conditions are compiled
-        sql += "" if limit is None else f" LIMIT {limit:d}"
+        sql += "" if limit is None else f" LIMIT {limit:d} OFFSET {skipped:d}"
         return [_letter(row) for row in self.rows(sql, parameters, within_s)]
 
     def summary(self, by: Sequence[By] = DEFAULT_BY, meant: Condition = EVERY) -> Summary:
@@ -193,13 +205,13 @@ class Index:
         Raises:
             IndexUnusableError: as :meth:`select`.
         """
-        return summarise(self.rows, of_group(self._basis.group), meant, by, self._clock())
+        return summarise(self, self._basis.group, meant, by, self._clock())
 
     def condition(self, selection: Selection) -> Condition | None:
         """Return the condition for a selection; ``None`` if the index cannot tell, so that letters have to be read."""
         if not can_select(selection, values=self._basis.values, decoded=not self._basis.undecodable):
             return None
-        found = condition_of(selection, self.rows)
+        found = condition_of(selection, self.once)
         return found if selection.where is None else found & Condition(*selection.where.duckdb)
 
     def needed_condition(self, selection: Selection) -> Condition:
@@ -226,8 +238,20 @@ class Index:
         except (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException) as error:
             if self._is_whole():
                 raise IndexUnusableError(f"the index of dead letters in {self.path} cannot be read: {error}") from error
-        self.refresh()
+        self.refresh(thoroughly=True)
         return self._query(sql, parameters, within_s)
+
+    def once(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return what :meth:`rows` returns; asked once as long as the index is open, if it is not much.
+
+        For a few constant queries whose rows depend on the index alone.
+        """
+        found = self._known.get(sql)
+        if found is None:
+            found = self.rows(sql)
+            if len(found) <= _KNOWN_ROWS:
+                self._known[sql] = found
+        return found
 
     def _query(
         self, sql: str, parameters: Sequence[object] | Mapping[str, object], within_s: float
@@ -267,11 +291,14 @@ def _name(basis: Basis) -> str:
 
 def _database(folder: Path, catalogue: Catalogue) -> duckdb.DuckDBPyConnection:
     opened = connection(folder)
-    give_slots(opened, catalogue.slots)
+    # All joins are written with the smaller table second. The engine would turn that of `letters` around for some
+    # conditions, and build a hash table of a million letters instead of one of where they stand.
+    run(opened, "SET disabled_optimizers = 'build_side_probe_side'")
     letters = files_in(folder, catalogue.letter_files) if catalogue.letter_files else f"({empty_letters()})"
     standings = catalogue.standings_file
     states = f"({empty_standings()})" if standings is None else files_in(folder, [standings])
-    run(opened, f"CREATE TEMP VIEW letters AS {letters_view(letters, states)}")
+    run(opened, f"CREATE TEMP VIEW stored_letters AS {stored_view(letters, catalogue.slots)}")
+    run(opened, f"CREATE TEMP VIEW letters AS {letters_view(states)}")
     # Conditions are compiled from an allow-list; should one get through, it reads nothing but these files.
     run(opened, f"SET allowed_directories = ['{folder}/']")
     run(opened, "SET enable_external_access = false")

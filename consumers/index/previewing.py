@@ -6,7 +6,6 @@ A person looks at it, or a script with ``--dry-run``. Nothing else comes of it: 
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Final
 
 from kafka_redelivery.consumers.index.index import Index
 from kafka_redelivery.consumers.index.selecting import Condition, of_group, unexpired
@@ -21,9 +20,6 @@ from kafka_redelivery.topology.redrive.standing import LetterState, Standing
 from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_MESSAGE_ID, TIMESTAMP
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 from kafka_redelivery.transport.protocols import Partition
-
-_ADDRESS: Final = r"^([A-Za-z0-9._-]{1,249})-[0-9]{1,10}@[0-9]{1,19}$"
-"""The source topic in the id of a source record."""
 
 
 def indexed_preview(
@@ -53,15 +49,15 @@ def indexed_preview(
     wanted = of_group(options.group) & meant
     kinds = index.rows(
         f"""
-        SELECT nullif(regexp_extract(source_id, ?, 1), ''), attempts IS NULL, coalesce(reason, ''),
+        SELECT source_topic, attempts IS NULL, reason,
                expiration_ms > 0 AND expiration_ms <= ?, state, job, sends, redrives, count(*)
         FROM letters WHERE {wanted.sql} GROUP BY ALL
         """,  # noqa: S608 - conditions are compiled
-        (_ADDRESS, now_ms, *wanted.parameters),
+        (now_ms, *wanted.parameters),
     )
     sorting = Sorting(settings, options, topics, now_ms)
-    for address, damaged, reason, expired, state, job, sends, redrives, number in kinds:
-        letter = _letter(None if damaged else address, reason, redrives, expired=expired)
+    for source_topic, damaged, reason, expired, state, job, sends, redrives, number in kinds:
+        letter = _letter(None if damaged else source_topic, reason or "", redrives, expired=expired)
         sorting.add(letter, Standing(LetterState(state), job, sends), number)
     sorting.refuse_missing()
     return sorting.preview
@@ -94,7 +90,7 @@ def indexed_removable(index: Index, group: str, ends: dict[Partition, int]) -> d
         found[Partition(topic, number)] = Removable(before, because=because)
     counts = index.rows(
         """
-        SELECT topic, partition, count(*) FROM letters
+        SELECT topic, partition, count(*) FROM stored_letters
         JOIN (SELECT unnest(?::VARCHAR[]) AS topic, unnest(?::INTEGER[]) AS partition, unnest(?::BIGINT[]) AS before)
         USING (topic, partition)
         WHERE "offset" < before GROUP BY topic, partition
@@ -124,14 +120,14 @@ def indexed_exportable(index: Index, group: str, selection: Selection, now_ms: i
     wanted, alive = of_group(group) & meant, unexpired(now_ms)
     kinds = index.rows(
         f"""
-        SELECT coalesce(origin, ''), state, count(*), count(*) FILTER (NOT ({alive.sql}))
+        SELECT origin, state, count(*), count(*) FILTER (NOT ({alive.sql}))
         FROM letters WHERE {wanted.sql} GROUP BY ALL
         """,  # noqa: S608 - conditions are compiled
         (*alive.parameters, *wanted.parameters),
     )
     found = Exportable()
     for origin, state, number, expired in kinds:
-        found.add(origin, LetterState(state), number, expired)
+        found.add(origin or "", LetterState(state), number, expired)
     return found
 
 

@@ -50,6 +50,7 @@ class Refresh:
         progress: receives the number of records that were read, and of all.
         settled: whether to wait for open transactions of jobs and outcomes; otherwise the index has what is committed.
         now_ms: the present (epoch ms).
+        offsets: asks Kafka how far the topics are.
     """
 
     settings: Settings
@@ -58,26 +59,28 @@ class Refresh:
     progress: ReportProgress
     settled: bool
     now_ms: int
-    _offsets: PartitionOffsets = field(init=False)
+    offsets: PartitionOffsets
     _ends: Mapping[Partition, int] = field(init=False, default_factory=dict)
     _read: int = field(init=False, default=0)
     _total: int = field(init=False, default=0)
 
-    def run(self, waiting: Callable[[], None]) -> None:
+    def run(self, waiting: Callable[[], None], *, thoroughly: bool = False) -> None:
         """Refresh and publish the index. An index that is damaged, or of another basis, is built anew.
 
         Args:
             waiting: called again and again while another process writes.
+            thoroughly: whether to read all files to see whether one is damaged.
 
         Raises:
             IndexUnusableError: the files cannot be written.
             RedriveError: the cluster does not show the topics.
             TransportError: Kafka does not answer or denies access.
         """
-        self._offsets = PartitionOffsets(self.settings.kafka)
         with self.folder.writing(waiting), _no_cycles():
             before = self.folder.catalogue()
-            if before is not None and (before.basis != self.basis or not self.folder.is_whole(before)):
+            if before is not None and before.basis != self.basis:
+                before = None
+            if before is not None and not self.folder.is_whole(before, thoroughly=thoroughly):
                 before = None
             try:
                 try:
@@ -95,11 +98,11 @@ class Refresh:
     def _run(self, before: Catalogue) -> None:
         jobs, actions = redrive_topics(self.settings, self.basis.group)
         names = (*dead_letter_topics(self.settings), jobs, actions)
-        found = identities(self.settings.kafka, names)
+        found = identities(self.settings.kafka, names, calls=self.offsets.calls)
         refuse_missing((jobs, actions), found.topics, self.basis.group)
         partitions = letter_partitions(self.settings, {name: each.partitions for name, each in found.topics.items()})
         with closing(Store(self.folder)) as store:
-            after = self._letters(store, self._slots(before, found, partitions))
+            after = self._letters(store, before, self._slots(before, found, partitions))
             after = self._facts(store, after, found, jobs, actions)
             slots = tuple(each.number for each in after.slots)
             if slots != before.standings_slots or after.facts != before.facts:
@@ -110,8 +113,8 @@ class Refresh:
 
     def _slots(self, before: Catalogue, found: Identities, partitions: Sequence[Partition]) -> Catalogue:
         """Return the catalogue with the slots of the present partitions, and note how much there is to read."""
-        starts = self._offsets.log_start_offsets(partitions)
-        ends = self._offsets.last_stable_offsets(partitions)
+        starts = self.offsets.log_start_offsets(partitions)
+        ends = self.offsets.last_stable_offsets(partitions)
         known = {Partition(each.topic, each.partition): each for each in before.slots}
         slots, number = [], before.next_slot
         for each in partitions:
@@ -127,7 +130,7 @@ class Refresh:
         self._ends = ends
         return replace(before, slots=tuple(slots), next_slot=number)
 
-    def _letters(self, store: Store, catalogue: Catalogue) -> Catalogue:
+    def _letters(self, store: Store, before: Catalogue, catalogue: Catalogue) -> Catalogue:
         places = {Partition(each.topic, each.partition): each for each in catalogue.slots}
         rows = RowMaker(
             {place: each.number for place, each in places.items()},
@@ -151,14 +154,16 @@ class Refresh:
                 catalogue = _written(store, catalogue, held.take(), positions)
                 self.folder.publish(catalogue)
         catalogue = _written(store, catalogue, held.take(), positions)
+        if catalogue.letter_files == before.letter_files and _starts(catalogue) == _starts(before):
+            return catalogue
         return replace(catalogue, letter_files=store.merged(catalogue.letter_files, catalogue.slots))
 
     def _facts(self, store: Store, catalogue: Catalogue, found: Identities, jobs: str, actions: str) -> Catalogue:
         partitions = [
             Partition(topic, each) for topic in (jobs, actions) for each in range(found.topics[topic].partitions)
         ]
-        ends = (self._offsets.high_watermarks if self.settled else self._offsets.last_stable_offsets)(partitions)
-        begins = {f"{each.topic}-{each.number}": at for each, at in self._offsets.log_start_offsets(partitions).items()}
+        ends = (self.offsets.high_watermarks if self.settled else self.offsets.last_stable_offsets)(partitions)
+        begins = {f"{each.topic}-{each.number}": at for each, at in self.offsets.log_start_offsets(partitions).items()}
         facts = catalogue.facts
         topic_ids = found.topics[jobs].id, found.topics[actions].id
         if (
@@ -182,7 +187,7 @@ class Refresh:
         """Read all jobs, even if few are new: any record may change what those before it mean."""
         log = JobLog()
         left_out = LeftOut()
-        end = read_jobs(self.settings, topic, log, 0, left_out, settled=self.settled)
+        end = read_jobs(self.settings, topic, log, 0, left_out, settled=self.settled, offsets=self.offsets)
         log.settle()
         return replace(facts, jobs=end, owned_file=store.owned(log.jobs.values()), unread_jobs=left_out.count)
 
@@ -255,6 +260,11 @@ class _Held:
     def take(self) -> list[Table]:
         taken, self._tables, self._rows, self._bytes = self._tables, [], 0, 0
         return taken
+
+
+def _starts(catalogue: Catalogue) -> dict[int, int]:
+    """Return where the letters of each slot start: before it they are deleted."""
+    return {each.number: each.start for each in catalogue.slots}
 
 
 def _positions(facts: Facts, partitions: Sequence[Partition], jobs: str) -> dict[Partition, int]:

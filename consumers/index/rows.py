@@ -39,6 +39,7 @@ SCHEMA: Final = {
     "group": "VARCHAR",
     "origin": "VARCHAR",
     "source_id": "VARCHAR",
+    "source_topic": "VARCHAR",
     "deliveries": "VARCHAR",
     "attempts": "INTEGER",
     "reason": "VARCHAR",
@@ -54,8 +55,9 @@ SCHEMA: Final = {
     "value": "VARCHAR",
     "size": "INTEGER",
 }
-"""The columns of a batch and their types in DuckDB. ``slot`` stands for topic and partition; ``raw_key`` is set only if
-the key is no text. The headers are those that no other column has."""
+"""The columns of a batch and their types in DuckDB. ``slot`` stands for topic and partition; ``source_topic`` is that
+in ``source_id``, if that is an id; ``raw_key`` is set only if the key is no text. The headers are those that no other
+column has."""
 
 _TYPES: Final = {
     "INTEGER": DataType.int32(),
@@ -70,6 +72,7 @@ _REMEMBERED: Final = 20_000
 _LATEST_MS: Final = 2**63 - 1
 """What fits the column; a header may say more."""
 
+_SOURCE: Final = re.compile(rb"([A-Za-z0-9._-]{1,249})-[0-9]{1,10}@[0-9]{1,19}")
 _ATTEMPTS: Final = re.compile(rb"\d{1,9}")
 _CAUSE: Final = re.compile(
     rb'\{"reason":"([^"\\\x00-\x1f]*)","exception":"([^"\\\x00-\x1f]*)","message":"([^"\\\x00-\x1f]*)"\}'
@@ -108,6 +111,8 @@ class RowMaker:
         rest: list[dict[str, bytes | None]] = list(map(dict, given))
         groups = [texts[each.pop(ORIG_QUEUE, None)] for each in rest]
         origins = [texts[each.pop(ORIG_ADDRESS, None)] for each in rest]
+        sources = [each.pop(ORIG_MESSAGE_ID, None) for each in rest]
+        source_topics = [None if each is None else _SOURCE.fullmatch(each) for each in sources]
         deliveries = [each.pop(DELIVERY_COUNT, None) for each in rest]
         reasons, exceptions, failures, prints = zip(
             *[causes[each.pop(FAILURE_CAUSE, None)] for each in rest], strict=True
@@ -118,7 +123,8 @@ class RowMaker:
             "died_ms": [each.timestamp()[1] for each in messages],
             "group": groups,
             "origin": origins,
-            "source_id": _decoded([each.pop(ORIG_MESSAGE_ID, None) for each in rest], _replaced),
+            "source_id": _decoded(sources, _replaced),
+            "source_topic": [None if each is None else texts[each[1]] for each in source_topics],
             "deliveries": [texts[each] for each in deliveries],
             "attempts": [self._attempts[each] for each in deliveries],
             "reason": reasons,

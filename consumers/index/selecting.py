@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafka_redelivery.consumers.index.view import IN_COLUMNS
 from kafka_redelivery.topology.query.expression import Header, nodes
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 _REPLACEMENT = "\ufffd"
 """What a selection sees in place of bytes that are no text."""
+
+
+_LISTED: Final = 50
+"""So many texts are compared one by one, while the files are read; more are looked up."""
 
 
 class Condition(NamedTuple):
@@ -59,7 +63,7 @@ def condition_of(selection: Selection, rows: Callable[[str], Iterable[Sequence[A
     patterns = {"origin": selection.origins, "reason": selection.reasons, "exception": selection.exceptions}
     for column, wanted in patterns.items():
         if wanted:
-            texts = [row[0] for row in rows(f"SELECT DISTINCT coalesce({column}, '') FROM letters")]  # noqa: S608
+            texts = [row[0] for row in rows(f"SELECT DISTINCT coalesce({column}, '') FROM stored_letters")]  # noqa: S608
             meant = [text for text in texts if any(fnmatchcase(text, pattern) for pattern in wanted)]
             found &= _one_of(f"coalesce({column}, '')", meant)
     if selection.fingerprints:
@@ -76,7 +80,8 @@ def condition_of(selection: Selection, rows: Callable[[str], Iterable[Sequence[A
         found &= _one_of("state", [str(state) for state in selection.states])
     if selection.ids:
         names = sorted(selection.ids)
-        found &= Condition(f"({_one_of('id', names).sql}) OR ({_one_of('source_id', names).sql})", (names, names))
+        first, second = _one_of("id", names), _one_of("source_id", names)
+        found &= Condition(f"({first.sql}) OR ({second.sql})", first.parameters + second.parameters)
     return found
 
 
@@ -103,4 +108,6 @@ def _header(name: str, value: str) -> Condition:
 
 
 def _one_of(column: str, texts: Sequence[str]) -> Condition:
+    if 0 < len(texts) <= _LISTED:
+        return Condition(f"{column} IN ({', '.join('?' * len(texts))})", tuple(texts))
     return Condition(f"{column} IN (SELECT unnest(?::VARCHAR[]))", (list(texts),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from kafka_redelivery.consumers.index.facts import (
     owned_by,
 )
 from kafka_redelivery.consumers.index.folder import IndexFolder
+from kafka_redelivery.consumers.index.view import quoted
 from kafka_redelivery.topology.redrive.job import Job
 
 MEMORY: Final = "512MB"
@@ -61,12 +63,8 @@ def run(
 
 def files_in(folder: Path, files: Iterable[StoredFile]) -> str:
     """Return an SQL expression for the rows of some files, of which there is at least one."""
-    names = ", ".join(_quoted(str(folder / each.name)) for each in files)
+    names = ", ".join(quoted(str(folder / each.name)) for each in files)
     return f"read_parquet([{names}])"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 class Store:
@@ -74,11 +72,16 @@ class Store:
 
     def __init__(self, folder: IndexFolder) -> None:
         self._folder = folder
-        self._duckdb = connection(folder.path)
+
+    @cached_property
+    def _duckdb(self) -> duckdb.DuckDBPyConnection:
+        """Opened when it is needed first: most refreshes of a console find nothing new."""
+        return connection(self._folder.path)
 
     def close(self) -> None:
         """Free what DuckDB holds."""
-        self._duckdb.close()
+        if "_duckdb" in self.__dict__:
+            self._duckdb.close()
 
     def letters(self, batches: Sequence[Table]) -> StoredFile:
         """Write letters."""
@@ -142,7 +145,12 @@ class Store:
         return self._write("standings", STANDINGS)
 
     def _give_slots(self, slots: Iterable[Slot]) -> None:
-        give_slots(self._duckdb, slots)
+        """Create the table ``slots``: which number stands for which partition, and where its letters start."""
+        columns = "slot INTEGER, topic VARCHAR, partition INTEGER, start BIGINT"
+        run(self._duckdb, f"CREATE OR REPLACE TEMP TABLE slots ({columns})")
+        for each in slots:
+            row = each.number, each.topic, each.partition, each.start
+            run(self._duckdb, "INSERT INTO slots VALUES (?, ?, ?, ?)", row)
 
     def _merged(self, kind: str, files: Sequence[StoredFile], sql: str) -> tuple[StoredFile, ...]:
         kept = list(files)
@@ -163,7 +171,7 @@ class Store:
         path = self._folder.path / name
         path.touch(mode=0o600)
         try:
-            found = run(self._duckdb, f"COPY ({sql}) TO {_quoted(str(path))} {_FORMAT}")
+            found = run(self._duckdb, f"COPY ({sql}) TO {quoted(str(path))} {_FORMAT}")
         except BaseException:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -172,14 +180,6 @@ class Store:
 
     def _rows(self, table: str) -> int:
         return int(run(self._duckdb, f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608 - text of ours
-
-
-def give_slots(opened: duckdb.DuckDBPyConnection, slots: Iterable[Slot]) -> None:
-    """Create the table ``slots``: which number stands for which partition, and where its letters start."""
-    opened.execute("CREATE OR REPLACE TEMP TABLE slots (slot INTEGER, topic VARCHAR, partition INTEGER, start BIGINT)")
-    rows = [(each.number, each.topic, each.partition, each.start) for each in slots]
-    for row in rows:
-        run(opened, "INSERT INTO slots VALUES (?, ?, ?, ?)", row)
 
 
 def _joined(tables: Iterable[Table]) -> Table:

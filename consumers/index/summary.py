@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafka_redelivery.consumers.index.selecting import Condition
+from kafka_redelivery.consumers.index.selecting import Condition, of_group, unexpired
+from kafka_redelivery.consumers.index.view import table_for
 from kafka_redelivery.topology.redrive.summary_columns import By
+
+if TYPE_CHECKING:
+    from kafka_redelivery.consumers.index.index import Index
 
 BUCKETS: Final = 12
 """Parts of the time from the oldest letter to now, for the trend."""
+
+_LISTED: Final = 200
+"""So many times are compared one by one, while the files are read; more are looked up."""
 
 
 class SummaryRow(NamedTuple):
@@ -33,7 +40,7 @@ class SummaryRow(NamedTuple):
 
     recovered: int
     exception: str | None
-    """Of one of them."""
+    """Of the newest whose failure is known."""
 
     message: str | None
 
@@ -56,51 +63,41 @@ class Summary(NamedTuple):
     to_ms: int
 
 
-def summarise(
-    rows: Callable[[str, Sequence[object]], Iterable[tuple[Any, ...]]],
-    ours: Condition,
-    meant: Condition,
-    by: Sequence[By],
-    now_ms: int,
-) -> Summary:
+def summarise(index: Index, group: str, meant: Condition, by: Sequence[By], now_ms: int) -> Summary:
     """Group letters.
 
     Args:
-        rows: runs a query of the index.
-        ours: the letters of the group.
+        index: it is asked.
+        group: the group whose letters are meant.
         meant: those of them that are meant.
         by: what to group by.
         now_ms: the present (epoch ms).
     """
-    visible = "NOT (expiration_ms > 0 AND expiration_ms <= ?)"
-    (total, expired, others, unreadable, first_ms, last_ms) = next(
-        iter(
-            rows(
-                f"""
-        SELECT count(*) FILTER (mine AND wanted AND visible), count(*) FILTER (mine AND wanted AND NOT visible),
-               count(*) FILTER (NOT mine AND NOT unreadable), count(*) FILTER (unreadable),
-               min(died_ms) FILTER (mine AND wanted AND visible),
-               max(died_ms) FILTER (mine AND wanted AND visible)
-        FROM (SELECT ({ours.sql}) AS mine, ({meant.sql}) AS wanted, ({visible}) AS visible,
-                     coalesce("group", '') = '' AS unreadable, died_ms FROM letters)
+    sizes = dict(index.once("SELECT coalesce(\"group\", ''), count(*) FROM stored_letters GROUP BY 1"))
+    unreadable = sizes.pop("", 0)
+    others = sum(sizes.values()) - sizes.get(group, 0)
+    ours = of_group(group) & meant
+    alive = unexpired(now_ms)
+    ((total, expired, first_ms, last_ms),) = index.rows(
+        f"""
+        SELECT count(*) FILTER (alive), count(*) FILTER (NOT alive),
+               min(died_ms) FILTER (alive), max(died_ms) FILTER (alive)
+        FROM (SELECT ({alive.sql}) AS alive, died_ms FROM {table_for(meant.sql)} WHERE {ours.sql})
         """,  # noqa: S608 - conditions are compiled
-                (*ours.parameters, *meant.parameters, now_ms),
-            )
-        )
+        alive.parameters + ours.parameters,
     )
     if not total:
         return Summary([], 0, expired, others, unreadable, now_ms, now_ms)
     to_ms = max(now_ms, last_ms + 1)
     width = max(1, -(-(to_ms - first_ms) // BUCKETS))
-    columns = [f'"{each}"' for each in by]
-    names = ", ".join(columns)
-    condition = ours & meant & Condition(visible, (now_ms,))
+    names = ", ".join(f'"{each}"' for each in by)
+    condition = ours & alive
     # By state and part of time first: few rows are left, of which the rest is made.
-    fine = rows(
+    fine = index.rows(
         f"""
         SELECT {names}, state, least({BUCKETS - 1}, (died_ms - ?) // ?)::INTEGER AS part, count(*),
                min(died_ms), max(died_ms), min(nullif(expiration_ms, 0)), count(*) FILTER (sends > 0),
-               count(*) FILTER (sends > 0 AND state = 'recovered'), any_value(exception), any_value(message)
+               count(*) FILTER (sends > 0 AND state = 'recovered'), max(died_ms) FILTER (fingerprint IS NOT NULL)
         FROM letters WHERE {condition.sql}
         GROUP BY ALL
         """,  # noqa: S608 - conditions are compiled
@@ -109,17 +106,41 @@ def summarise(
     kinds: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     for row in fine:
         kinds.setdefault(row[: len(by)], []).append(row[len(by) :])
-    found = [_row(dict(zip(by, kind, strict=True)), parts) for kind, parts in kinds.items()]
+    failures = _failures(index, names, condition, kinds)
+    found = [_row(dict(zip(by, kind, strict=True)), parts, failures.get(kind)) for kind, parts in kinds.items()]
     found.sort(key=lambda each: (-each.letters, [str(value) for value in each.kind.values()]))
     return Summary(found, total, expired, others, unreadable, first_ms, to_ms)
 
 
-def _row(kind: dict[By, str | int | None], parts: Sequence[tuple[Any, ...]]) -> SummaryRow:
+def _failures(
+    index: Index, names: str, condition: Condition, kinds: Mapping[tuple[Any, ...], Sequence[tuple[Any, ...]]]
+) -> dict[tuple[Any, ...], tuple[str | None, str | None]]:
+    """Return exception and message of a letter of each kind: of the newest, so that few messages are read."""
+    known = ([each[-1] for each in parts if each[-1] is not None] for parts in kinds.values())
+    times = sorted({max(each) for each in known if each})
+    if not times:
+        return {}
+    listed = ", ".join(map(str, times)) if len(times) <= _LISTED else "SELECT unnest(?::BIGINT[])"
+    rows = index.rows(
+        f"""
+        SELECT {names}, any_value(exception), any_value(message) FROM {table_for(names, condition.sql)}
+        WHERE ({condition.sql}) AND died_ms IN ({listed})
+        GROUP BY {names}
+        """,  # noqa: S608 - conditions are compiled, and times are numbers
+        (*condition.parameters, *([times] if len(times) > _LISTED else [])),
+    )
+    return {row[:-2]: (row[-2], row[-1]) for row in rows}
+
+
+def _row(
+    kind: dict[By, str | int | None], parts: Sequence[tuple[Any, ...]], failure: tuple[str | None, str | None] | None
+) -> SummaryRow:
     states: dict[str, int] = {}
     trend = [0] * BUCKETS
     for state, part, letters, *_ in parts:
         states[state] = states.get(state, 0) + letters
         trend[part] += letters
+    exception, message = failure or (None, None)
     expirations = [each[5] for each in parts if each[5] is not None]
     return SummaryRow(
         kind=kind,
@@ -131,6 +152,6 @@ def _row(kind: dict[By, str | int | None], parts: Sequence[tuple[Any, ...]]) -> 
         expires_ms=min(expirations, default=None),
         sent=sum(each[6] for each in parts),
         recovered=sum(each[7] for each in parts),
-        exception=next((each[8] for each in parts if each[8]), None),
-        message=next((each[9] for each in parts if each[9]), None),
+        exception=exception or None,
+        message=message or None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from kafka_redelivery.consumers.clock import monotonic_s, wall_clock_ms
@@ -42,7 +43,7 @@ class PauseTargetError(ConsumersError):
 
 
 @dataclass(frozen=True, slots=True)
-class Obedience:
+class AppliedPauses:
     """How far the processes of a group obey the newest pause, or its end."""
 
     pauses: tuple[Pause, ...]
@@ -99,7 +100,7 @@ def targets_of(
     return found or [PauseTarget(PauseScope.GROUP)]
 
 
-def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float) -> Obedience:
+def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float) -> AppliedPauses:
     """Pause, and wait until all processes obey.
 
     Args:
@@ -115,31 +116,33 @@ def pause(settings: Settings, targets: Sequence[PauseTarget], until_ms: int | No
     return _change(settings, targets, until_ms, wait_s, withdraw=False)
 
 
-def resume(settings: Settings, targets: Sequence[PauseTarget], wait_s: float) -> Obedience:
+def resume(settings: Settings, targets: Sequence[PauseTarget], wait_s: float) -> AppliedPauses:
     """End pauses, and wait until all processes go on; see :func:`pause`. Without targets all pauses end."""
     return _change(settings, targets, None, wait_s, withdraw=True)
 
 
-def obedience(settings: Settings) -> Obedience:
+def applied_pauses(settings: Settings) -> AppliedPauses:
     """Return the pauses of a group, and which processes obey. Without a control topic there are none.
 
     Raises:
         TransportError: Kafka does not answer, or refuses.
     """
-    tail = _opened(settings)
-    try:
-        return _seen(tail.read_to_end().readable(), members(settings))
-    finally:
-        tail.close()
+    with closing(control_tail(settings)) as tail:
+        return observed(settings, tail, GroupMembers(settings.kafka))
 
 
-def members(settings: Settings) -> int | None:
-    """Return how many processes the group has; ``None`` if Kafka does not list them (KIP-848).
+def control_tail(settings: Settings) -> ControlTail:
+    """Return what reads the pauses of a group."""
+    return ControlTail(settings.kafka, settings.group, settings.naming().control_topic())
 
-    Raises:
-        TransportError: the cluster does not answer, or does not allow it.
-    """
-    listing = GroupMembers(settings.kafka)
+
+def observed(settings: Settings, tail: ControlTail, listing: GroupMembers) -> AppliedPauses:
+    """Return what :func:`applied_pauses` returns, from clients that exist already."""
+    return _seen(tail.read_to_end().readable(), _members(settings, listing))
+
+
+def _members(settings: Settings, listing: GroupMembers) -> int | None:
+    """Return how many processes the group has; ``None`` if Kafka does not list them (KIP-848)."""
     number = 0
     for group in (settings.group, scheduler_group(settings.group)):
         if listing.any(group) is None:
@@ -150,9 +153,9 @@ def members(settings: Settings) -> int | None:
 
 def _change(
     settings: Settings, targets: Sequence[PauseTarget], until_ms: int | None, wait_s: float, *, withdraw: bool
-) -> Obedience:
-    tail = _opened(settings)
-    try:
+) -> AppliedPauses:
+    listing = GroupMembers(settings.kafka)
+    with closing(control_tail(settings)) as tail:
         if not tail.exists():
             raise NoControlTopicError(settings.naming().control_topic())
         before, now_ms = tail.read_to_end().readable(), wall_clock_ms()
@@ -161,21 +164,18 @@ def _change(
             each for each, known in before.pauses.items() if not known.holds(now_ms) or (withdraw and each in named)
         ]
         if withdraw and not ended:
-            return _seen(before, members(settings))
+            return _seen(before, _members(settings, listing))
         # Every process that runs notes anew what it obeys, so what is there afterwards is no note of a dead process.
         records = tombstones([*before.processes, *ended])
         if not withdraw:
             records += [pause_record(target, until_ms, now_ms) for target in targets]
         append_control(settings.kafka, settings.naming().control_topic(), records)
-        return _await(settings, tail, before, wait_s)
-    finally:
-        tail.close()
+        return _await(tail, before, _members(settings, listing), wait_s)
 
 
-def _await(settings: Settings, tail: ControlTail, before: Pauses, wait_s: float) -> Obedience:
+def _await(tail: ControlTail, before: Pauses, expected: int | None, wait_s: float) -> AppliedPauses:
     """Read what was written, and wait until the processes have noted it."""
     deadline_s = monotonic_s() + wait_s
-    expected = members(settings)
     while True:
         pauses = tail.poll(_POLL_S)
         seen = _seen(pauses, expected)
@@ -186,10 +186,6 @@ def _await(settings: Settings, tail: ControlTail, before: Pauses, wait_s: float)
             return seen
 
 
-def _seen(pauses: Pauses, expected: int | None) -> Obedience:
+def _seen(pauses: Pauses, expected: int | None) -> AppliedPauses:
     holding = tuple(pauses.holding(wall_clock_ms()))
-    return Obedience(holding, pauses.end, dict(sorted(pauses.processes.items())), expected)
-
-
-def _opened(settings: Settings) -> ControlTail:
-    return ControlTail(settings.kafka, settings.group, settings.naming().control_topic())
+    return AppliedPauses(holding, pauses.end, dict(sorted(pauses.processes.items())), expected)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
 from kafka_redelivery.consumers.clock import wall_clock_ms
-from kafka_redelivery.consumers.operations.pausing import Obedience, obedience
+from kafka_redelivery.consumers.operations.pausing import AppliedPauses, control_tail, observed
 from kafka_redelivery.consumers.operations.waiting import (
     Positions,
     Report,
@@ -21,9 +22,12 @@ from kafka_redelivery.consumers.operations.waiting import (
 from kafka_redelivery.topology.cluster.plan import needs_scheduler, scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
 from kafka_redelivery.transport.admin.group_members import GroupMembers
-from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.admin.partition_offsets import CommittedOffsets, PartitionOffsets
+from kafka_redelivery.transport.client_config import admin_config
+from kafka_redelivery.transport.protocols import Partition
 
 _READ_AT_MOST = 10_000
 """How many waiting records are read for their due times."""
@@ -84,7 +88,7 @@ class GroupStatus:
 
     group: str
     at_ms: int
-    obedience: Obedience
+    pausing: AppliedPauses
     members: tuple[Member, ...]
     backlogs: tuple[TopicBacklog, ...]
     """Sources, ready topics, then the mixed topic and the tiers from the shortest delay to the longest."""
@@ -97,45 +101,97 @@ class GroupStatus:
 
 
 def status(settings: Settings, report: Report = lambda *_: None) -> GroupStatus:
-    """Look at a group; change nothing.
+    """Look at a group once; see :meth:`StatusReader.look`."""
+    with closing(StatusReader(settings)) as reader:
+        return reader.look(report)
 
-    Args:
-        settings: the configuration.
-        report: gets the number of waiting records that were read, and of those to read.
 
-    Raises:
-        TransportError: Kafka does not answer, or the user lacks a right of the role ``operator``.
-    """
-    naming, admin, offsets = settings.naming(), ClusterAdmin(settings.kafka), PartitionOffsets(settings.kafka)
-    counts = admin.partition_counts()
-    roles = {source.topic: "source" for source in settings.sources}
-    roles |= {naming.ready_topic(source.topic): "ready" for source in settings.sources}
-    waiting = [topic for topic in (naming.mixed_topic(), *naming.tiers_among(counts)) if topic in counts]
-    read = Positions.of(offsets, settings.group, partitions_of(roles, counts))
-    tiers = Positions.of(offsets, scheduler_group(settings.group), partitions_of(waiting, counts))
-    dead = {topic: partitions_of([topic], counts) for topic in sweep_plan(settings).topics}
-    letters = Positions.of(offsets, None, [each for partitions in dead.values() for each in partitions])
-    seen = obedience(settings)
-    members = tuple(_members(GroupMembers(settings.kafka), settings))
-    faults = [
-        *hidden_topics([*roles, *configured_tiers(settings), *dead, naming.control_topic()], counts),
-        *_deleted(settings.group, read),
-        *_deleted(scheduler_group(settings.group), tiers),
-        *_alone(settings, members, tiers, seen),
-    ]
-    now_ms = wall_clock_ms()
-    return GroupStatus(
-        settings.group,
-        now_ms,
-        seen,
-        members,
-        (
-            *(_read(read, topic, role) for topic, role in roles.items() if topic in counts),
-            *_waiting(settings, waiting, tiers, now_ms, report),
-        ),
-        {topic: sum(letters.ends[each] - letters.starts[each] for each in found) for topic, found in dead.items()},
-        tuple(faults),
-    )
+class StatusReader:
+    """Looks at a group with the same clients again and again. Not thread-safe; after an error it has to be closed."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Open the clients, which connect with the first look."""
+        self._settings = settings
+        calls = AdminCalls(admin_config(settings.kafka), timeout_s=TIMEOUT_S)
+        self._admin = ClusterAdmin(settings.kafka, calls=calls)
+        self._offsets = PartitionOffsets(settings.kafka, calls=calls)
+        self._listing = GroupMembers(settings.kafka, calls=calls)
+        with ExitStack() as opened:
+            self._committed = {
+                group: opened.enter_context(closing(CommittedOffsets(calls, settings.kafka, group)))
+                for group in (settings.group, scheduler_group(settings.group))
+            }
+            self._tail = opened.enter_context(closing(control_tail(settings)))
+            self._opened = opened.pop_all()
+        self._waiting: tuple[Positions, Mapping[str, WaitingRecords]] | None = None
+
+    def close(self) -> None:
+        """Release the clients."""
+        self._opened.close()
+
+    def look(self, report: Report = lambda *_: None) -> GroupStatus:
+        """Return how the group is; change nothing.
+
+        Args:
+            report: gets the number of waiting records that were read, and of those to read.
+
+        Raises:
+            TransportError: Kafka does not answer, or the user lacks a right of the role ``operator``.
+        """
+        settings, naming = self._settings, self._settings.naming()
+        counts = self._admin.partition_counts()
+        roles = {source.topic: "source" for source in settings.sources}
+        roles |= {naming.ready_topic(source.topic): "ready" for source in settings.sources}
+        waiting = [topic for topic in (naming.mixed_topic(), *naming.tiers_among(counts)) if topic in counts]
+        read = self._positions(settings.group, partitions_of(roles, counts))
+        tiers = self._positions(scheduler_group(settings.group), partitions_of(waiting, counts))
+        dead = {topic: partitions_of([topic], counts) for topic in sweep_plan(settings).topics}
+        letters = self._positions(None, [each for partitions in dead.values() for each in partitions])
+        seen = observed(settings, self._tail, self._listing)
+        members = tuple(_members(self._listing, settings))
+        faults = [
+            *hidden_topics([*roles, *configured_tiers(settings), *dead, naming.control_topic()], counts),
+            *_deleted(settings.group, read),
+            *_deleted(scheduler_group(settings.group), tiers),
+            *_alone(settings, members, tiers, seen),
+        ]
+        now_ms = wall_clock_ms()
+        records = self._records(waiting, tiers, report)
+        return GroupStatus(
+            settings.group,
+            now_ms,
+            seen,
+            members,
+            (
+                *(_read(read, topic, role) for topic, role in roles.items() if topic in counts),
+                *(_tier(tiers, topic, found, now_ms) for topic, found in records.items()),
+            ),
+            {topic: sum(letters.ends[each] - letters.starts[each] for each in found) for topic, found in dead.items()},
+            tuple(faults),
+        )
+
+    def _positions(self, group: str | None, partitions: list[Partition]) -> Positions:
+        return Positions.of(self._offsets, None if group is None else self._committed[group], partitions)
+
+    def _records(self, topics: Sequence[str], tiers: Positions, report: Report) -> Mapping[str, WaitingRecords]:
+        """Read the waiting records of the tiers; if nothing has moved since the last look, they are the same."""
+        if self._waiting is not None and self._waiting[0] == tiers:
+            return self._waiting[1]
+        found = {topic: WaitingRecords() for topic in topics}
+        for message in read_unfinished(self._settings, tiers, _READ_AT_MOST, report):
+            each = found[message.topic()]
+            each.due_ms.append(due_ms(message))
+            each.causes[last_failure(message).exception or "unknown"] += 1
+        self._waiting = tiers, found
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRecords:
+    """What was read of a tier."""
+
+    due_ms: list[int] = field(default_factory=list)
+    causes: Counter[str] = field(default_factory=Counter)
 
 
 def _read(positions: Positions, topic: str, role: str) -> TopicBacklog:
@@ -165,7 +221,7 @@ def _deleted(group: str, positions: Positions) -> Iterable[str]:
             )
 
 
-def _alone(settings: Settings, members: tuple[Member, ...], tiers: Positions, seen: Obedience) -> Iterable[str]:
+def _alone(settings: Settings, members: tuple[Member, ...], tiers: Positions, seen: AppliedPauses) -> Iterable[str]:
     if seen.members is None:
         return  # Kafka does not list the members
     joined = {member.group for member in members}
@@ -181,32 +237,22 @@ def _alone(settings: Settings, members: tuple[Member, ...], tiers: Positions, se
         )
 
 
-def _waiting(
-    settings: Settings, topics: Iterable[str], tiers: Positions, now_ms: int, report: Report
-) -> Iterable[TopicBacklog]:
-    """Read waiting records, and count them by due time."""
-    due: dict[str, list[int]] = {topic: [] for topic in topics}
-    causes: dict[str, Counter[str]] = {topic: Counter() for topic in topics}
-    for message in read_unfinished(settings, tiers, _READ_AT_MOST, report):
-        due[message.topic()].append(due_ms(message))
-        causes[message.topic()][last_failure(message).exception or "unknown"] += 1
-    for topic, times in due.items():
-        numbers = Counter(_bound(time_ms - now_ms) for time_ms in times)
-        ordered = {name: numbers[name] for name in _BOUNDS_S if name in numbers}
-        most = dict(causes[topic].most_common(_CAUSES))
-        finished, end = _sums(tiers, topic)
-        yield TopicBacklog(
-            topic,
-            "tier",
-            records=end - finished,
-            due=ordered,
-            first_due_ms=min(times, default=None),
-            read=len(times),
-            causes=most,
-            due_ms=tuple(sorted(times)),
-            finished=finished,
-            end=end,
-        )
+def _tier(tiers: Positions, topic: str, waiting: WaitingRecords, now_ms: int) -> TopicBacklog:
+    times = waiting.due_ms
+    numbers = Counter(_bound(time_ms - now_ms) for time_ms in times)
+    finished, end = _sums(tiers, topic)
+    return TopicBacklog(
+        topic,
+        "tier",
+        records=end - finished,
+        due={name: numbers[name] for name in _BOUNDS_S if name in numbers},
+        first_due_ms=min(times, default=None),
+        read=len(times),
+        causes=dict(waiting.causes.most_common(_CAUSES)),
+        due_ms=tuple(sorted(times)),
+        finished=finished,
+        end=end,
+    )
 
 
 def _bound(left_ms: int) -> str:

@@ -10,7 +10,7 @@ from kafka_redelivery.topology.errors import HeaderError, ProgressError
 from kafka_redelivery.topology.topics.tiers import tier_set
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, FailureCause, Headers, read_due, read_failure_cause
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
-from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.admin.partition_offsets import CommittedOffsets, PartitionOffsets
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.errors import grant
@@ -34,11 +34,16 @@ class Positions:
     committed: Mapping[Partition, Checkpoint]
 
     @classmethod
-    def of(cls, offsets: PartitionOffsets, group: str | None, partitions: list[Partition]) -> Positions:
-        """Ask Kafka. Without a group nothing is committed."""
+    def of(
+        cls, offsets: PartitionOffsets, group: str | CommittedOffsets | None, partitions: list[Partition]
+    ) -> Positions:
+        """Ask Kafka. Without a group nothing is committed; of a group by its name a new client asks."""
         # In this order a group that commits meanwhile is never outside the bounds.
         starts = offsets.log_start_offsets(partitions)
-        committed = {} if group is None else offsets.committed(group, partitions)
+        if isinstance(group, CommittedOffsets):
+            committed = group.ask(partitions)
+        else:
+            committed = {} if group is None else offsets.committed(group, partitions)
         return cls(starts, offsets.last_stable_offsets(partitions), committed)
 
     def unfinished(self, partition: Partition) -> tuple[int, int]:

@@ -43,7 +43,7 @@ class Targets:
         return found
 
     def of_letter(self, letter: Letter) -> str | None:
-        """Return the target of a letter by the rule of :meth:`Copies.copy`; ``None`` if its lineage is damaged."""
+        """Return the target of a letter by the rule of :meth:`Copies.record`; ``None`` if its lineage is damaged."""
         try:
             return self.of(read_lineage(list(letter.headers.items())).address)
         except HeaderError:

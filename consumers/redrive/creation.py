@@ -155,11 +155,11 @@ class Sorting:
             sends = standing.sends + (letter.mark.number if letter.mark else 0)
             result.redriven_before += number if sends else 0
             if not options.discard:  # else it is sent nowhere
-                self._aim(letter, sends, number)
+                self._count_target(letter, sends, number)
             return True
         return False
 
-    def _aim(self, letter: Letter, sends: int, number: int) -> None:
+    def _count_target(self, letter: Letter, sends: int, number: int) -> None:
         result, options = self.preview, self._options
         target = self._targets.of_letter(letter)
         if target is None:

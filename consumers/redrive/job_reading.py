@@ -46,7 +46,14 @@ class LeftOut:
 
 
 def read_jobs(
-    settings: Settings, topic: str, log: JobLog, start: int, left_out: LeftOut, *, settled: bool = True
+    settings: Settings,
+    topic: str,
+    log: JobLog,
+    start: int,
+    left_out: LeftOut,
+    *,
+    settled: bool = True,
+    offsets: PartitionOffsets | None = None,
 ) -> int:
     """Add the records of the jobs to a log, and return the end that was read.
 
@@ -61,11 +68,12 @@ def read_jobs(
         start: the offset to read first.
         left_out: gets the records that cannot be read.
         settled: whether to wait for transactions that are open now.
+        offsets: asks for the end of the topic; without it a new client does.
 
     Raises:
         TransportError: Kafka does not answer or denies access.
     """
-    offsets, partition = PartitionOffsets(settings.kafka), Partition(topic, 0)
+    offsets, partition = offsets or PartitionOffsets(settings.kafka), Partition(topic, 0)
     ends = [offsets.high_watermarks, offsets.last_stable_offsets] if settled else [offsets.last_stable_offsets]
     for end_of in ends:
         end = end_of([partition])[partition]

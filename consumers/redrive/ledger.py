@@ -69,7 +69,9 @@ class Ledger:
         if self._foreign and self.jobs_topic not in self.partition_counts:
             return
         refuse_missing((self.jobs_topic, self._actions_topic), self.partition_counts, self.group)
-        self.seen = read_jobs(self._settings, self.jobs_topic, self.jobs, self.seen, self.left_out)
+        self.seen = read_jobs(
+            self._settings, self.jobs_topic, self.jobs, self.seen, self.left_out, offsets=self._offsets
+        )
         self.jobs.settle()
         partitions = (
             Partition(self._actions_topic, each) for each in range(self.partition_counts[self._actions_topic])

@@ -16,14 +16,22 @@ from kafka_redelivery.transport.protocols import Partition
 _log = logging.getLogger(__name__)
 
 
-def letter_ends(settings: Settings, partition_counts: Mapping[str, int]) -> dict[Partition, int]:
+def letter_ends(
+    settings: Settings, partition_counts: Mapping[str, int], offsets: PartitionOffsets | None = None
+) -> dict[Partition, int]:
     """Return the present ends of the dead-letter topics, without open transactions.
+
+    Args:
+        settings: how to reach Kafka, and the names of topics.
+        partition_counts: the topics of the cluster.
+        offsets: asks for the ends; without it a new client does.
 
     Raises:
         RedriveError: the cluster shows none of them.
         TransportError: Kafka does not answer or denies access.
     """
-    return PartitionOffsets(settings.kafka).last_stable_offsets(letter_partitions(settings, partition_counts))
+    offsets = offsets or PartitionOffsets(settings.kafka)
+    return offsets.last_stable_offsets(letter_partitions(settings, partition_counts))
 
 
 def letter_partitions(settings: Settings, partition_counts: Mapping[str, int]) -> list[Partition]:

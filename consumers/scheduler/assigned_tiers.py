@@ -98,10 +98,10 @@ class AssignedTiers:
             self._keep_at_s = monotonic_s() + KEEP_EVERY_S
             self.unwritten.update(self.opened.keys() - self._halted.partitions)
 
-    def note_births(self) -> None:
+    def note_first_offsets(self) -> None:
         """Note in the control topic which partitions have a committed offset."""
         committed = {each: tier for each, tier in self.opened.items() if each not in self.unwritten}
-        self._first_offsets.note_births({each: tier.progress.watermark for each, tier in committed.items()})
+        self._first_offsets.note_first_offsets({each: tier.progress.watermark for each, tier in committed.items()})
 
     def save_positions(self) -> None:
         """Save the committed positions of all partitions, because the scheduler stops."""

@@ -1,4 +1,4 @@
-"""How many records of each tier partition a scheduler buffers."""
+"""How many records of each tier partition a scheduler buffers, and how large its writes are."""
 
 from __future__ import annotations
 
@@ -18,6 +18,19 @@ _MAX_MULTIPLE_OF_FREE = 4
 _RESERVED_DIVISOR = 2
 """Half of an equal share is always free to a partition, however much the others buffer: theirs may wait for hours."""
 
+_WRITE_DIVISOR = 4
+_MAX_WRITE_BYTES = 16 * 2**20
+
+
+def buffer_bytes(limits: LimitsSection) -> int:
+    """Return how many bytes a scheduler may buffer."""
+    return limits.buffer_bytes // _BUFFER_DIVISOR
+
+
+def write_bytes(limits: LimitsSection) -> int:
+    """Return how many bytes make a write full. They come on top of the buffer: until it ends, others are fetched."""
+    return min(_MAX_WRITE_BYTES, limits.buffer_bytes // _WRITE_DIVISOR)
+
 
 def full_partitions(
     tiers: Mapping[Partition, TierPartition], paused: Collection[Partition], limits: LimitsSection
@@ -26,7 +39,7 @@ def full_partitions(
 
     The first records after a resume need a fetch to arrive, so a resume comes before the buffer is empty.
     """
-    records, size = limits.buffer_records // _BUFFER_DIVISOR, limits.buffer_bytes // _BUFFER_DIVISOR
+    records, size = limits.buffer_records // _BUFFER_DIVISOR, buffer_bytes(limits)
     reserved = _RESERVED_DIVISOR * max(1, len(tiers))
     buffered, buffered_bytes = sum(map(len, tiers.values())), sum(tier.bytes for tier in tiers.values())
     max_records = max(1, records // reserved, _MAX_MULTIPLE_OF_FREE * (records - buffered))

@@ -40,7 +40,7 @@ class HaltedTiers:
         try:
             return self._reader.fetch(maximum, timeout_s)
         except PositionDeletedError as error:
-            lost = LostPosition.deleted(error)
+            lost = LostPosition.of(error)
             if lost.partition in owned:
                 self._halt(lost)
             return []

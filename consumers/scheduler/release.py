@@ -31,6 +31,7 @@ from kafka_redelivery.topology.redrive.actions import outcome_of
 from kafka_redelivery.topology.topics.tiers import TierSet
 from kafka_redelivery.topology.wire.headers import (
     HeaderList,
+    Headers,
     dead_letter_headers,
     read_address,
     read_lineage,
@@ -85,8 +86,8 @@ class Release:
     """Whether the write begins before its records leave."""
 
 
-class DeadLetterTopicMissingError(Exception):
-    """A record must be dead-lettered, and there is no topic for it. Its partition halts."""
+class TopicMissingError(Exception):
+    """The topic of the group that a record goes to does not exist, or is not shown. The record's partition halts."""
 
     def __init__(self, origin: tuple[Partition, int], record: ProducerRecord) -> None:
         super().__init__(f"there is no topic {record.topic}")
@@ -180,7 +181,7 @@ class ReleaseBuilder:
             refusal: the broker's reason for refusing the record in an earlier write, ``None`` if it did not.
 
         Raises:
-            DeadLetterTopicMissingError: the record must be dead-lettered, and there is no topic for it.
+            TopicMissingError: the ready topic of its source or the dead-letter topic that it needs does not exist.
         """
         headers = headers_of(record.message)
         try:
@@ -196,9 +197,12 @@ class ReleaseBuilder:
         if refusal is not None:
             problem = refusal
         elif ready_topic is None:
-            problem = f"there is no topic {self._naming.ready_topic(lineage.address)}"
-            if lineage.address not in self._entries:
-                problem += f", and {lineage.address} is not among the sources of group {self._group}"
+            topic = self._naming.ready_topic(lineage.address)
+            if lineage.address in self._entries:
+                raise TopicMissingError((partition, record.offset), _for_missing(topic, record, headers))
+            problem = (
+                f"there is no topic {topic}, and {lineage.address} is not among the sources of group {self._group}"
+            )
         elif not record.final and record.due_ms > now_ms:
             release.moved += 1
             tier_topic = self._retry_topics.topic_for(record.due_ms - now_ms)
@@ -282,11 +286,10 @@ class ReleaseBuilder:
                 release.audited.append((lineage, suffix))
         match decision:
             case DeadLetter():
-                topic, message = self._dead_letter_topics[source], record.message
-                headers = dead_letter_headers(lineage, self._group, headers_of(message), decision, now_ms)
+                topic = self._dead_letter_topics[source]
+                headers = dead_letter_headers(lineage, self._group, headers_of(record.message), decision, now_ms)
                 if topic not in self._retry_topics.partitions:
-                    refused = ProducerRecord(topic, 0, message.key(), message.value(), headers)
-                    raise DeadLetterTopicMissingError((partition, record.offset), refused)
+                    raise TopicMissingError((partition, record.offset), _for_missing(topic, record, headers))
                 self._produce(release, partition, record, topic, lineage.partition, headers)
                 release.outcomes[OutcomeLabel(label, "dead_lettered", decision.ack_type)] += 1
                 release.dead_letters[label, str(decision.reason)] += 1
@@ -302,3 +305,7 @@ class ReleaseBuilder:
             release.origins.append((partition, record.offset))
             release.records.append(ended)
         self._log.log(lineage, failure, decision, record.message.key(), location)
+
+
+def _for_missing(topic: str, record: TierRecord, headers: Headers) -> ProducerRecord:
+    return ProducerRecord(topic, 0, record.message.key(), record.message.value(), list(headers))

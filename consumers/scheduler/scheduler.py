@@ -14,17 +14,18 @@ from kafka_redelivery.consumers.flow.lane import sizes_of
 from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
 from kafka_redelivery.consumers.scheduler.assigned_tiers import AssignedTiers
 from kafka_redelivery.consumers.scheduler.backlog import backlog
-from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions
+from kafka_redelivery.consumers.scheduler.buffer_limits import write_bytes
 from kafka_redelivery.consumers.scheduler.clock_watch import ClockWatch
+from kafka_redelivery.consumers.scheduler.full_buffer import FullBuffer
 from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
 from kafka_redelivery.consumers.scheduler.known_topics import KnownTopics
 from kafka_redelivery.consumers.scheduler.paused_tiers import PausedTiers
 from kafka_redelivery.consumers.scheduler.refusals import Refusals
 from kafka_redelivery.consumers.scheduler.release import (
     CommitLeadTime,
-    DeadLetterTopicMissingError,
     Release,
     ReleaseBuilder,
+    TopicMissingError,
 )
 from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.health import Health
@@ -91,7 +92,7 @@ class Scheduler:
         self._naming = settings.naming()
         self.topics = KnownTopics(settings, reader)
         self._first_tier = ("", 1)  # its name and number of partitions; the name is empty if there is none
-        self._paused: set[Partition] = set()
+        self._full_buffer = FullBuffer(reader, settings.limits)
         self._builder: ReleaseBuilder
         self._audit = DeadLetterAudit(settings.entries())
         self._failure_log = FailureLog(settings.failure_details)
@@ -99,7 +100,7 @@ class Scheduler:
         self._in_flight: Release | None = None
         self._lead_time = lead_time or CommitLeadTime()
         self._abort_deadline = AbortDeadline(endures=True)
-        self._limits = WriteLimits(settings.limits.batch_records)
+        self._limits = WriteLimits(settings.limits.batch_records, write_bytes(settings.limits))
         self._halted = HaltedPartitions()
         self._refusals = Refusals(self._halted, observer)
         self._health = health or Health()
@@ -164,7 +165,7 @@ class Scheduler:
         self._check_clock()
         self._await_write(_WRITE_WAIT_S)
         if not self._writer.busy:
-            self._halted.begin_trial(self._writer)
+            self._halted.begin_trial(self._writer, write_waits=self._wait_s() <= 0)
         self._release_due()
         wait_s = 0.0 if self._writer.busy else self._wait_s()
         self._buffer(self._halted_tiers.fetch(self._settings.limits.batch_records, wait_s, self._tiers))
@@ -177,7 +178,7 @@ class Scheduler:
             self._paused_tiers.report(self._observer, self._tiers)
             self._failure_log.report_left_out()
             self._health.waiting("writes", self._abort_deadline.problem)
-            self._assigned.note_births()
+            self._assigned.note_first_offsets()
         self._assigned.keep()
         if self.topics.refresh(self._paused_tiers.named):
             self._use_topics()
@@ -218,6 +219,7 @@ class Scheduler:
             _log.warning("the clock was set back by %d ms", set_back_ms)
             for tier in self._tiers.values():
                 tier.clock_set_back(now_ms)
+            self._full_buffer.clock_set_back()
 
     def _wait_s(self) -> float:
         """Seconds until the next write must begin; a fetched record ends the wait sooner."""
@@ -245,13 +247,12 @@ class Scheduler:
 
     def _pause_full(self) -> None:
         """Stop fetching the partitions that are halted or paused, or whose buffer is full, and resume the others."""
-        full = full_partitions(self._tiers, self._paused, self._settings.limits) | self._halted_tiers.partitions
-        full |= {partition for partition in self._halted.paused if partition in self._tiers}
-        full |= self._paused_tiers.held(self._tiers)
-        if full != self._paused:
-            self._reader.pause(full - self._paused)
-            self._reader.resume(partition for partition in self._paused - full if partition in self._tiers)
-            self._paused = full
+        halted = self._halted_tiers.partitions | (self._halted.paused & self._tiers.keys())
+        committing = () if self._in_flight is None else self._in_flight.checkpoints
+        busy = self._assigned.unwritten.union(committing)
+        stopped = self._paused_tiers.held(self._tiers)
+        if dropped := self._full_buffer.pause(self._tiers, halted, stopped, busy, self._clock()):
+            self._assigned.rewind(dropped)
 
     def _release_due(self) -> None:
         """Begin one write for the records that leave within the commit lead time, unless a write is in flight."""
@@ -259,18 +260,18 @@ class Scheduler:
             return
         now_ms = self._clock()
         horizon_ms = now_ms + self._lead_time.ms
-        space = self._limits.records
+        space, space_bytes = self._limits.records, self._limits.bytes
         release = Release()
         released: list[Partition] = []
         leaves_ms = 0
         for partition, tier in self._paused_tiers.running(self._tiers).items():
-            taken = tier.take(horizon_ms, space)
+            taken = tier.take(horizon_ms, space, space_bytes)
             if taken:
                 try:
                     for record in taken:
                         refusal = self._refusals.reason(partition, record.offset)
                         self._builder.add(release, partition, record, now_ms, refusal)
-                except DeadLetterTopicMissingError as error:
+                except TopicMissingError as error:
                     self._forget_dead_letters(release)
                     refused = RefusedRecord(0, str(error), RefusalCause.MISSING)
                     problem = self._halted.halt(*error.origin, error.record, refused, awaits_topic=True)
@@ -281,7 +282,8 @@ class Scheduler:
                 leaves_ms = max(leaves_ms, *(record.leaves_ms for record in taken))
                 released.append(partition)
                 space -= len(taken)
-                if space <= 0:
+                space_bytes -= sum(record.size for record in taken)
+                if space <= 0 or space_bytes <= 0:
                     self._tiers[partition] = self._tiers.pop(partition)  # the other partitions come first next time
                     break
         release.checkpoints = self._assigned.checkpoints(released)
@@ -392,7 +394,7 @@ class Scheduler:
     def _give_up(self, partitions: Iterable[Partition]) -> None:
         partitions = list(partitions)
         self._assigned.give_up(partitions)
-        self._paused.difference_update(partitions)
+        self._full_buffer.forget(partitions)
         self._await_write(None)
         for partition in partitions:  # the end of the write may have halted them
             self._halted.forget(partition)

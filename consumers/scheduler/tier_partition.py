@@ -55,6 +55,9 @@ class TierPartition:
         self.bytes = 0
         """Bytes of the records in the buffer."""
 
+        self.trusted = True
+        """Whether the time of each record would be the same if it was fetched again."""
+
         self._delay_ms = delay_ms
         self._ordered = ordered
         self._queue: deque[TierRecord] = deque()
@@ -70,6 +73,13 @@ class TierPartition:
         if self._ordered:
             return self._queue[0].leaves_ms if self._queue else None
         return self._heap[0].leaves_ms if self._heap else None
+
+    @property
+    def last_ms(self) -> int | None:
+        """When the last record leaves (epoch ms), at the latest; ``None`` if the buffer is empty."""
+        if self._ordered:
+            return self._queue[-1].leaves_ms if self._queue else None
+        return max((record.leaves_ms for record in self._heap), default=None)
 
     @property
     def oldest_ms(self) -> int | None:
@@ -106,6 +116,7 @@ class TierPartition:
         if leaves_ms > now_ms + self._delay_ms + _ROUNDING_MS:
             # The clock of the writer or of this process is wrong. No record waits longer than the tier's delay.
             self.clock_faults += 1
+            self.trusted = False
             leaves_ms = now_ms + self._delay_ms
         record = TierRecord(leaves_ms, offset, due_ms, final, message, size)
         self.bytes += size
@@ -115,18 +126,27 @@ class TierPartition:
             heappush(self._heap, record)
         return True
 
-    def take(self, now_ms: int, max_records: int) -> list[TierRecord]:
-        """Remove and return the records that leave by ``now_ms``, at most ``max_records``."""
+    def take(self, now_ms: int, max_records: int, max_bytes: int = 2**62) -> list[TierRecord]:
+        """Remove and return the records that leave by ``now_ms``.
+
+        Args:
+            now_ms: epoch ms.
+            max_records: number of records at most.
+            max_bytes: size of the records at most, or more by a part of the last one.
+        """
         taken: list[TierRecord] = []
+        size = 0
         if self._ordered:
             queue = self._queue
-            while queue and queue[0].leaves_ms <= now_ms and len(taken) < max_records:
+            while queue and queue[0].leaves_ms <= now_ms and len(taken) < max_records and size < max_bytes:
                 taken.append(queue.popleft())
+                size += taken[-1].size
         else:
             heap = self._heap
-            while heap and heap[0].leaves_ms <= now_ms and len(taken) < max_records:
+            while heap and heap[0].leaves_ms <= now_ms and len(taken) < max_records and size < max_bytes:
                 taken.append(heappop(heap))
-        self.bytes -= sum([record.size for record in taken])
+                size += taken[-1].size
+        self.bytes -= size
         return taken
 
     def has_metadata_space(self, records: int) -> bool:
@@ -135,6 +155,7 @@ class TierPartition:
 
     def clock_set_back(self, now_ms: int) -> None:
         """Limit the wait of all records to the tier's delay from ``now_ms``, because the wall clock was set back."""
+        self.trusted = False
         latest_ms = now_ms + self._delay_ms
         self.clock_faults += sum(record.leaves_ms > latest_ms for record in (*self._queue, *self._heap))
         self._queue = deque(record._replace(leaves_ms=min(record.leaves_ms, latest_ms)) for record in self._queue)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from typing import ClassVar
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Failure, Halt, Retry
@@ -36,6 +37,9 @@ _MAX_CAUSE_LENGTH = 500
 
 class FailureLog:
     """Logs decisions about failed deliveries. Used by one thread."""
+
+    _ignored_delay_logged: ClassVar[bool] = False
+    """Whether this process has logged that a delay of a handler was ignored."""
 
     def __init__(self, details: FailureDetails = FailureDetails.FULL) -> None:
         """Begin the first window.
@@ -77,6 +81,18 @@ class FailureLog:
                 _log.warning("%s %s (%s) %s: %s", record, verb, reason, _after(lineage.deliveries), cause)
             case _:
                 pass
+
+    def ignored_delay(self, lineage: Lineage) -> None:
+        """Log that a record waits for the policy's delay instead of the handler's own; once per process."""
+        if FailureLog._ignored_delay_logged:
+            return
+        FailureLog._ignored_delay_logged = True
+        _log.warning(
+            "%s waits for the policy's delay: Redeliver(after=...) has no effect without maximumHandlerDelay "
+            "(maximum-handler-delay for Artemis); set it to the longest delay that a handler may request. "
+            "Later cases are not logged",
+            lineage.message_id,
+        )
 
     def report_left_out(self, *, ending: bool = False) -> None:
         """At the end of the window, log how many failures have no line, and begin the next window.

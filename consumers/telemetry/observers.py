@@ -39,7 +39,7 @@ class ProcessObserver(Protocol):
         ...
 
     def write_aborted(self, cause: str) -> None:
-        """A write was aborted. The process rewinds to the committed offsets and writes again."""
+        """A write was aborted. The process repeats the outcomes that it kept, or rewinds to the committed offsets."""
         ...
 
     def fenced(self) -> None:

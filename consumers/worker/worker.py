@@ -121,8 +121,8 @@ class Worker:
         self._collect(_MAX_COLLECT_WAIT_S if busy else 0.0)
         self._writes.await_end()
         self._writes.collect_dispositions()
-        self.committer.try_halted()
-        if self._should_write():
+        should_write = self._should_write()
+        if not self.committer.try_halted(write_waits=should_write) and should_write:
             self._writes.begin()
         self._abandon_overdue()
         self._split_slow()

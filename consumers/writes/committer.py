@@ -174,10 +174,16 @@ class Committer:
         batch.in_place.clear()
         return [record for record in records if record not in refused or record in in_place]
 
-    def try_halted(self) -> None:
-        """Begin to try the refused record of a halted partition, if one is due and no write is under way."""
-        if not self.writing:
-            self._halted.begin_trial(self._writer)
+    def try_halted(self, *, write_waits: bool) -> bool:
+        """Begin to try the refused record of a halted partition, if one is due and no write is under way.
+
+        Args:
+            write_waits: whether a write is to begin now. Trials and writes take turns.
+
+        Returns:
+            Whether a trial has begun.
+        """
+        return not self.writing and self._halted.begin_trial(self._writer, write_waits=write_waits)
 
     def begin(self, dirty: Iterable[AssignedPartition]) -> None:
         """Begin to write the batch, and start the next one. No write may be under way.

@@ -140,6 +140,8 @@ class Decisions:
             if not audited:
                 decision = suppressed(decision)
         dependencies.log.log(lineage, failure, decision, message.key())
+        if isinstance(decision, Retry) and failure.after_ms is not None and entry.maximum_handler_delay is None:
+            dependencies.log.ignored_delay(lineage)
         stays = self._stays(decision, failure)
         if stays and isinstance(decision, Retry):
             assigned.progress.wait_in_place(message.offset(), lineage.deliveries, decision.due_ms)

@@ -25,6 +25,7 @@ from kafka_redelivery.consumers.handlers.child_process_pool import load_as_confi
 from kafka_redelivery.consumers.handlers.destinations import Destinations
 from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
 from kafka_redelivery.consumers.handlers.processor import Processor
+from kafka_redelivery.consumers.handlers.record import Record
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import Route, codecs
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
@@ -32,7 +33,8 @@ from kafka_redelivery.pipeline.handler.handler_slots import HandlerSlots, Loaded
 from kafka_redelivery.pipeline.handler.messages import receive, send
 from kafka_redelivery.pipeline.handler.outcomes import Outcomes
 from kafka_redelivery.pipeline.handler.outcomes_of import outcomes_of
-from kafka_redelivery.pipeline.handler.rows import Rows
+from kafka_redelivery.pipeline.handler.plain_rows import RowProcessor, records_of
+from kafka_redelivery.pipeline.handler.rows import Row, Rows
 from kafka_redelivery.pipeline.handler.shared_position import SHARED_BYTES, SharedPosition
 from kafka_redelivery.pipeline.handler.vectorized import VectorRuns
 from kafka_redelivery.serdes.errors import SerdeError
@@ -88,7 +90,7 @@ def _one_by_one(config: HandlerConfig, stack: ExitStack, loaded: Loaded, shared_
     if handler.asynchronous:
         handler = _as_synchronous(handler, stack.enter_context(asyncio.Runner()))
     # No deadline in here: the parent kills this process at its deadline.
-    processor = Processor(handler, outputs, wall_clock_ms, None, topics)
+    processor = RowProcessor(handler, outputs, wall_clock_ms, None, topics)
     if config.section.vectorized:
         vectors = VectorRuns(handler, processor, topics, shared_position)
         return lambda rows, singly: vectors.run(
@@ -112,7 +114,7 @@ def _run_one_by_one(
 ) -> Iterator[Outcomes]:
     """Handle records like a worker's slot, and yield the outcomes of each time slice."""
     lane = Lane(AssignedPartition(rows.partition, route, redelivered, Progress(0)), exclusive=True)
-    records = list(rows)
+    records = records_of(rows, route, redelivered=redelivered)
     messages = cast("list[Message]", _PublishingMessages(records, shared_position))
     position, held = 0, HeldPartitions()
     while position < len(messages):
@@ -127,25 +129,22 @@ def _run_one_by_one(
                 return
             position = item.position
         if item.held:
-            held.hold(rows.partition, records[position].offset(), item.held)
+            held.hold(rows.partition, rows.batch.column("offset")[position].as_py(), item.held)
             Event().wait(held.left_s())
 
 
 class _PublishingMessages:
     """Messages that publish the position of each record before it is handled."""
 
-    def __init__(self, messages: Sequence[Message], shared_position: SharedPosition) -> None:
+    def __init__(self, messages: Sequence[Row | Record], shared_position: SharedPosition) -> None:
         self._messages = messages
         self._position = shared_position
 
     def __len__(self) -> int:
         return len(self._messages)
 
-    def __getitem__(self, index: slice) -> Iterator[Message]:
-        publish = self._position.set
-        for number, message in enumerate(self._messages[index], start=index.start):
-            publish(number)
-            yield message
+    def __getitem__(self, index: slice) -> Iterator[Row | Record]:
+        return self._position.publishing(self._messages[index], index.start)
 
 
 def _as_synchronous(handler: Handler, runner: asyncio.Runner) -> Handler:

@@ -28,18 +28,28 @@ def outcomes_of(item: WorkItem, first: int = 0) -> Outcomes:
 
 def _as_columns(item: WorkItem, first: int) -> Iterator[Emitted]:
     """Yield the outputs as Arrow columns, which pickle faster than objects; in order within a topic partition."""
-    destinations: defaultdict[tuple[str, int | None], list[tuple[int, ProducerRecord]]] = defaultdict(list)
-    for index, records in item.outputs:
-        for record in records:
-            destinations[record.topic, record.partition].append((index - first, record))
-    for (topic, partition), found in destinations.items():
-        columns = [
-            pa.array([row for row, _ in found], pa.int32()),
-            pa.array([record.key for _, record in found], pa.binary()),
-            pa.array([record.value for _, record in found], pa.binary()),
-            _headers_column([record.headers for _, record in found]),
-        ]
-        yield Emitted(topic, partition, pa.RecordBatch.from_arrays(columns, ["row", "key", "value", "headers"]))
+    rows = [index - first for index, records in item.outputs for _ in records]
+    emitted = [record for _, records in item.outputs for record in records]
+    destinations = {(topic, partition) for topic, partition, *_ in emitted}
+    if len(destinations) == 1:
+        yield _emitted(rows, emitted)
+        return
+    found: defaultdict[tuple[str, int | None], tuple[list[int], list[ProducerRecord]]] = defaultdict(lambda: ([], []))
+    for row, record in zip(rows, emitted, strict=True):
+        its_rows, its_records = found[record.topic, record.partition]
+        its_rows.append(row)
+        its_records.append(record)
+    for its_rows, its_records in found.values():
+        yield _emitted(its_rows, its_records)
+
+
+def _emitted(rows: Sequence[int], records: Sequence[ProducerRecord]) -> Emitted:
+    """Return records of one destination."""
+    _, _, keys, values, headers = zip(*records, strict=True)
+    columns = [pa.array(rows, pa.int32()), pa.array(keys, pa.binary()), pa.array(values, pa.binary())]
+    columns.append(_headers_column(headers))
+    topic, partition = records[0].topic, records[0].partition
+    return Emitted(topic, partition, pa.RecordBatch.from_arrays(columns, ["row", "key", "value", "headers"]))
 
 
 def _headers_column(lists: Sequence[HeaderList | None]) -> pa.Array:

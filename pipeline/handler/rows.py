@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any, Final, overload
 
 import numpy as np
@@ -126,7 +126,7 @@ class Rows:
         """Return one record, or a slice of them without a copy."""
         if isinstance(index, slice):
             first, end, _ = index.indices(len(self))
-            return Rows(self.partition, self.batch.slice(first, end - first))
+            return Rows(self.partition, self.batch.slice(first, max(0, end - first)))
         made = self._made.get(index)
         if made is None:
             made = self._made[index] = self._row(index)
@@ -134,9 +134,11 @@ class Rows:
 
     def __iter__(self) -> Iterator[Row]:
         """Iterate over all records in order."""
-        columns = (self.batch.column(name).to_pylist() for name in ("offset", "key", "value", "headers", "timestamp"))
-        for offset, key, value, headers, timestamp in zip(*columns, strict=True):
-            yield Row(self.partition, offset, key, value, headers, timestamp)
+        return self._rows(self.batch)
+
+    def prepare(self, indexes: Sequence[int]) -> None:
+        """Create these rows together, which takes a fraction of the time of creating each on its first access."""
+        self._made.update(zip(indexes, self._rows(self.batch.take(pa.array(indexes, pa.int64()))), strict=True))
 
     def offsets(self) -> list[int]:
         """Return the offsets of all records."""
@@ -148,8 +150,12 @@ class Rows:
         return int(self.batch.nbytes)
 
     def _row(self, index: int) -> Row:
-        columns = ("offset", "key", "value", "headers", "timestamp")
-        return Row(self.partition, *(self.batch.column(name)[index].as_py() for name in columns))
+        (row,) = self._rows(self.batch.slice(index, 1))
+        return row
+
+    def _rows(self, batch: pa.RecordBatch) -> Iterator[Row]:
+        columns = (batch.column(name).to_pylist() for name in ("offset", "key", "value", "headers", "timestamp"))
+        return map(Row, repeat(self.partition), *columns)
 
 
 def packed(batch: pa.RecordBatch) -> pa.Buffer:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import mmap
 import struct
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeVar
 
 from kafka_redelivery.consumers.clock import monotonic_s
+
+_T = TypeVar("_T")
 
 _POSITION: Final = struct.Struct("=qqd")
 """First record, number of records, monotonic start time."""
@@ -38,6 +41,19 @@ class SharedPosition:
         The published start is ``grace_s`` later.
         """
         self._write(first, count, monotonic_s() + grace_s)
+
+    def publishing(self, records: Iterable[_T], first: int) -> Iterator[_T]:
+        """Yield records; before each, publish that it is handled. They count from index ``first`` on.
+
+        Does the same as :meth:`set`, without calls: this runs for every record.
+        """
+        memory, valid, pack = self._memory, self._valid, _POSITION.pack_into
+        slots = self._start, self._start + _POSITION.size
+        for index, record in enumerate(records, first):
+            slot = 1 - memory[valid]
+            pack(memory, slots[slot], index, 1, monotonic_s())
+            memory[valid] = slot
+            yield record
 
     def clear(self) -> None:
         """Publish that no record is being handled."""

@@ -19,6 +19,7 @@ from kafka_redelivery.consumers.handlers.record import Record
 from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.pipeline.handler.batch_context import COLUMNS, BatchContext
 from kafka_redelivery.pipeline.handler.outcomes import Emitted, Outcomes
+from kafka_redelivery.pipeline.handler.plain_rows import need_no_preparation
 from kafka_redelivery.pipeline.handler.rows import Rows
 from kafka_redelivery.pipeline.handler.shared_position import SharedPosition
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
@@ -108,8 +109,7 @@ class VectorRuns:
 
     def _prepare(self, rows: Rows, route: Route, *, redelivered: bool) -> _Prepared:
         columns = rows.batch
-        plain = columns.column("headers").null_count == len(rows) or not _any_header(columns.column("headers"))
-        if plain and not (redelivered or route.sets_expiration or route.exhausted_at_once):
+        if need_no_preparation(rows, route, redelivered=redelivered):
             attempts = pa.array(np.ones(len(rows), np.int32))
             batch = pa.RecordBatch.from_arrays(
                 [*(columns.column(name).cast(COLUMNS.field(name).type) for name in COLUMNS.names[:-1]), attempts],
@@ -173,10 +173,6 @@ def _with_record_indexes(
         table = table.filter(pa.array(kept))
     rows = pa.array(numbers[table.column("row").to_numpy()], pa.int32())
     return emitted._replace(table=table.set_column(0, "row", rows))
-
-
-def _any_header(headers: pa.Array) -> bool:
-    return len(headers.flatten()) > 0
 
 
 def _row(record: Record, deliveries: int) -> dict[str, object]:

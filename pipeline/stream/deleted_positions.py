@@ -1,13 +1,14 @@
-"""Partitions that a query leaves out because the offset they have to be read from was deleted."""
+"""Partitions that a query leaves out because the offset they have to be read from was deleted, or has expired."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.flow.lost_position import LostPosition
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import HaltLabel, QueryObserver
 from kafka_redelivery.pipeline.errors import PipelineError
@@ -37,8 +38,8 @@ class DeletedPositions:
     """The partitions that are left out until their committed offset is moved. Only the main thread uses it.
 
     As in a worker (:mod:`kafka_redelivery.consumers.flow.deleted_positions`), no partition goes on by itself: whether
-    the deleted offsets held records is unknown, so an operator decides, with ``redelivery topology apply
-    --accept-loss``.
+    deleted offsets held records, and which records are finished if the committed offset has expired, is unknown. So an
+    operator decides, with ``redelivery topology apply --accept-loss`` or ``--accept-repeats``.
     """
 
     def __init__(self, settings: Settings, observer: QueryObserver, health: Health) -> None:
@@ -46,7 +47,7 @@ class DeletedPositions:
         self._offsets = PartitionOffsets(settings.kafka)
         self._observer = observer
         self._health = health
-        self._halted: dict[Partition, int] = {}
+        self._halted: dict[Partition, LostPosition] = {}
         """The position of each partition that is left out."""
 
         self._pause_s = _FIRST_PAUSE_S
@@ -56,26 +57,31 @@ class DeletedPositions:
     @property
     def problem(self) -> str:
         """What is left out and how to go on; empty if nothing is."""
-        return "\n".join(_problem(partition, offset) for partition, offset in sorted(self._halted.items()))
+        return "\n".join(str(lost) for _, lost in sorted(self._halted.items()))
 
-    def leave_out(self, starts: Mapping[Partition, int]) -> dict[Partition, int]:
+    def leave_out(self, starts: Mapping[Partition, int], expired: Collection[Partition]) -> dict[Partition, int]:
         """Return the start offsets that still exist. The other partitions are halted.
+
+        Args:
+            starts: the committed offsets.
+            expired: the partitions whose committed offset has expired.
 
         Raises:
             TransportError: Kafka does not answer.
         """
-        first = self._offsets.log_start_offsets(starts)
-        before, self._halted = self._halted, {each: at for each, at in starts.items() if at < first[each]}
+        first = self._offsets.log_start_offsets([*starts, *expired])
+        ends = self._offsets.high_watermarks(expired)
+        lost = [LostPosition.expired(each, ends[each] - first[each], "handled") for each in expired]
+        lost += [LostPosition.deleted(each, at) for each, at in starts.items() if at < first[each]]
+        before, self._halted = self._halted, {each.partition: each for each in lost}
         for partition in before.keys() - self._halted.keys():
             _log.warning("%s-%d goes on: its committed offset was moved", *partition)
-            self._health.note(str(partition), "")
-        for partition, offset in self._halted.items():
-            problem = _problem(partition, offset)
-            self._health.note(str(partition), problem)
-            if before.get(partition) != offset:
-                _log.error("%s", problem)
-                self._observer.halted(problem)
-        self._observer.halted_partitions(Counter(HaltLabel(each.topic, "deleted") for each in self._halted))
+            before[partition].withdraw(self._health)
+        for each in lost:
+            known = before.get(each.partition)
+            if known is None or known.offset != each.offset:
+                each.report(self._observer, self._health)
+        self._observer.halted_partitions(Counter(HaltLabel(each.partition.topic, each.label) for each in lost))
         self._pause_s = _FIRST_PAUSE_S
         self._next_s = monotonic_s() + self._pause_s
         return {each: at for each, at in starts.items() if each not in self._halted}
@@ -91,11 +97,4 @@ class DeletedPositions:
             committed = {}
         self._pause_s = min(2 * self._pause_s, _MAX_PAUSE_S)
         self._next_s = monotonic_s() + self._pause_s
-        return any(point.offset > self._halted[partition] for partition, point in committed.items())
-
-
-def _problem(partition: Partition, offset: int) -> str:
-    return (
-        f"{partition} is halted, other partitions are not: its next offset {offset} does not exist any more; "
-        "whether records were lost is unknown; to go on at the log start, run: redelivery topology apply --accept-loss"
-    )
+        return any(point.offset > self._halted[partition].offset for partition, point in committed.items())

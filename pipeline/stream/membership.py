@@ -68,7 +68,7 @@ class Membership:
     @property
     def joined(self) -> bool:
         """Whether all partitions are assigned to this query."""
-        return self._member is not None
+        return self._member is not None and self._failure is None
 
     def member(self, *, than: object = None) -> object:
         """Return the current membership, which commits need.

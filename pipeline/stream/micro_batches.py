@@ -87,6 +87,11 @@ class MicroBatches:
         self.failure: Exception | None = None
         """The error that ended the query."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether no task of a micro-batch may still run."""
+        return not self._unsettled
+
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Handle a micro-batch. Tasks skip records whose outcomes are already committed.
 

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
 
+from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.pipeline.errors import StreamRefusedError
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.transport.admin.control_topic import ControlTopic
 from kafka_redelivery.transport.client_config import consumer_config, producer_config, source_start
 from kafka_redelivery.transport.clients.reader import GroupReader
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
-from kafka_redelivery.transport.errors import MissingOffsetError
+from kafka_redelivery.transport.errors import ReaderError
 from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
+
+_READ_S: Final = 60.0
+_SAVE_S: Final = 5.0
+"""The longest time that a query which stops reads the control topic."""
+
+_NOTE_S: Final = 20.0
+"""The longest time that Kafka may take to confirm which partitions have an offset now."""
 
 
 def partitions_of(settings: Settings, counts: Mapping[str, int]) -> frozenset[Partition]:
@@ -47,10 +63,11 @@ def partition_counts(settings: Settings) -> dict[str, int]:
 
 
 def start_offsets(settings: Settings, wanted: frozenset[Partition], member: object) -> dict[Partition, int]:
-    """Return the offset that each partition is read from.
+    """Return the offset that each partition is read from. Those whose committed offset has expired are left out.
 
-    For a partition without a commit, the start offset is committed now. Otherwise a worker, or a query without this
-    checkpoint, that takes over before the first record is handled could start later and skip records.
+    A partition without a commit starts where a worker would start (:class:`FirstOffsets`). That offset is committed
+    now. Otherwise a worker, or a query without this checkpoint, that takes over before the first record is handled
+    could start later and skip records.
 
     Args:
         settings: the configuration.
@@ -60,16 +77,21 @@ def start_offsets(settings: Settings, wanted: frozenset[Partition], member: obje
     Raises:
         MissingOffsetError: a ready topic has no committed offset, so its records could be lost or repeated.
         StreamRefusedError: a worker left records that wait in place, which a query cannot continue.
-        ReaderError: the broker does not answer.
+        ReaderError: the broker does not answer, or refuses to drop a saved position.
+        ControlRecordError: another program has written to the control topic.
         TransportError: the broker refuses the commit.
     """
-    reader = GroupReader(consumer_config(settings.kafka, group=settings.group, instance=None))
-    try:
-        committed = reader.committed(sorted(wanted))
-        starts = {partition: _start(settings, reader, partition, committed[partition]) for partition in sorted(wanted)}
-        initial = {
-            partition: Checkpoint(start, "") for partition, start in starts.items() if committed[partition] is None
-        }
+    with _group_offsets(settings) as (reader, control, first_offsets):
+        committed = first_offsets.positions(sorted(wanted))
+        starts: dict[Partition, Checkpoint] = {}
+        for partition, known in committed.items():
+            if known is not None:
+                _refuse_waiting(partition, known)
+                starts[partition] = known
+            elif first_offsets.expired(partition) is None:
+                starts[partition] = Checkpoint(_first_offset(settings, first_offsets, partition), "")
+        restored = first_offsets.restored
+        initial = {each: start for each, start in starts.items() if committed[each] is None or each in restored}
         if initial:
             config = producer_config(settings.kafka, transactional_id=f"{settings.group}.spark")
             writer = TransactionalWriter(config, reader)
@@ -77,9 +99,23 @@ def start_offsets(settings: Settings, wanted: frozenset[Partition], member: obje
                 writer.write((), initial, group_metadata=member)
             finally:
                 writer.close()
-        return starts
-    finally:
-        reader.close()
+        if restored:
+            control.begin(restored)  # these positions are committed now, and what was saved is dropped
+        first_offsets.note_first_offsets({partition: start.offset for partition, start in starts.items()})
+        return {partition: start.offset for partition, start in starts.items()}
+
+
+def save_positions(settings: Settings, partitions: Iterable[Partition]) -> None:
+    """Save the committed positions of the group, as a worker does when it stops, so that they may expire.
+
+    No task may commit any more, and no other process may have taken over. A failure is only logged.
+    """
+    with _group_offsets(settings, _SAVE_S) as (_, control, first_offsets):
+        try:
+            control.read()
+            first_offsets.save(sorted(partitions))
+        except (ReaderError, ControlRecordError) as error:
+            _log.warning("the last positions are not saved: %s", error)
 
 
 def offsets_json(starts: Mapping[Partition, int]) -> str:
@@ -103,18 +139,30 @@ def partitions_option(partitions: Iterable[Partition], *, whole: bool) -> dict[s
     return {"subscribe": ",".join(numbers)} if whole else {"assign": json.dumps(numbers)}
 
 
-def _start(settings: Settings, reader: GroupReader, partition: Partition, committed: Checkpoint | None) -> int:
-    if committed is not None:
-        if Progress.restore(committed.offset, committed.metadata).waiting:
-            raise StreamRefusedError(
-                f"in {partition} records wait in place, left by a worker with "
-                "nonBlockingRedelivery: false; let a worker with the same configuration finish them first"
-            )
-        return committed.offset
-    if partition.topic not in {source.topic for source in settings.sources}:
-        raise MissingOffsetError(
-            f"{partition} has no committed offset for this group, so what waits "
-            "there could be lost or repeated; see `redelivery topology check`, fix with `topology apply`"
+@contextmanager
+def _group_offsets(
+    settings: Settings, timeout_s: float = _READ_S
+) -> Iterator[tuple[GroupReader, ControlTopic, FirstOffsets]]:
+    reader = GroupReader(consumer_config(settings.kafka, group=settings.group, instance=None))
+    topic = settings.naming().control_topic()
+    control = ControlTopic(settings.kafka, settings.group, topic, wall_clock_ms, timeout_s)
+    try:
+        yield reader, control, FirstOffsets(reader, settings.group, source_start(settings.kafka), control)
+    finally:
+        control.close(_NOTE_S)
+        reader.close()
+
+
+def _refuse_waiting(partition: Partition, committed: Checkpoint) -> None:
+    if Progress.restore(committed.offset, committed.metadata).waiting:
+        raise StreamRefusedError(
+            f"in {partition} records wait in place, left by a worker with "
+            "nonBlockingRedelivery: false; let a worker with the same configuration finish them first"
         )
-    low, high = reader.bounds(partition)
-    return low if source_start(settings.kafka) == "earliest" else high
+
+
+def _first_offset(settings: Settings, first_offsets: FirstOffsets, partition: Partition) -> int:
+    if partition.topic in ready_topics(settings):
+        return first_offsets.internal(partition)
+    start, _ = first_offsets.source(partition)  # it is committed before the query reads
+    return start

@@ -51,6 +51,7 @@ from kafka_redelivery.pipeline.stream.start_offsets import (
     partitions_of,
     partitions_option,
     ready_topics,
+    save_positions,
     start_offsets,
     topics_of,
 )
@@ -164,11 +165,14 @@ def run_stream(
             skip_removed=skip_removed,
         )
         _log.info("the query of group %s reads %s", settings.group, ", ".join(topics_of(settings)))
-        if available_now:
-            gate.end_s = None if until_settled is None else monotonic_s() + until_settled.total_seconds()
-            stream.run_available_now(until_settled)
-        else:
-            stream.run()
+        try:
+            if available_now:
+                gate.end_s = None if until_settled is None else monotonic_s() + until_settled.total_seconds()
+                stream.run_available_now(until_settled)
+            else:
+                stream.run()
+        finally:
+            stream.save_positions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +230,11 @@ class _Stream:
         if self.deleted.problem:
             raise StreamHaltedError(self.deleted.problem)
 
+    def save_positions(self) -> None:
+        """Save where the group stands, unless a task or another process may still commit."""
+        if self.batches.settled and self.member.joined:
+            save_positions(self.settings, self.wanted)
+
     def _handle(self, run: Callable[[DataStreamWriter], bool]) -> None:
         """Run the query that handles records, again at the group's offsets when other partitions can be read."""
         failed: Mapping[Partition, int] | None = None
@@ -233,7 +242,7 @@ class _Stream:
         while again and not self.shutdown.requested:
             starts = start_offsets(self.settings, self.wanted, self.member.member())
             self.monitor.started(starts)
-            readable = self.deleted.leave_out(starts)
+            readable = self.deleted.leave_out(starts, self.wanted - starts.keys())
             if not readable:
                 raise StreamHaltedError(self.deleted.problem)
             query = self._handling_writer(readable)

@@ -185,6 +185,8 @@ class TaskRun:
     def _item_of(self, handled: Handled) -> RowsWorkItem:
         opened, rows, outcomes = self._partitions[handled.partition], handled.records, handled.outcomes
         lineages = list(outcomes.lineages)
+        if outcomes.failures and isinstance(rows, Rows):
+            rows.prepare([index for index, _ in outcomes.failures])
         for index, failure in outcomes.failures:
             if failure.kind is FailureKind.BAD_HEADERS:
                 with suppress(UnreadableHeadersError):

@@ -106,7 +106,8 @@ def _parked(result: Result) -> Iterator[Goal]:
     yield Goal(f"{what}: lateness p99 v. {base.name}", "<= 2", measured, late.p99 <= 2 * base.lateness.p99)
     few = float(result.details["rss_peak_mb_few"]["scheduler"])
     flat = result.rss_scheduler_mb <= max(few * RSS_FLAT, few + 10)
-    measured = f"{result.rss_scheduler_mb:.0f} MB, few pending {few:.0f} MB"
+    number = int(base.name.partition(" ")[0])
+    measured = f"{result.rss_scheduler_mb:.0f} MB, {'' if flat else 'not '}flat: {few:.0f} MB with {number:,} pending"
     yield Goal(f"{what}: scheduler RSS", f"<= {RSS_MB} MB, flat", measured, flat and result.rss_scheduler_mb <= RSS_MB)
 
 

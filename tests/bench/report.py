@@ -47,6 +47,7 @@ def _lines(results: Sequence[Result], command: str, today: date, plots: Sequence
         yield f"![{plot.stem}](images/{plot.name})"
         yield ""
     yield "RSS: peak in MB of worker (w) and scheduler (s). CPU: microseconds a record, of clients and broker."
+    yield "Ratio: W1, W2: hops/s by the records/s of the client; release, W3, tiers: p99 by p99; others: records/s."
     yield ""
     yield f"| {' | '.join(_COLUMNS)} |"
     yield "|---" * len(_COLUMNS) + "|"

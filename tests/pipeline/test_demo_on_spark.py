@@ -45,23 +45,28 @@ def test_it_is_killed_in_the_middle(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.crash
 @pytest.mark.long
-@pytest.mark.timeout(1800)
-def test_processes_of_a_cluster_are_killed(tmp_path: Path) -> None:
+@pytest.mark.timeout(3_000)
+@pytest.mark.parametrize("days", [10, pytest.param(365, marks=pytest.mark.full)])
+def test_processes_of_a_cluster_are_killed(tmp_path: Path, days: int) -> None:
     """The query is submitted to a master with two workers. An executor, the driver's JVM and its Python are killed."""
-    with DemoRun(tmp_path, "--days", "10", "--engine", "spark-cluster") as demo:
+    with DemoRun(tmp_path, "--days", str(days), "--engine", "spark-cluster") as demo:
 
-        def reaches(topic: str) -> None:
-            until(lambda: demo.process.poll() is not None or demo.holds(topic), f"records in {topic}", within_s=_LONG_S)
+        def reaches(topic: str, records: int) -> None:
+            until(
+                lambda: demo.process.poll() is not None or demo.holds(topic) > records,
+                f"{records} records in {topic}",
+                within_s=_LONG_S + days,
+            )
             assert demo.process.poll() is None, demo.stderr
 
-        reaches("seat_miles")  # while flights have their first delivery
+        reaches("seat_miles", 100 * days)  # of about 800 a day, while flights have their first delivery
         executor = _executor(demo)
         assert executor is not None
         executor.kill()
         until(lambda: _executor(demo) not in {None, executor}, "the worker starts another executor")
 
         for role, topic in (("stream", "seat-miles.retry.2s"), ("driver", "seat-miles.retry.4s")):
-            reaches(topic)
+            reaches(topic, 30 * days)
             pid = demo.pid("stream")
             assert pid is not None
             driver = psutil.Process(pid)
@@ -71,9 +76,9 @@ def test_processes_of_a_cluster_are_killed(tmp_path: Path) -> None:
             until(lambda: not any(map(_runs, [driver, *below])), "nothing of the driver is left")  # noqa: B023 - it is called here
             until(lambda: demo.pid("driver"), "its successor runs", within_s=_LONG_S)
 
-        assert demo.process.wait(_LONG_S * 3) == 0, demo.stderr
+        assert demo.process.wait(_LONG_S * 3 + 5 * days) == 0, demo.stderr
         found = demo.document()
-        assert {name: found[name] for name in ("records_in", "outcomes", "seat_miles")} == counted(10)
+        assert {name: found[name] for name in ("records_in", "outcomes", "seat_miles")} == counted(days)
         assert found["conservation"] == "ok"
         assert (found["engine"], found["restarts"]) == ("spark-cluster", {"stream": 2, "scheduler": 0})
         assert found["lateness_ms"]["early"] == 0

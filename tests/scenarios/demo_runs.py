@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from datetime import date, timedelta
 from importlib.metadata import distribution
 from io import TextIOWrapper
 from pathlib import Path
@@ -108,10 +109,10 @@ def alive(pid: int) -> bool:
 
 
 def counted(days: int, *, redrive: bool = False) -> dict[str, Any]:
-    """Compute the expected figures of the first ``days`` days of January, independently of the demo's own code.
+    """Compute the expected figures of the first ``days`` days of the year, independently of the demo's own code.
 
     Args:
-        days: 1 to 31.
+        days: 1 to 365.
         redrive: whether the planes of one manufacturer are missing at first.
 
     Returns:
@@ -122,9 +123,10 @@ def counted(days: int, *, redrive: bool = False) -> dict[str, Any]:
         planes = list(csv.DictReader(file))
     seats = {row["tailnum"]: int(row["seats"]) for row in planes}
     missing = {row["tailnum"] for row in planes if redrive and row["manufacturer"] == MISSING}
+    last = date(2013, 1, 1) + timedelta(days=days - 1)
     with ZipFile(directory / "flights.csv.zip") as archive, archive.open("flights.csv") as raw:
         rows = csv.DictReader(TextIOWrapper(raw, encoding="utf-8"))
-        flights = [row for row in rows if row["month"] == "1" and int(row["day"]) <= days]
+        flights = [row for row in rows if (int(row["month"]), int(row["day"])) <= (last.month, last.day)]
     left = [row for row in flights if row["dep_time"] != "NA" and row["tailnum"] != "NA"]
     known = [row for row in left if row["tailnum"] in seats]
     late = set(sorted({row["tailnum"] for row in known} - missing)[::LATE_ONE_IN])

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from kafka_redelivery.consumers.operations.pausing import obedience
+from kafka_redelivery.consumers.operations.pausing import applied_pauses
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.wire.headers import SCHEDULED_DELIVERY
@@ -115,7 +115,7 @@ def test_a_tier_is_paused_until_a_time_and_a_group_for_good(group: Group) -> Non
     group.worker()
     group.scheduler()
     settings = load_settings(group.file.read_text(encoding="utf-8"))
-    until(lambda: obedience(settings).applied == 2, "both have read the pause at their start")
+    until(lambda: applied_pauses(settings).applied == 2, "both have read the pause at their start")
     _stands_still(group)
     shown = redelivery("status", file=group.file)
     assert "paused: group" in shown.out, shown.err

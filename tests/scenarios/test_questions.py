@@ -1,6 +1,6 @@
 """Commands that end something for good, or stop a whole group, ask on a terminal, and do nothing without a yes."""
 
-from kafka_redelivery.consumers.operations.pausing import obedience
+from kafka_redelivery.consumers.operations.pausing import applied_pauses
 from kafka_redelivery.consumers.redrive.creation import create, preview
 from kafka_redelivery.consumers.redrive.dead_letters import no_progress
 from kafka_redelivery.consumers.redrive.ledger import Ledger
@@ -34,15 +34,15 @@ def test_a_pause_of_the_whole_group(group: Group) -> None:
     wait = ("--wait", "0s")
 
     refused = on_terminal("n", "pause", *wait, file=group.file)
-    assert (refused.code, obedience(settings).pauses) == (FAILED, ()), refused.err
+    assert (refused.code, applied_pauses(settings).pauses) == (FAILED, ()), refused.err
     assert f"pause all sources and tiers of the group {group.name}?" in refused.out
     assert on_terminal("y", "pause", *wait, file=group.file).code == OK
-    assert len(obedience(settings).pauses) == 1
+    assert len(applied_pauses(settings).pauses) == 1
 
     refused = on_terminal("n", "resume", *wait, file=group.file)
-    assert (refused.code, len(obedience(settings).pauses)) == (FAILED, 1), refused.err
+    assert (refused.code, len(applied_pauses(settings).pauses)) == (FAILED, 1), refused.err
     assert on_terminal("y", "resume", *wait, file=group.file).code == OK
-    assert obedience(settings).pauses == ()
+    assert applied_pauses(settings).pauses == ()
 
 
 def test_the_end_of_a_job(group: Group) -> None:

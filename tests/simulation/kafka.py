@@ -93,8 +93,17 @@ class Reader:
     forbidden: Mapping[str, str] = {}
     unfetchable: Mapping[Partition, str] = {}
 
-    def __init__(self, kafka: Kafka) -> None:
+    def __init__(self, kafka: Kafka, queue_bytes: int = 2**40, partition_bytes: int = 2**40) -> None:
+        """Read nothing.
+
+        Args:
+            kafka: the brokers.
+            queue_bytes: the client fetches as long as it has queued less than this.
+            partition_bytes: what a broker answers of a partition at most, or one record.
+        """
         self._kafka = kafka
+        self._partition_bytes = partition_bytes
+        self._max_bytes = queue_bytes * (1 + len(kafka.brokers))  # each broker's answer may be as large as the queue
         self._positions: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
         self._arrived: dict[Partition, None] = {}
@@ -144,22 +153,24 @@ class Reader:
     def fetch(self, maximum: int, timeout_s: float) -> list[Message]:
         """Return what has arrived; the process waits instead of this method."""
         found: list[Message] = []
+        size = 0
         for partition in list(self._arrived):
             if partition in self._paused:
                 continue
             log, position = self._kafka.logs[partition], self._positions[partition]
-            end = log.stable_end
+            end, most = log.stable_end, min(self._max_bytes, size + self._partition_bytes)
             for entry in log.records[position:end]:
-                if len(found) >= maximum:
+                if len(found) >= maximum or size >= most:
                     break
                 position += 1
                 if entry is not None:
                     found.append(entry)
+                    size += len(entry)
             self._positions[partition] = position
             if position >= end:
                 del self._arrived[partition]
                 self._ends[partition] = end
-            if len(found) >= maximum:
+            if len(found) >= maximum or size >= self._max_bytes:
                 break
         self.waits_s, self.fetched = timeout_s, len(found)
         return found

@@ -27,6 +27,7 @@ from kafka_redelivery.consumers.writes.tier_placement import TierPlacement
 from kafka_redelivery.topology.config.settings import HandlerSection, Settings
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.topics.tiers import TierSet
+from kafka_redelivery.transport.client_config import consumer_config
 from kafka_redelivery.transport.protocols import Partition
 from tests.simulation.kafka import Kafka, Reader, Writer
 from tests.unit.consumers.doubles import NoOpObserver
@@ -59,7 +60,9 @@ class Process:
 
     def __init__(self, kafka: Kafka, name: str, role: str, number: int) -> None:
         self.name = name
-        self.reader = Reader(kafka)
+        client = consumer_config({}, group=role, instance=None, small_prefetch=role == "schedulers")
+        queue_bytes = int(client["queued.max.messages.kbytes"]) * 1024
+        self.reader = Reader(kafka, queue_bytes, int(client.get("fetch.message.max.bytes", 2**20)))
         self.writer = Writer(kafka, role, number)
         self._kafka = kafka
         self.reader.wake = self.writer.wake = self.wake  # type: ignore[method-assign]
@@ -255,8 +258,9 @@ class SchedulerProcess(Process):
 
     def buffered(self) -> tuple[int, int]:
         """See :class:`Process`."""
-        tiers = self.scheduler._tiers.values()
-        return sum(map(len, tiers)), sum(tier.bytes for tier in tiers)
+        tiers, release = self.scheduler._tiers.values(), self.scheduler._in_flight
+        written = [] if release is None else [len(record.value or b"") for record in release.records]
+        return sum(map(len, tiers)) + len(written), sum(tier.bytes for tier in tiers) + sum(written)
 
     def assign(self, partitions: Sequence[Partition]) -> None:
         """Take over partitions."""

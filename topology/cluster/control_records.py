@@ -9,7 +9,7 @@ from kafka_redelivery.topology.cluster.offset_check import has_expired
 from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan
 from kafka_redelivery.topology.wire.control import (
     ControlRecord,
-    birth_record,
+    first_offset_record,
     level_record,
     source_record,
     tier_record,
@@ -37,8 +37,8 @@ def control_records(
     yield from _sources(plan, cluster, now_ms)
     for group in cluster.committed.values():
         for (topic, number), offset in group.items():
-            if (topic, number) not in cluster.control.births:
-                yield birth_record(topic, number, offset, now_ms)
+            if (topic, number) not in cluster.control.committed:
+                yield first_offset_record(topic, number, offset, now_ms)
     if not cluster.control.exists:
         yield from _expired(plan, cluster, now_ms)
     yield from _tiers(plan, cluster, now_ms)
@@ -63,11 +63,11 @@ def _tiers(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[C
 
 
 def _expired(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:
-    """Yield the births of partitions whose offset may have expired before there was a control topic."""
+    """Yield first offsets of partitions whose committed offset may have expired before there was a control topic."""
     for topic, group in plan.readers(cluster.topics).items():
         facts = cluster.topics.get(topic)
         if facts is None:
             continue
         for number, bounds in facts.bounds.items():
             if cluster.offset(group, topic, number) is None and has_expired(facts, number, cluster.control):
-                yield birth_record(topic, number, bounds.start, now_ms)
+                yield first_offset_record(topic, number, bounds.start, now_ms)

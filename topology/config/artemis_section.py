@@ -68,7 +68,9 @@ class ArtemisSection(KebabSection):
     )
     address_settings: tuple[AddressSettingSection, ...] = ()
     maximum_handler_delay: Duration | None = Field(
-        None, description="Longest delay that a handler may request. Absent: it may not request one."
+        None,
+        description="Longest delay that a handler may request. "
+        "Absent: Redeliver(after=...) waits for the policy's delay.",
     )
 
     def value(self) -> SettingsRepository:

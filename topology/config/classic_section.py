@@ -223,7 +223,9 @@ class ClassicSection(Section):
         None, description="Applies to destinations that no entry matches."
     )
     maximum_handler_delay: Duration | None = Field(
-        None, description="Longest delay that a handler may request. Absent: it may not request one."
+        None,
+        description="Longest delay that a handler may request. "
+        "Absent: Redeliver(after=...) waits for the policy's delay.",
     )
 
     def value(self) -> ClassicConfiguration:

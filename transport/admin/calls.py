@@ -144,7 +144,8 @@ class AdminCalls:
         pause = threading.Event()
         while True:
             try:
-                return ask()
+                answer = ask()
+                self._client_errors.clear()  # they are not the cause of what fails later
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
                 if not is_transient(cause) or time.monotonic() > deadline:
@@ -154,6 +155,8 @@ class AdminCalls:
             except TimeoutError:
                 late = KafkaError(KafkaError._TIMED_OUT, f"no answer in {self.timeout_s:g} s")  # noqa: SLF001
                 raise self._final_error(operation, late, client_errors, right) from None
+            else:
+                return answer
             pause.wait(_RETRY_INTERVAL_S)
 
     def _final_error(

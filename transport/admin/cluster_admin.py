@@ -54,12 +54,14 @@ class ClusterAdmin:
 
     Every method raises :class:`BrokerUnavailableError` when no broker answers in ``timeout_s``,
     :class:`NotAuthorisedError` when the user may not, and :class:`AdminError` when the cluster refuses for another
-    reason.
+    reason. Without ``calls`` it has a client of its own.
     """
 
-    def __init__(self, kafka: Mapping[str, ConfigValue], *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, kafka: Mapping[str, ConfigValue], *, timeout_s: float = TIMEOUT_S, calls: AdminCalls | None = None
+    ) -> None:
         self._kafka = kafka
-        self._calls = AdminCalls(admin_config(kafka), timeout_s=timeout_s)
+        self._calls = calls or AdminCalls(admin_config(kafka), timeout_s=timeout_s)
 
     @property
     def _client(self) -> AdminClient:

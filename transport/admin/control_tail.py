@@ -35,10 +35,9 @@ class ControlTail:
         self._group = group
         self._topic = topic
         self._assigned = False
-        self._end = 0
-        """The end offset when reading began. The event for the end alone would come half a second later."""
+        self._position = 0
+        """The offset that is read next."""
 
-        self._at_end = False
         self.pauses = Pauses()
         """What was read so far."""
 
@@ -55,16 +54,14 @@ class ControlTail:
             topic = self._consumer.list_topics(self._topic, timeout=_ANSWER_S).topics[self._topic]
             if topic.error is not None:
                 return False
-            start, self._end = self._consumer.get_watermark_offsets(partition, _ANSWER_S) or (0, 1)
         except KafkaException as exception:
-            raise ReaderError(f"topic {self._topic} cannot be described: {exception.args[0].str()}") from exception
-        self._at_end = start == self._end
+            raise self._undescribed(exception) from exception
         self._consumer.assign([partition])
         self._assigned = True
         return True
 
     def read_to_end(self, within_s: float = _TIMEOUT_S) -> Pauses:
-        """Read to the end that the topic has now. Without a topic there are no pauses.
+        """Read to the end that the topic has now, from where the last call ended. Without a topic there are no pauses.
 
         Raises:
             ReaderError: Kafka does not answer, or refuses.
@@ -73,7 +70,9 @@ class ControlTail:
         deadline = time.monotonic() + within_s
         if not self.exists():
             return self.pauses
-        while not self._at_end:
+        end = self._end()
+        self.poll(0)  # an error of a topic that was deleted meanwhile
+        while self._position < end:
             self.poll(_POLL_S)
             if time.monotonic() > deadline:
                 raise ReaderError(f"topic {self._topic} cannot be read to its end: no answer in {within_s:g} s")
@@ -93,14 +92,25 @@ class ControlTail:
             message = self._consumer.poll(0)
         return self.pauses
 
+    def _end(self) -> int:
+        """Return the present end. The event for the end alone would come half a second later."""
+        try:
+            start, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), _ANSWER_S) or (0, 1)
+        except KafkaException as exception:
+            raise self._undescribed(exception) from exception
+        return 0 if start == end else end
+
+    def _undescribed(self, exception: KafkaException) -> ReaderError:
+        return ReaderError(f"topic {self._topic} cannot be described: {exception.args[0].str()}")
+
     def _take(self, message: Message) -> None:
         error = message.error()
         if error is None:
             offset = message.offset() or 0
             self.pauses = self.pauses.with_record(message.key(), message.value(), offset)
-            self._at_end = self._at_end or offset + 1 >= self._end
+            self._position = offset + 1
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
-            self._at_end = True
+            self._position = max(self._position, message.offset() or 0)
         elif not is_transient_for_consumer(error):
             raise consumer_error(error, self._topic, self._group, joins=False)
 

@@ -14,8 +14,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from kafka_redelivery.topology.wire.control import (
     ControlRecord,
     ControlState,
-    birth_record,
     control_state,
+    first_offset_record,
     saved_record,
 )
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -49,7 +49,14 @@ _NOTE_AGAIN_S = 60.0
 class ControlTopic:
     """What a running process knows of the control topic, and notes in it. Only its polling thread uses it."""
 
-    def __init__(self, kafka: Mapping[str, ConfigValue], group: str, topic: str, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        kafka: Mapping[str, ConfigValue],
+        group: str,
+        topic: str,
+        clock: Callable[[], int],
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
         """Keep the arguments; nothing is known before the first :meth:`read`.
 
         Args:
@@ -57,6 +64,7 @@ class ControlTopic:
             group: the consumer group.
             topic: its control topic.
             clock: returns epoch ms.
+            timeout_s: the time limit of each :meth:`read`.
         """
         self.state = ControlState()
         """What is known: the result of the last :meth:`read`, and what was noted since then."""
@@ -65,6 +73,7 @@ class ControlTopic:
         self._group = group
         self._topic = topic
         self._clock = clock
+        self._timeout_s = timeout_s
         self._producer: Producer | None = None
         self._sent: set[Partition] = set()
         self._read_again_s = self._note_again_s = 0.0
@@ -77,11 +86,11 @@ class ControlTopic:
             ControlRecordError: another program has written to the topic.
         """
         if time.monotonic() >= self._read_again_s:
-            self.state = read_control(self._kafka, self._group, self._topic)
+            self.state = read_control(self._kafka, self._group, self._topic, self._timeout_s)
             self._read_again_s = time.monotonic() + _READ_INTERVAL_S
         return self.state
 
-    def note_birth(self, partition: Partition, offset: int) -> None:
+    def note_first_offset(self, partition: Partition, offset: int) -> None:
         """Note that the group has committed an offset in a partition. Does not wait for Kafka.
 
         If Kafka refuses, a later call tries again, after a minute at the earliest.
@@ -92,7 +101,7 @@ class ControlTopic:
             self._producer = _producer(self._kafka)
         if partition not in self._sent:
             self._sent.add(partition)
-            record = birth_record(*partition, offset, self._clock())
+            record = first_offset_record(*partition, offset, self._clock())
             done = partial(self._noted, partition, offset)
             self._producer.produce(self._topic, record.value, record.key, 0, on_delivery=done)
         self._producer.poll(0)
@@ -109,7 +118,7 @@ class ControlTopic:
         saved = self.read().saved
         used = [partition for partition in partitions if partition in saved]
         if used:
-            records = [birth_record(*partition, saved[partition].offset, self._clock()) for partition in used]
+            records = [first_offset_record(*partition, saved[partition].offset, self._clock()) for partition in used]
             try:
                 append_control(self._kafka, self._topic, records)
             except AdminError as error:
@@ -132,19 +141,21 @@ class ControlTopic:
         self._sent.discard(partition)
         if error is None:
             saved = {each: last for each, last in self.state.saved.items() if each != partition}
-            self.state = replace(self.state, births={**self.state.births, partition: offset}, saved=saved)
+            self.state = replace(self.state, committed={**self.state.committed, partition: offset}, saved=saved)
         else:
             self._note_again_s = time.monotonic() + _NOTE_AGAIN_S
             reason = admin_error(f"write to {self._topic}", error, f"Write on topic {self._topic}")
             _log.warning("%s-%d cannot be noted now: %s", *partition, reason)
 
-    def close(self) -> None:
-        """Release the client."""
+    def close(self, within_s: float = _CLOSE_S) -> None:
+        """Release the client. What was noted and is not confirmed yet is waited for, for at most ``within_s``."""
         if self._producer is not None:
-            self._producer.flush(_CLOSE_S)
+            self._producer.flush(within_s)
 
 
-def read_control(kafka: Mapping[str, ConfigValue], group: str, topic: str) -> ControlState:
+def read_control(
+    kafka: Mapping[str, ConfigValue], group: str, topic: str, timeout_s: float = _TIMEOUT_S
+) -> ControlState:
     """Read a control topic to its end.
 
     Raises:
@@ -152,7 +163,7 @@ def read_control(kafka: Mapping[str, ConfigValue], group: str, topic: str) -> Co
         ControlRecordError: another program has written to the topic.
     """
     config = consumer_config(kafka, group=group, instance=None) | SMALL_PREFETCH
-    deadline = time.monotonic() + _TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     with _opened(config) as consumer:
         cluster = _cluster(consumer, topic, deadline)
         if cluster is None:
@@ -205,7 +216,8 @@ def _cluster(consumer: Consumer, topic: str, deadline: float) -> str | None:
     """Return the id of the cluster; ``None`` if the topic does not exist."""
     while True:
         try:
-            metadata = consumer.list_topics(topic, timeout=_METADATA_TIMEOUT_S)
+            left_s = max(_POLL_S, deadline - time.monotonic())
+            metadata = consumer.list_topics(topic, timeout=min(_METADATA_TIMEOUT_S, left_s))
         except KafkaException as exception:
             error: KafkaError = exception.args[0]
             if not is_transient_for_consumer(error) or time.monotonic() > deadline:
@@ -229,4 +241,4 @@ def _records(
             return
         elif not is_transient_for_consumer(error):
             raise consumer_error(error, topic, group, joins=False)
-    raise ReaderError(f"topic {topic} cannot be read to its end: no answer in {_TIMEOUT_S:g} s")
+    raise ReaderError(f"topic {topic} cannot be read to its end: no answer in time")

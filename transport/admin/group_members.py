@@ -20,10 +20,10 @@ _WITH_UUID = re.compile(r"(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 class GroupMembers:
-    """Asks for the members of groups. Not thread-safe."""
+    """Asks for the members of groups. Not thread-safe. Without ``calls`` it has a client of its own."""
 
-    def __init__(self, kafka: Mapping[str, ConfigValue]) -> None:
-        self._calls = AdminCalls(admin_config(kafka), timeout_s=_TIMEOUT_S)
+    def __init__(self, kafka: Mapping[str, ConfigValue], *, calls: AdminCalls | None = None) -> None:
+        self._calls = calls or AdminCalls(admin_config(kafka), timeout_s=_TIMEOUT_S)
 
     def count(self, group: str) -> int:
         """Return the number of members of a group.

@@ -35,13 +35,20 @@ class Identities:
     topics: Mapping[str, TopicIdentity]
 
 
-def identities(kafka: Mapping[str, ConfigValue], names: Iterable[str]) -> Identities:
+def identities(
+    kafka: Mapping[str, ConfigValue], names: Iterable[str], *, calls: AdminCalls | None = None
+) -> Identities:
     """Describe topics; those that do not exist, or may not be described, are missing.
+
+    Args:
+        kafka: the client settings.
+        names: the topics.
+        calls: the client that asks; without it a new one.
 
     Raises:
         TransportError: Kafka does not answer, or refuses for another reason than rights on a topic.
     """
-    calls = AdminCalls(admin_config(kafka), timeout_s=_TIMEOUT_S)
+    calls = calls or AdminCalls(admin_config(kafka), timeout_s=_TIMEOUT_S)
     cluster = str(calls.metadata().cluster_id)
     found = {
         name: described

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
@@ -27,13 +28,17 @@ _WAITING = frozenset({KafkaError._TIMED_OUT, KafkaError._WAIT_COORD})  # noqa: S
 class PartitionOffsets:
     """Asks the cluster for offsets. Not thread-safe; connects with the first request.
 
-    Every method raises :class:`BrokerUnavailableError` when no broker answers, :class:`NotAuthorisedError` when the
-    user may not, and :class:`AdminError` when the cluster refuses for another reason.
+    Without ``calls`` it has an admin client of its own. Every method raises :class:`BrokerUnavailableError` when no
+    broker answers, :class:`NotAuthorisedError` when the user may not, and :class:`AdminError` when the cluster refuses
+    for another reason.
     """
 
-    def __init__(self, kafka: Mapping[str, ConfigValue], *, timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(
+        self, kafka: Mapping[str, ConfigValue], *, timeout_s: float = _TIMEOUT_S, calls: AdminCalls | None = None
+    ) -> None:
         self._kafka = kafka
-        self._calls = AdminCalls(admin_config(kafka), timeout_s=timeout_s)
+        self.calls = calls or AdminCalls(admin_config(kafka), timeout_s=timeout_s)
+        """The admin client, which other requests of the same thread may use, too."""
 
     def log_start_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the first offset of each partition that has not been deleted."""
@@ -55,12 +60,12 @@ class PartitionOffsets:
     def committed(self, group: str, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint]:
         """Return a group's committed offsets with their metadata; a partition without a commit is missing."""
         wanted = list(partitions)
-        return committed(self._calls, self._kafka, group, wanted) if wanted else {}
+        return committed(self.calls, self._kafka, group, wanted) if wanted else {}
 
     def _ask(
         self, partitions: Iterable[Partition], spec: OffsetSpec, isolation: IsolationLevel
     ) -> dict[Partition, int]:
-        return list_offsets(self._calls, partitions, spec, isolation)
+        return list_offsets(self.calls, partitions, spec, isolation)
 
 
 def list_offsets(
@@ -89,47 +94,75 @@ def committed(
     partitions: Iterable[Partition],
     right: str = "Describe",
 ) -> dict[Partition, Checkpoint]:
-    """Return a group's committed offsets with their metadata; a partition without a commit is missing.
+    """Return a group's committed offsets with their metadata, as :meth:`CommittedOffsets.ask`, and ask no more."""
+    with closing(CommittedOffsets(calls, kafka, group, right)) as offsets:
+        return offsets.ask(partitions)
 
-    The request goes through a consumer, which does not join the group. The admin client crashes while the group's
-    coordinator starts or moves (librdkafka#5040, open in 2.16), which on a new cluster is always. ``right`` is what the
-    caller needs on the group.
 
-    Raises:
-        ClientSettingsError: the client refuses its settings.
-        BrokerUnavailableError, NotAuthorisedError, AdminError: as :class:`PartitionOffsets`.
+class CommittedOffsets:
+    """Asks for the committed offsets of a group. Not thread-safe.
+
+    The requests go through a consumer, which does not join the group. The admin client crashes while the group's
+    coordinator starts or moves (librdkafka#5040, open in 2.16), which on a new cluster is always.
     """
-    # Without waiting for open transactions: the offset before one is good enough here, and the transaction of a
-    # process that died can stay open for longer than a start should wait.
-    config = consumer_config(kafka, group=group, instance=None) | {"isolation.level": "read_uncommitted"}
-    client_errors: list[KafkaError] = []
-    try:
-        consumer = open_consumer(config, admin_log, client_errors.append)
-    except (KafkaException, TypeError, ValueError) as error:
-        raise ClientSettingsError(message_of(error)) from None
-    wanted = [TopicPartition(*partition) for partition in partitions]
-    operation = f"read the offsets of group {group}"
 
-    def ask() -> list[TopicPartition]:
+    def __init__(
+        self, calls: AdminCalls, kafka: Mapping[str, ConfigValue], group: str, right: str = "Describe"
+    ) -> None:
+        """Open the consumer, which connects with the first request.
+
+        Args:
+            calls: repeats requests; its time limit is that of each of them.
+            kafka: the client settings.
+            group: the consumer group.
+            right: what the caller needs on the group, for messages.
+
+        Raises:
+            ClientSettingsError: the client refuses its settings.
+        """
+        self._calls, self._group, self._right = calls, group, right
+        # Without waiting for open transactions: the offset before one is good enough here, and the transaction of a
+        # process that died can stay open for longer than a start should wait.
+        config = consumer_config(kafka, group=group, instance=None) | {"isolation.level": "read_uncommitted"}
+        self._errors: list[KafkaError] = []
         try:
-            return _committed(consumer, wanted, calls.timeout_s)
-        except KafkaException as exception:
-            error: KafkaError = exception.args[0]
-            if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-                raise
-            raise GroupForbiddenError(operation, error.str(), group, right) from None
+            self._consumer = open_consumer(config, admin_log, self._errors.append)
+        except (KafkaException, TypeError, ValueError) as error:
+            raise ClientSettingsError(message_of(error)) from None
 
-    try:
-        answer = calls.repeated(operation, ask, client_errors)
-    finally:
-        consumer.close()
-    found = {}
-    for entry in answer:
-        if entry.error is not None:
-            raise admin_error(operation, entry.error, f"Describe on topic {entry.topic}")
-        if entry.offset >= 0:
-            found[Partition(entry.topic, entry.partition)] = Checkpoint(entry.offset, entry.metadata or "")
-    return found
+    def ask(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint]:
+        """Return the committed offsets with their metadata; a partition without a commit is missing.
+
+        Raises:
+            BrokerUnavailableError, NotAuthorisedError, AdminError: as :class:`PartitionOffsets`.
+        """
+        wanted = [TopicPartition(*partition) for partition in partitions]
+        if not wanted:
+            return {}
+        operation = f"read the offsets of group {self._group}"
+
+        def ask() -> list[TopicPartition]:
+            try:
+                return _committed(self._consumer, wanted, self._calls.timeout_s)
+            except KafkaException as exception:
+                error: KafkaError = exception.args[0]
+                if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                    raise
+                raise GroupForbiddenError(operation, error.str(), self._group, self._right) from None
+
+        answer = self._calls.repeated(operation, ask, self._errors)
+        self._errors.clear()
+        found = {}
+        for entry in answer:
+            if entry.error is not None:
+                raise admin_error(operation, entry.error, f"Describe on topic {entry.topic}")
+            if entry.offset >= 0:
+                found[Partition(entry.topic, entry.partition)] = Checkpoint(entry.offset, entry.metadata or "")
+        return found
+
+    def close(self) -> None:
+        """Release the client."""
+        self._consumer.close()
 
 
 def _committed(consumer: Consumer, wanted: list[TopicPartition], timeout_s: float) -> list[TopicPartition]:

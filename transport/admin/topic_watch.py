@@ -35,10 +35,15 @@ class TopicWatch:
         self._report = report
         self._client: AdminClient | None = None
         self._pending: dict[str, Future[TopicDescription]] = {}
+        self._counts: dict[str, int] = {}
+        """The last answer."""
+
         self._ask_at_s = time.monotonic() + _INTERVAL_S
 
     def poll(self, topics: Iterable[str]) -> dict[str, int] | None:
         """Return a new answer: those of the topics that exist, with their numbers of partitions.
+
+        A topic that may not be described any more keeps its number.
 
         Args:
             topics: what the next request asks for, if it is time for one.
@@ -66,8 +71,11 @@ class TopicWatch:
                 found[topic] = len(answer.result().partitions)
             except KafkaException as exception:
                 error: KafkaError = exception.args[0]
-                if error.code() not in ABSENT:
+                if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic in self._counts:
+                    found[topic] = self._counts[topic]
+                elif error.code() not in ABSENT:
                     self._report(_SUBJECT, f"the topics cannot be described: {error.str()}")
                     return None
         self._report(_SUBJECT, None)
+        self._counts = found
         return found

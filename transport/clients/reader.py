@@ -117,6 +117,9 @@ class GroupReader:
     def _subscribe(self) -> None:
         if self._unowned is not None:
             self._unowned.start(self._topics)
+        if not self._topics:
+            self._consumer.unsubscribe()  # the client refuses an empty subscription
+            return
         self._consumer.subscribe(
             list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )

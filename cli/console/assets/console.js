@@ -135,6 +135,7 @@
         {
           width: Math.max(200, holder.clientWidth),
           height: 230,
+          padding: [null, 42, null, null], // room for half of the last label
           cursor: { y: false, points: { show: false } },
           legend: { show: false },
           tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),

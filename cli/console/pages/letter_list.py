@@ -13,8 +13,8 @@ from kafka_redelivery.cli.console.selection_form import chosen
 from kafka_redelivery.topology.redrive.standing import LetterState
 
 PAGE: Final = 50
-_LAST: Final = 100_000
-"""Of a list. Further pages would take longer and longer."""
+_LAST: Final = 100_000_000
+"""More pages than any list has."""
 
 
 async def show(console: Console, request: Request) -> Response:

@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from kafka_redelivery.cli.console.authentication import COOKIE, TokenLogin
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.requests import go_to, refuse_forged, text_of, visitor_of
+from kafka_redelivery.cli.console.requests import form_of, go_to, refuse_forged, text_of, visitor_of
 
+_FORM_BYTES = 64 * 2**10
 _FAILED_S = 0.5
 """An attempt with a wrong token takes so long."""
 
@@ -28,7 +29,7 @@ async def show(console: Console, request: Request) -> Response:
 async def log_in(console: Console, request: Request) -> Response:
     """Begin a session."""
     login = _login(console)
-    form = await request.form(max_files=0, max_fields=5)
+    form = await form_of(request, most_bytes=_FORM_BYTES, most_fields=5)
     address = _own(text_of(form, "next"))
     session = login.log_in(text_of(form, "token"))
     if session is None:
@@ -42,7 +43,8 @@ async def log_in(console: Console, request: Request) -> Response:
 async def log_out(console: Console, request: Request) -> Response:
     """End the session."""
     login = _login(console)
-    refuse_forged(visitor_of(request), await request.form(max_files=0, max_fields=5), request)
+    form = await form_of(request, most_bytes=_FORM_BYTES, most_fields=5)
+    refuse_forged(visitor_of(request), form, request)
     login.log_out(request)
     response = go_to("/login")
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")

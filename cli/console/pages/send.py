@@ -72,7 +72,8 @@ def _show(console: Console, request: Request, *, discard: bool) -> Response:
 
 def _page(console: Console, request: Request, asked: Asked, status: int = HTTPStatus.OK, **more: Any) -> Response:  # noqa: ANN401
     preview = asked.preview
-    counts = asked.options.discard or (preview is not None and preview.total > console.options.confirm_over)
+    letters = 0 if preview is None else preview.total
+    counts = console.options.needs_number(letters, discard=asked.options.discard)
     context = {"asked": asked, "counts": counts, "notice": "", "number_fault": "", **more}
     return console.page(request, "send.html", status, **context)
 
@@ -90,7 +91,7 @@ def _do(console: Console, request: Request, form: FormData, user: User, *, disca
             before = expected or "not counted"
             notice = f"The selection has changed: it was {before}, and is {preview.total} letters now."
             return _page(console, request, asked, HTTPStatus.CONFLICT, notice=notice)
-        asks = discard or preview.total > console.options.confirm_over
+        asks = console.options.needs_number(preview.total, discard=discard)
         if asks and text_of(form, "number").replace(",", "") != str(preview.total):
             fault = f"enter the number of letters, {preview.total}, to confirm"
             return _page(console, request, asked, HTTPStatus.BAD_REQUEST, number_fault=fault)

@@ -22,7 +22,7 @@ async def show(console: Console, request: Request) -> Response:
         if request.headers.get("HX-Request"):
             return Response(headers={"HX-Redirect": f"/jobs/{task.job}"})
         return go_to(f"/jobs/{task.job}")
-    return await console.in_thread(console.page, request, "task.html", task=task)
+    return await console.in_thread(_page, console, request, task)
 
 
 @action(Role.OPERATOR)
@@ -32,13 +32,28 @@ async def answer(console: Console, request: Request, form: FormData, user: User)
     if task.user.name != user.name:
         raise HTTPException(HTTPStatus.FORBIDDEN, f"{task.user.name} has begun this, and is asked")
     if task.phase is Phase.ASKING and task.chosen is not None:
-        if text_of(form, "number").replace(",", "") not in {"", str(task.chosen.total)}:
-            return go_to(f"/tasks/{task.id}")
-        task.agreed = text_of(form, "answer") == "yes"
+        total, agreed = task.chosen.total, text_of(form, "answer") == "yes"
+        asks = agreed and _needs_number(console, task)
+        if asks and text_of(form, "number").replace(",", "") != str(total):
+            fault = f"enter the number of letters, {total}, to confirm"
+            return await console.in_thread(_page, console, request, task, HTTPStatus.BAD_REQUEST, fault)
+        task.agreed = agreed
         task.settled.clear()
         task.answered.set()
         await console.in_thread(task.settled.wait, 3.0)
     return go_to(f"/jobs/{task.job}" if task.job else f"/tasks/{task.id}")
+
+
+def _page(
+    console: Console, request: Request, task: Task, status: int = HTTPStatus.OK, number_fault: str = ""
+) -> Response:
+    counts = _needs_number(console, task)
+    return console.page(request, "task.html", status, task=task, counts=counts, number_fault=number_fault)
+
+
+def _needs_number(console: Console, task: Task) -> bool:
+    letters = 0 if task.chosen is None else task.chosen.total
+    return console.options.needs_number(letters, discard=task.what == "discard")
 
 
 def _task(console: Console, request: Request) -> Task:

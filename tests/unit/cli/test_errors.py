@@ -113,13 +113,13 @@ def test_markup_in_a_table_is_text() -> None:
             ConfigurationError((Fault("a", "b", "c"),)),
             "configuration",
             "the configuration has 1 fault",
-            [{"place": "a", "problem": "b", "mend": "c"}],
+            [{"location": "a", "problem": "b", "fix": "c"}],
         ),
         (
-            TopologyRefusedError((TopologyFault(Severity.REFUSE, "t", "p", "l", "m"),)),
+            TopologyRefusedError((TopologyFault(Severity.REFUSE, "t", "p", "l", "f"),)),
             "topology_refused",
             "the topology has 1 fault that would lose or block records",
-            [{"severity": "refuse", "topic": "t", "problem": "p", "loss": "l", "mend": "m"}],
+            [{"severity": "refuse", "topic": "t", "problem": "p", "loss": "l", "fix": "f"}],
         ),
     ],
 )

@@ -5,7 +5,7 @@ from io import StringIO
 from rich.console import Console
 
 from kafka_redelivery.cli.views.status import print_status, status_document
-from kafka_redelivery.consumers.operations.pausing import Obedience
+from kafka_redelivery.consumers.operations.pausing import AppliedPauses
 from kafka_redelivery.consumers.operations.status import GroupStatus, TopicBacklog
 
 TIER = TopicBacklog(
@@ -16,7 +16,7 @@ TIER = TopicBacklog(
 def test_a_tier_says_why_its_records_wait() -> None:
     """As text and as JSON; a source has no causes."""
     source = TopicBacklog("orders", "source", 3)
-    found = GroupStatus("billing", 0, Obedience((), 0, {}, None), (), (source, TIER), {}, ())
+    found = GroupStatus("billing", 0, AppliedPauses((), 0, {}, None), (), (source, TIER), {}, ())
     console = Console(file=StringIO(), width=200)
     print_status(console, found)
     assert "40 ConnectionError, 1 TimeoutError" in console.file.getvalue()  # type: ignore[attr-defined] # a StringIO

@@ -68,7 +68,7 @@ def test_check_as_json() -> None:
     found = json.loads(bad.stdout)
     assert (found["ok"], found["error"], found["message"]) == (False, "configuration", "the configuration has 2 faults")
     assert bad.stderr == ""
-    assert [set(fault) for fault in found["faults"]] == [{"place", "problem", "mend"}] * 2
+    assert [set(fault) for fault in found["faults"]] == [{"location", "problem", "fix"}] * 2
 
 
 def test_flag_overrides_variable_and_variable_overrides_file(monkeypatch: pytest.MonkeyPatch) -> None:

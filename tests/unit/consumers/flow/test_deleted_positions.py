@@ -88,7 +88,7 @@ def test_the_committed_offset_is_read_after_growing_pauses(fixture: Fixture) -> 
 def test_an_expired_offset_halts_its_partition_until_there_is_one(fixture: Fixture) -> None:
     """It was known to the control topic when the partition was opened."""
     reader = StoredOffsets({OTHER: Checkpoint(0, "")}, ends={ORDERS: (3, 90)})
-    known = Known(ControlState(exists=True, births={ORDERS: 5}))
+    known = Known(ControlState(exists=True, committed={ORDERS: 5}))
     assignment = Assignment([route()], reader, FirstOffsets(reader, "billing", control=known))
     positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
     assignment.open([ORDERS, OTHER])

@@ -21,7 +21,7 @@ class Known:
     def __init__(self, state: ControlState) -> None:
         self.state = ControlState()
         self._state = state
-        self.births: dict[Partition, int] = {}
+        self.committed: dict[Partition, int] = {}
         self.began: list[Partition] = []
         self.saved: Mapping[Partition, Checkpoint] = {}
 
@@ -29,8 +29,8 @@ class Known:
         self.state = self._state
         return self.state
 
-    def note_birth(self, partition: Partition, offset: int) -> None:
-        self.births[partition] = offset
+    def note_first_offset(self, partition: Partition, offset: int) -> None:
+        self.committed[partition] = offset
 
     def begin(self, partitions: Iterable[Partition]) -> None:
         self.read()
@@ -71,7 +71,7 @@ def test_a_partition_that_the_group_has_never_read_starts_at_its_log_start() -> 
     assert first_offsets(ControlState(exists=True)).internal(READY) == 3
 
 
-@pytest.mark.parametrize("state", [ControlState(), ControlState(exists=True, births={READY: 5})])
+@pytest.mark.parametrize("state", [ControlState(), ControlState(exists=True, committed={READY: 5})])
 def test_an_offset_that_may_have_expired_is_missed(state: ControlState) -> None:
     """Some of the records may be finished."""
     with pytest.raises(MissingOffsetError, match="could be lost or repeated"):
@@ -80,7 +80,7 @@ def test_an_offset_that_may_have_expired_is_missed(state: ControlState) -> None:
 
 def test_an_offset_that_was_known_and_is_gone_has_expired() -> None:
     """Of sources and internal topics; if nothing is left, nothing can be repeated."""
-    state = ControlState(exists=True, births=dict.fromkeys((OLD, READY), 5))
+    state = ControlState(exists=True, committed=dict.fromkeys((OLD, READY), 5))
     first = first_offsets(state)
     assert [first.expired(partition) for partition in (OLD, READY, ADDED)] == [(3, 87), (3, 87), None]
     assert first_offsets(ControlState()).expired(OLD) is None
@@ -91,20 +91,22 @@ def test_an_offset_that_was_known_and_is_gone_has_expired() -> None:
 def test_a_saved_position_replaces_an_expired_offset() -> None:
     """It is committed soon, and dropped after that. A saved position beside a committed offset is dropped before."""
     last = Checkpoint(40, "")
-    control = Known(ControlState(exists=True, births={OLD: 40, READY: 5}, saved={OLD: last, READY: Checkpoint(5, "")}))
+    control = Known(
+        ControlState(exists=True, committed={OLD: 40, READY: 5}, saved={OLD: last, READY: Checkpoint(5, "")})
+    )
     reader = StoredOffsets({READY: Checkpoint(7, "")}, ends={ADDED: (3, 90)})
     first = FirstOffsets(reader, "billing", control=control)
     assert first.positions([OLD, READY, ADDED]) == {OLD: last, READY: Checkpoint(7, ""), ADDED: None}
     assert (first.restored, control.began) == ({OLD}, [READY])
-    first.note_births({})
-    assert (first.restored, control.births) == ({OLD}, {})
+    first.note_first_offsets({})
+    assert (first.restored, control.committed) == ({OLD}, {})
     assert first.positions([OLD], [OLD, READY]) == {OLD: last}
     assert control.began == [READY], "nothing is read again after an aborted write"
-    first.note_births({OLD: 40})
-    assert (first.restored, control.births) == (set(), {OLD: 40})
-    control.births.clear()
-    first.note_births({OLD: 40})
-    assert control.births == {OLD: 40}, "until the control topic has it"
+    first.note_first_offsets({OLD: 40})
+    assert (first.restored, control.committed) == (set(), {OLD: 40})
+    control.committed.clear()
+    first.note_first_offsets({OLD: 40})
+    assert control.committed == {OLD: 40}, "until the control topic has it"
 
 
 def test_committed_positions_are_saved() -> None:
@@ -118,12 +120,12 @@ def test_committed_positions_are_saved() -> None:
     assert control.saved == {OLD: Checkpoint(7, "p")}
 
 
-def test_births_are_noted_once_their_offset_is_committed() -> None:
+def test_a_first_offset_is_noted_once_it_is_committed() -> None:
     """Those that are known are not noted again."""
-    control = Known(ControlState(exists=True, births={OLD: 3}))
+    control = Known(ControlState(exists=True, committed={OLD: 3}))
     first = FirstOffsets(StoredOffsets(), "billing", control=control)
-    first.note_births({OLD: 7, ADDED: 9})
-    assert control.births == {}, "there may be no control topic"
+    first.note_first_offsets({OLD: 7, ADDED: 9})
+    assert control.committed == {}, "there may be no control topic"
     control.read()
-    first.note_births({OLD: 7, ADDED: 9})
-    assert control.births == {ADDED: 9}
+    first.note_first_offsets({OLD: 7, ADDED: 9})
+    assert control.committed == {ADDED: 9}

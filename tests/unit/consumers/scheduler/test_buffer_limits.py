@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions
+from kafka_redelivery.consumers.scheduler.buffer_limits import full_partitions, write_bytes
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
 from kafka_redelivery.topology.config.settings import LimitsSection
 from kafka_redelivery.topology.wire.progress import Progress
@@ -68,3 +68,9 @@ def test_a_full_partition_is_read_again_when_half_is_free() -> None:
     """Each pause costs a fetch."""
     assert full(buffered(300, {7: 700}), paused=7) == {7}
     assert full(buffered(300, {7: 660}), paused=7) == set()
+
+
+@pytest.mark.parametrize(("buffer_bytes", "expected"), [(2**20, 2**18), (2**26, 2**24), (2**30, 2**24)])
+def test_a_write_is_a_quarter_of_the_buffer(buffer_bytes: int, expected: int) -> None:
+    """At most 16 MiB, as a worker's."""
+    assert write_bytes(LimitsSection(buffer_bytes=buffer_bytes)) == expected

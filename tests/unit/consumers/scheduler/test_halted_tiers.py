@@ -31,7 +31,7 @@ def test_idle_tiers_are_committed_again_now_and_then(monkeypatch: pytest.MonkeyP
 def test_an_expired_tier_is_halted_until_it_has_an_offset() -> None:
     """The others are released. The partition goes on where an operator has set it."""
     running = Running()
-    known = Known(ControlState(exists=True, births={QUICK: 4}))
+    known = Known(ControlState(exists=True, committed={QUICK: 4}))
     running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, "billing.scheduler", control=known)
     del running.reader.commits[QUICK]
     running.reader.ends[QUICK] = (3, 9)
@@ -56,7 +56,7 @@ def test_an_expired_tier_is_halted_until_it_has_an_offset() -> None:
 def test_an_offset_that_expires_between_two_writes_halts_the_tier() -> None:
     """What was fetched is dropped: its commit would pass the records of the aborted write, which would be lost."""
     running = Running(WriteAbortedError("no"))
-    known = Known(ControlState(exists=True, births={QUICK: 0}))
+    known = Known(ControlState(exists=True, committed={QUICK: 0}))
     running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, "billing.scheduler", control=known)
     running.reader.ends[QUICK] = (0, 9)
     running.writer.slow = True

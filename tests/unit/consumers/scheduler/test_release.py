@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.consumers.routes import UNKNOWN_SOURCE
-from kafka_redelivery.consumers.scheduler.release import DeadLetterTopicMissingError, Release, ReleaseBuilder
+from kafka_redelivery.consumers.scheduler.release import Release, ReleaseBuilder, TopicMissingError
 from kafka_redelivery.consumers.scheduler.tier_partition import TierRecord
 from kafka_redelivery.consumers.telemetry.observers import OutcomeLabel
 from kafka_redelivery.topology.config.loading import load_settings
@@ -225,17 +225,18 @@ class TestDeadLetter:
             by.add(release, TIER, TierRecord(NOW, offset, NOW, True, message, 0), NOW, None)  # noqa: FBT003
         assert len(release.records) == 2
 
-    def test_a_missing_ready_topic(self) -> None:
-        """No process would create it, and the record must not block the tier."""
+    def test_without_a_ready_topic_its_partition_halts(self) -> None:
+        """The source is configured, so the topic was deleted, or may not be described."""
         counts = {topic: count for topic, count in COUNTS.items() if topic != "billing.ready.orders"}
-        [produced] = released(waiting(lineage()), by=builder(counts=counts)).records
-        assert produced.topic == "DLQ.orders"
-        assert "no topic billing.ready.orders" in cause(produced)["message"]
+        with pytest.raises(TopicMissingError, match=r"there is no topic billing\.ready\.orders") as caught:
+            released(waiting(lineage()), by=builder(counts=counts))
+        assert caught.value.origin == (TIER, 7)
+        assert caught.value.record.topic == "billing.ready.orders"
 
     def test_without_a_dead_letter_topic_its_partition_halts(self) -> None:
         """There is no other topic for the record."""
         counts = {topic: count for topic, count in COUNTS.items() if topic != "DLQ.orders"}
-        with pytest.raises(DeadLetterTopicMissingError, match=r"there is no topic DLQ\.orders") as caught:
+        with pytest.raises(TopicMissingError, match=r"there is no topic DLQ\.orders") as caught:
             released(waiting(lineage()), by=builder(counts=counts), refusal="too large")
         assert caught.value.origin == (TIER, 7)
         assert caught.value.record.topic == "DLQ.orders"

@@ -275,7 +275,7 @@ def test_a_full_partition_is_paused_until_it_is_half_empty(limit: str) -> None:
     """Each partition has its share of the records and the bytes; the others are read on."""
     running = Running(limit=limit)
     records = [
-        Fetched(*QUICK, offset, None, b"x" * 32768, waiting_headers(lineage(offset), due_ms=NOW + 100 + offset), NOW)
+        Fetched(*QUICK, offset, None, b"x" * 22_000, waiting_headers(lineage(offset), due_ms=NOW + 100 + offset), NOW)
         for offset in range(2)
     ]
     running.turn(records)
@@ -398,3 +398,26 @@ def test_the_backlog_has_delay_and_partitions_of_each_tier() -> None:
         ("billing.retry.2s", 2000, 1),
         ("billing.retry.mixed", 1000, 1),
     ]
+
+
+def test_large_records_that_leave_late_are_dropped_and_released_on_time() -> None:
+    """The others are read meanwhile, and each is released once."""
+    running = Running(limit="bufferBytes: 65536")
+    early = [
+        Fetched(*QUICK, 0, None, b"early" * 4_000, waiting_headers(lineage(0), due_ms=NOW + 900), NOW - 100),
+        Fetched(*SLOW, 0, None, b"late" * 5_000, waiting_headers(lineage(0), due_ms=NOW + 9_000), NOW + 7_000),
+    ]
+    running.scheduler._assigned.delays_ms[SLOW.topic] = 60_000
+    running.scheduler.assigned([SLOW])
+    running.turn()  # the first offsets are committed
+    running.reader.sought.clear()
+    running.turn(early)
+    assert running.reader.sought == [(SLOW, 0)]
+    assert running.reader.paused == {SLOW}
+    running.now_ms += 8_000
+    running.turn()
+    assert running.reader.paused == set()
+    running.turn(early[1:])
+    running.now_ms += 1_000
+    running.turn()
+    assert [len(value or b"") for write in running.values() for value in write] == [20_000, 20_000]

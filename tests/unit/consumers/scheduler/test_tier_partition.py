@@ -196,6 +196,18 @@ class TestOrder:
         assert len(one) == 3
         assert offsets(one.take(NOW + DELAY, 9)) == [2, 3, 4]
 
+    @pytest.mark.parametrize("ordered", [True, False])
+    def test_take_returns_no_more_bytes_than_the_maximum(self, ordered: bool) -> None:  # noqa: FBT001 - a column of the table
+        """Except for a part of the last record, so that a record of any size leaves."""
+        one = tier(ordered=ordered)
+        for offset in range(5):
+            one.add(waiting(offset, NOW, NOW + DELAY), NOW, 100)
+        assert offsets(one.take(NOW + DELAY, 9, 101)) == [0, 1]
+        assert one.bytes == 300
+        assert offsets(one.take(NOW + DELAY, 9, 1)) == [2]
+        assert offsets(one.take(NOW + DELAY, 9, 200)) == [3, 4]
+        assert one.bytes == 0
+
     @pytest.mark.parametrize(("ordered", "oldest_ms"), [(True, NOW - 7), (False, NOW - 9)])
     def test_the_oldest_record(self, ordered: bool, oldest_ms: int) -> None:  # noqa: FBT001 - a column of the table
         """By append time. In an ordered tier it is the first record."""

@@ -8,8 +8,11 @@ from kafka_redelivery.consumers.handlers.handler import as_handler
 from kafka_redelivery.consumers.handlers.record import Record, Reject
 from kafka_redelivery.consumers.telemetry import failure_log
 from kafka_redelivery.consumers.telemetry.failure_log import MAX_LINES, MAX_RETRY_LINES, WINDOW_S, FailureLog
+from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.policy.decision import DeadLetter, Decision, Discard, Failure, FailureKind, Reason, Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
+from tests.unit.consumers.batches import RAISED, batch_of, handled
+from tests.unit.consumers.records import entry, record, route, source
 
 FAILED = Failure(FailureKind.RAISED, "KeyError", "'amount'")
 
@@ -105,3 +108,28 @@ def test_a_traceback_is_logged_once_per_exception_class(caplog: pytest.LogCaptur
         for error in (KeyError("amount"), KeyError("amount"), ValueError("x"), Reject("no")):
             handler.failure(error)
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [KeyError, ValueError]
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "longest_ms", "redeliveries", "warnings"),
+    [(5, None, 6, 1), (None, None, 6, 0), (5, 60_000, 6, 0), (5, None, 0, 0)],
+)
+def test_the_first_ignored_delay_of_a_handler_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    after_ms: int | None,
+    longest_ms: int | None,
+    redeliveries: int,
+    warnings: int,
+) -> None:
+    """Without ``maximumHandlerDelay``, once per process, and not for a record that is not redelivered."""
+    monkeypatch.setattr(FailureLog, "_ignored_delay_logged", False)
+    policy = RedeliveryPolicy(maximum_redeliveries=redeliveries)
+    assigned = source(route(entry(policy, longest_own_delay_ms=longest_ms)))
+    failed = RAISED._replace(after_ms=after_ms)
+    with caplog.at_level(logging.WARNING, failure_log.__name__):
+        for offset in range(2):  # each has a log of its own, as the tasks of a query have
+            batch_of(handled(assigned, record(offset), failures={0: failed}))
+    assert [message.partition(" ")[0] for message in caplog.messages if "maximumHandlerDelay" in message] == (
+        ["orders-0@0"] * warnings
+    )

@@ -126,17 +126,32 @@ class TestRefused:
         assert "orders-0 is halted at offset 0" in cause
         assert TOO_LARGE in cause
 
+    def test_trials_and_writes_take_turns(self, clock: Clock) -> None:
+        """A hundred halted partitions do not keep the others from writing."""
+        parts = Parts(*[refused(0)] * 3)
+        for number in range(2):
+            assigned = source(partition=number)
+            parts.committer.batch.add(handled(assigned, record(0, partition=number), failures={0: REJECTED}))
+            parts.write()
+        clock.advance(1)
+        begun = []
+        for write_waits in (True, True, True, False):
+            begun.append(parts.committer.try_halted(write_waits=write_waits))
+            parts.committer.await_write(None)
+            clock.advance(60)
+        assert begun == [True, False, True, True]
+
     def test_a_halted_partition_is_tried_again_and_goes_on(self, clock: Clock) -> None:
         """The dead letter alone is tried, between two writes. The halt ends when the record is finished."""
         parts, assigned = Parts(refused(0), refused(0)), source()
         parts.committer.batch.add(handled(assigned, record(0), failures={0: REJECTED}))
         parts.write()
-        parts.committer.try_halted()
+        parts.committer.try_halted(write_waits=False)
         assert not parts.committer.writing
         assert parts.halted.paused == {ORDERS}
         for seconds, paused in ((1, {ORDERS}), (2, set())):
             clock.advance(seconds)
-            parts.committer.try_halted()
+            parts.committer.try_halted(write_waits=False)
             assert parts.committer.writing
             assert not parts.committer.should_write(more_to_come=False)
             assert parts.committer.await_write(None) is None

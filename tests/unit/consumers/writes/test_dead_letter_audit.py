@@ -149,15 +149,15 @@ def test_a_new_record_is_never_a_duplicate(origins: list[tuple[int, int]]) -> No
 def test_a_scheduler_discards_a_duplicate_that_it_cannot_release() -> None:
     """It has the same origin and due time. A record with another due time was redriven in between."""
     audits = DeadLetterAudit(configured().entries())
-    counts = {"billing.retry.2s": 4, "DLQ.orders": 2, "DLQ.invoices": 2}
+    counts = {"billing.retry.2s": 4, "billing.ready.orders": 2, "DLQ.orders": 2, "DLQ.invoices": 2}
     maker = ReleaseBuilder(configured(), TierSet((1000, 2000), mixed=True), counts, audits)
     release = Release()
     for due_ms in (NOW, NOW, NOW + 1):
-        maker.add(release, TIER, waiting(lineage(7), due_ms=due_ms), NOW, None)
+        maker.add(release, TIER, waiting(lineage(7), due_ms=due_ms), NOW, "too large")
     assert len(release.records) == 2
     assert release.discarded == {("orders", "duplicate"): 1}
     audits.forget([noted for noted, _ in release.audited], f"/{NOW}")
-    maker.add(release, TIER, waiting(lineage(7)), NOW, None)
+    maker.add(release, TIER, waiting(lineage(7)), NOW, "too large")
     assert len(release.records) == 3
 
 

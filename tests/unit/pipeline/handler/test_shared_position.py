@@ -25,3 +25,14 @@ def test_a_cleared_position_is_none() -> None:
     position.set(7)
     position.clear()
     assert position.read() is None
+
+
+def test_records_are_published_before_they_are_handled() -> None:
+    """While the child handles one, the parent reads its index; another number is published in between."""
+    position = SharedPosition(bytearray(SHARED_BYTES), 0)
+    seen = []
+    for record in position.publishing("abc", 5):
+        seen.append((record, (position.read() or ())[:2]))
+        if record == "a":
+            position.clear()
+    assert seen == [("a", (5, 1)), ("b", (6, 1)), ("c", (7, 1))]

@@ -101,7 +101,7 @@ def test_a_property_that_would_lose_records_is_changed() -> None:
 def test_an_offset_that_may_have_expired_is_replaced_only_if_repeats_are_accepted() -> None:
     """It may be unknown to the control topic, or there may be none."""
     missing = with_offsets(CLUSTER, "billing.scheduler", {(TIER, 2): None})
-    for control in (ControlState(), ControlState(exists=True, births={(TIER, 2): 5})):
+    for control in (ControlState(), ControlState(exists=True, committed={(TIER, 2): 5})):
         cluster = replace(missing, control=control)
         assert list(changes(PLAN, cluster, accept_loss=True)) == []
         moved = MoveToLogStart("billing.scheduler", TIER, 2, None, 5)
@@ -113,7 +113,7 @@ def test_a_saved_position_is_left_to_the_next_owner() -> None:
     missing = with_offsets(CLUSTER, "billing", {("billing.ready.orders", 1): None})
     state = ControlState(
         exists=True,
-        births=dict.fromkeys([("orders", 1), ("billing.ready.orders", 1)], 5),
+        committed=dict.fromkeys([("orders", 1), ("billing.ready.orders", 1)], 5),
         saved=dict.fromkeys([("orders", 1), ("billing.ready.orders", 1)], Checkpoint(5, "")),
     )
     saved = replace(missing, control=state)
@@ -123,7 +123,7 @@ def test_a_saved_position_is_left_to_the_next_owner() -> None:
 
 def test_an_expired_offset_of_a_source() -> None:
     """It is known only by the control topic: a source has no offset before the group begins."""
-    born = replace(CLUSTER, control=ControlState(exists=True, births={("orders", 1): 5}))
+    born = replace(CLUSTER, control=ControlState(exists=True, committed={("orders", 1): 5}))
     assert list(changes(PLAN, born)) == []
     moved = [MoveToLogStart("billing", "orders", 1, None, 0)]
     assert list(changes(PLAN, born, accept_repeats=True)) == moved
@@ -133,7 +133,7 @@ def test_an_expired_offset_of_a_source() -> None:
 def test_a_partition_that_the_group_has_never_read_is_not_read_again() -> None:
     """The control topic shows that none of its records was processed."""
     missing = with_offsets(CLUSTER, "billing.scheduler", {(TIER, 2): None, (TIER, 3): None})
-    known = replace(missing, control=ControlState(exists=True, births={(TIER, 3): 5}))
+    known = replace(missing, control=ControlState(exists=True, committed={(TIER, 3): 5}))
     assert list(changes(PLAN, known)) == [CommitFirst("billing.scheduler", TIER, 2, 5)]
 
 

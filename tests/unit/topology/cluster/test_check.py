@@ -255,5 +255,5 @@ def test_a_fault_as_text_and_as_data() -> None:
         "topic": TIER,
         "problem": fault.problem,
         "loss": fault.loss,
-        "mend": fault.fix,
+        "fix": fault.fix,
     }

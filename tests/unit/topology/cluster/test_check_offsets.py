@@ -37,7 +37,7 @@ def test_a_new_partition_needs_no_offset(group: str, topic: str) -> None:
 def test_a_partition_that_the_group_has_never_read_needs_no_offset() -> None:
     """The control topic shows that no record in it was processed."""
     missing = with_offsets(CLUSTER, "billing", {(READY, 1): None, (READY, 3): None})
-    known = replace(missing, control=ControlState(exists=True, births={(READY, 3): 7}))
+    known = replace(missing, control=ControlState(exists=True, committed={(READY, 3): 7}))
     assert [(str(fault.severity), fault.problem) for fault in check(PLAN, known)] == [
         ("warn", "group billing has no committed offset in partition 1"),
         ("warn", "group billing has no committed offset in partition 3"),
@@ -46,7 +46,7 @@ def test_a_partition_that_the_group_has_never_read_needs_no_offset() -> None:
 
 def test_an_expired_offset_of_a_source() -> None:
     """It halts its partition, so it is a warning with the number of records that would be repeated."""
-    born = replace(CLUSTER, control=ControlState(exists=True, births={("orders", 1): 7, ("orders", 2): 7}))
+    born = replace(CLUSTER, control=ControlState(exists=True, committed={("orders", 1): 7, ("orders", 2): 7}))
     (fault,) = check(PLAN, with_offsets(born, "billing", {("orders", 2): 8}))
     assert (fault.severity, fault.topic) == ("warn", "orders")
     assert fault.problem == "group billing has no committed offset in partition 1"

@@ -6,8 +6,8 @@ from kafka_redelivery.topology.cluster.control_records import control_records
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
 from kafka_redelivery.topology.wire.control import (
     ControlState,
-    birth_record,
     control_state,
+    first_offset_record,
     level_record,
     source_record,
     tier_record,
@@ -33,8 +33,8 @@ def test_a_group_that_is_older_than_its_control_topic() -> None:
     cluster = with_offsets(ClusterFacts(topics=PLAN.sources), "billing", {("orders", 0): 3, ("orders", 1): 0})
     assert set(control_records(PLAN, cluster, NOW)) == {
         source_record("orders", 2, NOW),
-        birth_record("orders", 0, 3, NOW),
-        birth_record("orders", 1, 0, NOW),
+        first_offset_record("orders", 0, 3, NOW),
+        first_offset_record("orders", 1, 0, NOW),
         tier_record("billing.retry.1s", None, NOW),
     }
 
@@ -42,9 +42,9 @@ def test_a_group_that_is_older_than_its_control_topic() -> None:
 def test_an_offset_that_has_expired_before_there_was_a_control_topic() -> None:
     """Else a second apply would take the partition for a new one and repeat its records."""
     cluster = with_offsets(as_planned(PLAN), "billing", {("billing.ready.orders", 2): None})
-    assert birth_record("billing.ready.orders", 2, 5, NOW) in set(control_records(PLAN, cluster, NOW))
+    assert first_offset_record("billing.ready.orders", 2, 5, NOW) in set(control_records(PLAN, cluster, NOW))
     known = replace(cluster, control=ControlState(exists=True))
-    assert birth_record("billing.ready.orders", 2, 5, NOW) not in set(control_records(PLAN, known, NOW))
+    assert first_offset_record("billing.ready.orders", 2, 5, NOW) not in set(control_records(PLAN, known, NOW))
 
 
 def test_an_older_group_gets_new_features_on_demand() -> None:

@@ -7,8 +7,8 @@ import pytest
 from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.wire.control import (
     ControlState,
-    birth_record,
     control_state,
+    first_offset_record,
     level_record,
     saved_record,
     source_record,
@@ -23,7 +23,7 @@ def test_each_kind_of_record_is_read_back() -> None:
     """Names of topics may contain dots and dashes."""
     records = [
         source_record("my.orders-1", 2, NOW),
-        birth_record("my.orders-1", 0, 17, NOW),
+        first_offset_record("my.orders-1", 0, 17, NOW),
         tier_record("g.retry.1s", None, NOW),
         tier_record("g.retry.9s", NOW, NOW),
         level_record(2, NOW),
@@ -31,7 +31,7 @@ def test_each_kind_of_record_is_read_back() -> None:
     assert control_state(records) == ControlState(
         exists=True,
         sources={"my.orders-1": 2},
-        births={("my.orders-1", 0): 17},
+        committed={("my.orders-1", 0): 17},
         retired={"g.retry.1s": None, "g.retry.9s": NOW},
         level=2,
     )
@@ -42,11 +42,11 @@ def test_a_saved_position_holds_until_the_next_record_of_its_partition() -> None
     """The partition is read again."""
     last = Checkpoint(17, "p3:x")
     saved = saved_record("orders", 0, last, "here", NOW)
-    state = control_state([birth_record("orders", 0, 5, NOW), saved], "here")
-    assert (state.births, state.saved) == ({("orders", 0): 17}, {("orders", 0): last})
-    assert control_state([saved, birth_record("orders", 0, 17, NOW)], "here").saved == {}
+    state = control_state([first_offset_record("orders", 0, 5, NOW), saved], "here")
+    assert (state.committed, state.saved) == ({("orders", 0): 17}, {("orders", 0): last})
+    assert control_state([saved, first_offset_record("orders", 0, 17, NOW)], "here").saved == {}
     elsewhere = control_state([saved], "there")
-    assert (elsewhere.births, elsewhere.saved) == ({("orders", 0): 17}, {}), "a mirror has copied it"
+    assert (elsewhere.committed, elsewhere.saved) == ({("orders", 0): 17}, {}), "a mirror has copied it"
 
 
 def test_values_bear_a_version_and_a_time() -> None:
@@ -66,9 +66,9 @@ def test_the_newest_record_of_a_key_counts() -> None:
 
 def test_keys_and_fields_of_a_later_version_are_ignored() -> None:
     """Processes of two versions may run side by side."""
-    key, value = birth_record("orders", 0, 5, NOW)
+    key, value = first_offset_record("orders", 0, 5, NOW)
     wider = json.dumps(json.loads(value or b"") | {"version": 2, "more": []}).encode()
-    assert control_state([(b"pause/orders", b"x"), (b"a", b""), (key, wider)]).births == {("orders", 0): 5}
+    assert control_state([(b"pause/orders", b"x"), (b"a", b""), (key, wider)]).committed == {("orders", 0): 5}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_numbers_are_those_that_kafka_has(key: bytes, value: bytes) -> None:
 
 def test_what_is_new() -> None:
     """Nothing is new as long as there is no control topic."""
-    state = control_state([source_record("orders", 2, NOW), birth_record("orders", 0, 17, NOW)])
+    state = control_state([source_record("orders", 2, NOW), first_offset_record("orders", 0, 17, NOW)])
     assert [state.is_new("orders", number) for number in range(3)] == [False, True, True]
     assert [state.was_added("orders", number) for number in range(3)] == [False, False, True]
     assert not state.was_added("bills", 5)

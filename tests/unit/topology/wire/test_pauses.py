@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_redelivery.topology.errors import ControlRecordError
-from kafka_redelivery.topology.wire.control import ControlRecord, birth_record, control_state
+from kafka_redelivery.topology.wire.control import ControlRecord, control_state, first_offset_record
 from kafka_redelivery.topology.wire.pauses import (
     Applied,
     Pause,
@@ -79,7 +79,11 @@ def test_what_processes_have_applied() -> None:
 
 def test_other_records_of_the_topic_change_nothing() -> None:
     """Those of this version and of later ones; and older versions ignore pauses."""
-    others = [birth_record("orders", 0, 5, NOW), ControlRecord(b"pause/planet/mars", b"{}"), ControlRecord(b"x", None)]
+    others = [
+        first_offset_record("orders", 0, 5, NOW),
+        ControlRecord(b"pause/planet/mars", b"{}"),
+        ControlRecord(b"x", None),
+    ]
     others += [ControlRecord(b"pause/orders", b"x"), ControlRecord(b"\xff", b""), ControlRecord(b"pause/group/x", b"")]
     assert state_of(others) == Pauses()
     assert control_state([pause_record(ORDERS, None, NOW), process_record(W1, 1, NOW)]) == control_state([])

@@ -1,12 +1,12 @@
-from kafka_redelivery.consumers.operations.pausing import Obedience
+from kafka_redelivery.consumers.operations.pausing import AppliedPauses
 
 
 def test_a_group_that_was_never_paused_has_nothing_to_obey() -> None:
     """Its processes note nothing, so no process counts as missing."""
-    assert Obedience((), 0, {}, 2).whole
+    assert AppliedPauses((), 0, {}, 2).whole
 
 
 def test_a_process_that_has_not_noted_a_change_is_missing() -> None:
     """The members are counted, because a process that does not obey cannot say so."""
-    assert not Obedience((), 7, {}, 2).whole
-    assert Obedience((), 7, {}, None).whole
+    assert not AppliedPauses((), 7, {}, 2).whole
+    assert AppliedPauses((), 7, {}, None).whole

@@ -1,0 +1,69 @@
+"""The console's questions to the index: asked once until the index changes, of files that stay open until then."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_redelivery.cli.console.letters import Letters, NoIndexYetError
+from kafka_redelivery.cli.console.options import ConsoleOptions
+from kafka_redelivery.consumers.index import index as index_module
+from kafka_redelivery.consumers.index.index import Index
+from kafka_redelivery.consumers.index.store import Store
+from kafka_redelivery.topology.config.loading import load_settings
+from tests.unit.cli.console.consoles import CONFIGURATION
+from tests.unit.consumers.index.stored import BASIS, SLOTS, TOPIC, batch_of, published, rows_of
+from tests.unit.consumers.index.test_selecting import opened
+from tests.unit.consumers.records import NOW, Fetched
+
+
+def _letter(at: int) -> Fetched:
+    return Fetched(TOPIC, 0, at, b"k", b"v", [("_AMQ_ORIG_QUEUE", b"billing")], NOW)
+
+
+def _number(index: Index) -> int:
+    return int(index.rows("SELECT count(*) FROM letters")[0][0])
+
+
+class _Counted:
+    """Counts how often the files are opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.opened = 0
+        really = index_module._database
+
+        def database(*arguments: object) -> object:
+            self.opened += 1
+            return really(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(index_module, "_database", database)
+
+
+def test_what_is_open_and_known_ends_with_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer and no open file is older than the last change; the files are closed when no page is open."""
+    counted = _Counted(monkeypatch)
+    folder = published(tmp_path / "billing", [_letter(at) for at in range(3)])
+    writer = opened(folder)
+    letters = Letters(load_settings(CONFIGURATION), ConsoleOptions())
+    with pytest.raises(NoIndexYetError):
+        letters.ask("number", _number)
+    letters._writer, letters._state = writer, 1
+    assert [letters.ask(name, _number) for name in ("a", "b", "a")] == [3, 3, 3]
+    assert counted.opened == 1
+    assert not letters._lock.locked()
+
+    catalogue = folder.catalogue()
+    assert catalogue is not None
+    store = Store(folder)
+    more = store.letters([rows_of().table(batch_of([_letter(at) for at in range(3, 5)]))])
+    store.close()
+    files = (*catalogue.letter_files, more)
+    folder.publish(type(catalogue)(basis=BASIS, next_slot=len(SLOTS), slots=SLOTS, letter_files=files, refreshed_ms=1))
+    assert letters.ask("c", _number) == 3, "a reader sees the index as it was when it was opened"
+    letters._changed(writer)
+    assert [letters.ask(name, _number) for name in ("a", "c")] == [5, 5]
+    assert counted.opened == 2
+
+    letters.rest()
+    assert letters.ask("d", _number) == 5
+    assert counted.opened == 3
+    letters.rest()
