@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from kafka_redelivery.cli.commands.run import begin_log
 from kafka_redelivery.cli.commands.signals import exit_on_signals, stop_event
 from kafka_redelivery.cli.commands.spark import SparkSettings, absolute_table, spark_settings
 from kafka_redelivery.cli.options import (
     DEFAULT_CONFIG,
     AsJson,
     ConfigFile,
+    LogFormat,
+    LogFormatOption,
     LogLevel,
     LogLevelOption,
     Overrides,
@@ -58,12 +61,14 @@ def archive(
     as_json: AsJson = False,
     spark: SparkSettings = None,
     log_level: LogLevelOption = LogLevel.WARNING,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Write the dead letters of the configuration to a table of the data lake, each exactly once.
 
     A run archives the dead letters that are there and ends. The next run continues after them.
     """
     exit_on_signals()
+    begin_log(log_level, log_format)
     pause, kept = duration(every, "--every"), duration(grace, "--grace")
     settings = load(config, overrides)
     needed = spark_settings(settings, spark, log_level)

@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 
 from kafka_redelivery.cli.commands.dlq_index import INDEX_PACKAGES
-from kafka_redelivery.cli.options import DEFAULT_CONFIG, ConfigFile, Overrides
+from kafka_redelivery.cli.commands.run import begin_log
+from kafka_redelivery.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigFile,
+    LogFormat,
+    LogFormatOption,
+    LogLevel,
+    LogLevelOption,
+    Overrides,
+)
 from kafka_redelivery.topology import exit_codes
 
 _PORT = 8080
@@ -70,6 +79,8 @@ def console(
         str | None,
         typer.Option("--new-token", metavar="NAME:ROLE", help="Print a new token and its line for --tokens; then end."),
     ] = None,
+    log_level: LogLevelOption = LogLevel.WARNING,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Serve a web console: what moves and waits, failures, letters, jobs, topology and the audit trail.
 
@@ -78,6 +89,7 @@ def console(
     `redelivery dlq resume` or the console goes on with it.
     """
     _refuse_without_extra()
+    begin_log(log_level, log_format)
     from kafka_redelivery.cli.console.starting import Wanted, print_token, start
 
     if new_token is not None:

@@ -244,14 +244,14 @@ def _tier(tiers: Positions, topic: str, waiting: WaitingRecords, now_ms: int) ->
     return TopicBacklog(
         topic,
         "tier",
-        end - finished,
-        {name: numbers[name] for name in _BOUNDS_S if name in numbers},
-        min(times, default=None),
-        len(times),
-        dict(waiting.causes.most_common(_CAUSES)),
-        tuple(sorted(times)),
-        finished,
-        end,
+        records=end - finished,
+        due={name: numbers[name] for name in _BOUNDS_S if name in numbers},
+        first_due_ms=min(times, default=None),
+        read=len(times),
+        causes=dict(waiting.causes.most_common(_CAUSES)),
+        due_ms=tuple(sorted(times)),
+        finished=finished,
+        end=end,
     )
 
 

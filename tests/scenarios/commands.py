@@ -44,7 +44,7 @@ def redelivery(*arguments: str, file: Path) -> Done:
         return Done(code, out.read().decode(), err.read().decode())
 
 
-def on_terminal(answer: str, *arguments: str, file: Path) -> Done:
+def on_terminal(answer: str, *arguments: str, file: Path, within_s: float = _WITHIN_S) -> Done:
     """Run ``redelivery`` in a process whose standard input is a terminal, on which a person types one answer."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     command = [sys.executable, *COMMAND, *arguments, "--config", str(file)]
@@ -52,7 +52,7 @@ def on_terminal(answer: str, *arguments: str, file: Path) -> Done:
     try:
         os.write(keyboard, f"{answer}\n".encode())
         done = subprocess.run(
-            command, env=environment, stdin=terminal, capture_output=True, text=True, timeout=_WITHIN_S, check=False
+            command, env=environment, stdin=terminal, capture_output=True, text=True, timeout=within_s, check=False
         )
     finally:
         os.close(keyboard)

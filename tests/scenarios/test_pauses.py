@@ -132,7 +132,8 @@ def test_wrong_usage(group: Group) -> None:
     group.configure()
     wrong = [("--source", "other"), ("--tier", "7s"), ("--until", "2020-01-01T00:00:00Z"), ("--until", "soon")]
     for option, value in wrong:
-        done = in_process("pause", option, value, file=group.file)
+        whole = ("--all",) if option == "--until" else ()
+        done = in_process("pause", option, value, *whole, file=group.file)
         assert (done.code, value in done.err) == (exit_codes.USAGE, True), done.err
     seen = in_process("status", file=group.file)
     assert seen.code == exit_codes.FAILED

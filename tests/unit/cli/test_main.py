@@ -88,6 +88,21 @@ def test_log_level(command: str, flags: list[str], variable: str | None, level: 
     assert done.stdout.splitlines()[-1] == level
 
 
+@pytest.mark.parametrize("command", [["console"], ["pipeline", "archive", "--output", "letters"]])
+def test_what_runs_for_long_has_a_log_for_machines(command: list[str]) -> None:
+    """The console and the archive that follows log warnings by default, as text or as JSON."""
+    script = (
+        "import logging\nfrom kafka_redelivery.cli.main import app\n"
+        f"try: app({[*command, '--config', '/nowhere/redelivery.yaml', '--log-format', 'json']!r})\n"
+        "except SystemExit: pass\n"
+        "root = logging.getLogger()\n"
+        "print(logging.getLevelName(root.level), type(root.handlers[0].formatter).__name__)"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REDELIVERY_")}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines()[-1] == "WARNING JsonFormatter"
+
+
 def test_unknown_log_level_is_a_usage_error() -> None:
     """It is not replaced by another level."""
     assert CliRunner().invoke(app, ["worker", "--log-level", "loud"]).exit_code == exit_codes.USAGE
