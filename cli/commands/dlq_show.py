@@ -67,6 +67,7 @@ def _shown(settings: Settings, ledger: Ledger, config: Path, name: str, *, whole
     from kafka_redelivery.cli.views.dlq_show import Shown, sending_again
     from kafka_redelivery.consumers.redrive.dead_letters import one_dead_letter
     from kafka_redelivery.consumers.redrive.decoding import LetterCodecs
+    from kafka_redelivery.consumers.redrive.letter_jobs import LetterJobs
     from kafka_redelivery.consumers.redrive.story import story
 
     found = one_dead_letter(settings, ledger, name)
@@ -76,7 +77,8 @@ def _shown(settings: Settings, ledger: Ledger, config: Path, name: str, *, whole
     command = ledger.command(*sending_again(found.standing, letter.id))
     if not isinstance(settings, ForeignTopic) and config != DEFAULT_CONFIG:
         command += f" --config {shlex.quote(str(config))}"
-    return Shown(found, key, value, history, story(settings, ledger, found) if whole else (), command)
+    told = story(settings, LetterJobs.of(ledger, letter), found) if whole else ()
+    return Shown(found, key, value, history, told, command)
 
 
 def _part(shown: Shown, name: str) -> bytes:
@@ -110,7 +112,7 @@ def _previous(ledger: Ledger, shown: Shown) -> str:
         RedriveError: it was none, or its job is not known.
     """
     from kafka_redelivery.consumers.errors import RedriveError
-    from kafka_redelivery.consumers.redrive.story import predecessor
+    from kafka_redelivery.consumers.redrive.letter_jobs import predecessor
 
     found = predecessor(ledger, shown.found.letter)
     if found is None:

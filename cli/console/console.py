@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -40,6 +43,15 @@ _TOPOLOGY_EVERY_S: Final = 30.0
 _STOP_S: Final = 2.0
 _THREADS: Final = 8
 """Calls that block, at the same time."""
+
+_LETTERS: Final = 4
+"""Letters whose records are read at the same time."""
+
+_STORIES: Final = 2
+"""Lives of letters that are read at the same time."""
+
+_TURN_S: Final = 20.0
+"""How long a request waits until it may read."""
 
 
 @dataclass
@@ -78,6 +90,9 @@ class Console:
         )
         self.tasks = Tasks(self.settings, self.base, self._task_changed)
         self._threads = anyio.CapacityLimiter(_THREADS)
+        self._any_number = anyio.CapacityLimiter(math.inf)
+        self.letter_turns = anyio.CapacityLimiter(_LETTERS)
+        self.story_turns = anyio.CapacityLimiter(_STORIES)
         self._told: dict[str, object] = {}
         self._started = False
 
@@ -142,6 +157,36 @@ class Console:
     ) -> _Answer:
         """Call something that blocks."""
         return await run_sync(lambda: call(*args, **kwargs), limiter=self._threads)
+
+    async def read_in_turn(
+        self,
+        turns: anyio.CapacityLimiter,
+        call: Callable[_Parameters, _Answer],
+        *args: _Parameters.args,
+        **kwargs: _Parameters.kwargs,
+    ) -> _Answer:
+        """Call something that reads records from Kafka, which may hang: it takes no thread of the other pages.
+
+        Args:
+            turns: how many of its kind are called at the same time.
+            call: what to call.
+            args: of it.
+            kwargs: of it.
+
+        Raises:
+            HTTPException: others have taken all turns for long.
+        """
+        turn = object()
+        try:
+            with anyio.fail_after(_TURN_S):
+                await turns.acquire_on_behalf_of(turn)
+        except TimeoutError:
+            problem = "other letters are being read, and that takes long; load the page again"
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, problem) from None
+        try:
+            return await run_sync(lambda: call(*args, **kwargs), limiter=self._any_number)
+        finally:
+            turns.release_on_behalf_of(turn)
 
     def page(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:  # noqa: ANN401
         """Return a page."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka_redelivery.cli.views.dlq import job_document
 from kafka_redelivery.consumers.clock import wall_clock_ms
+from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.audit import Entry, trail
 from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import Job
 
+_Answer = TypeVar("_Answer")
+
 _RATE_MS: Final = 10_000
+_LOCK_S: Final = 10.0
 
 
 class JobState(NamedTuple):
@@ -61,7 +65,7 @@ class Jobs(NamedTuple):
 
 @dataclass(slots=True)
 class JobBook:
-    """Reads what was added. The lock is for those who use the ledger, too."""
+    """Reads what was added."""
 
     settings: Settings
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -84,6 +88,21 @@ class JobBook:
             jobs = sorted(self.ledger.jobs.jobs.values(), key=lambda each: -each.spec.at_ms)
             states = {job.id: self._state(self.ledger, job) for job in jobs}
             return Jobs(states, trail(self.ledger.jobs), self.ledger.left_out.count)
+
+    def ask(self, question: Callable[[Ledger], _Answer]) -> _Answer:
+        """Return what the ledger says. The question must not ask Kafka: meanwhile the jobs are not read.
+
+        Raises:
+            RedriveError: the ledger is not there yet, or is being read for long.
+        """
+        if not self.lock.acquire(timeout=_LOCK_S):
+            raise RedriveError("the topics of the jobs are being read; load the page again")
+        try:
+            if self.ledger is None:
+                raise RedriveError("the topics of the jobs have not been read yet; load the page again")
+            return question(self.ledger)
+        finally:
+            self.lock.release()
 
     def _state(self, ledger: Ledger, job: Job) -> JobState:
         slices = [ledger.actions.slice(job.id, number) for number in range(len(job.owned))]

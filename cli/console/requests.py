@@ -54,7 +54,7 @@ async def form_of(request: Request, *, most_bytes: int, most_fields: int) -> For
 
     Args:
         request: its body is read.
-        most_bytes: how many bytes the body has at most. Nothing of a body that says it is larger is read, and no more
+        most_bytes: how many bytes the body has at most. Nothing is read of a body that says it is larger, and no more
             than these of one that does not say it.
         most_fields: how many fields it has at most.
 

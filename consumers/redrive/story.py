@@ -1,28 +1,30 @@
 """The story of a dead letter: what is stored of its deliveries, its death and its redrives, in the order of time.
 
 Nothing is invented: what no record says any more is not known, and the story says so. What is read is bounded by time
-and number: retry records between the time of the source record and the death, the journal in the same time, outcomes
-from the creation of a job on, and a letter's successor from its outcome on.
+and number: retry records between the time of the source record and the death, the journal in the same time, the actions
+of a job from its creation up to the letter's outcome, and a letter's successor from its outcome on.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.redrive.dead_letters import StoredLetter, stored_letter
-from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.consumers.redrive.letter_jobs import InJob, LetterJobs
 from kafka_redelivery.consumers.redrive.letter_places import letter_partitions
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
 from kafka_redelivery.topology.policy.lineage import Lineage
-from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, Ended, read_action
-from kafka_redelivery.topology.redrive.job import Job, SliceId
-from kafka_redelivery.topology.redrive.letter import Letter
+from kafka_redelivery.topology.redrive.actions import ActionLog, ChunkProgress, End, Ended, Outcome, read_action
+from kafka_redelivery.topology.redrive.job import JobLog
 from kafka_redelivery.topology.redrive.records import fields_of
+from kafka_redelivery.topology.redrive.standing import Standings
 from kafka_redelivery.topology.wire.headers import (
     FAILURE_CAUSE,
     IMPORTED_FROM,
@@ -36,11 +38,20 @@ from kafka_redelivery.topology.wire.journal import journalled_outcome
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
-from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.errors import ReaderError, TransportError
 from kafka_redelivery.transport.protocols import Message, Partition
 
 LIMIT: Final = 20_000
-"""How many records of each kind are read at most."""
+"""How many records of each kind are read at most, apart from actions."""
+
+ACTIONS: Final = 1_000_000
+"""How many actions since the creation of a job are read at most."""
+
+_ANSWER_S: Final = 30.0
+"""How long to wait for the offsets of a time."""
+
+_STALLED_S: Final = 90.0
+"""How long to wait while Kafka sends nothing."""
 
 _SLACK_MS: Final = 60_000
 """How far clocks of processes and brokers may be apart."""
@@ -85,23 +96,16 @@ SEQUENCE: Final = (
 """What an event may be, in the order of those of the same time."""
 
 
-def predecessor(ledger: Ledger, letter: Letter) -> str | None:
-    """Return the id of the letter that this one was before it was sent again; ``None`` if it is not known."""
-    mark = letter.mark
-    job = None if mark is None else ledger.jobs.jobs.get(mark.job)
-    if mark is None or job is None or mark.slice >= len(job.spec.slices):
-        return None
-    topic, partition = job.spec.slices[mark.slice]
-    return f"{topic}-{partition}@{mark.offset}"
+def story(settings: Settings, jobs: LetterJobs, letter: StoredLetter, *, within_s: float | None = None) -> list[Event]:
+    """Return what is known of a letter. Parts that cannot be read are named as not known.
 
-
-def story(settings: Settings, ledger: Ledger, letter: StoredLetter) -> list[Event]:
-    """Return what is known of a letter. Parts that may not be read are named as not known.
-
-    Raises:
-        TransportError: Kafka does not answer.
+    Args:
+        settings: how to reach Kafka, and the names of topics.
+        jobs: what the ledger says of the letter.
+        letter: the letter.
+        within_s: parts that are not read by then are not known; a request that has begun may take as long once more.
     """
-    return sorted(_Story(settings, ledger, letter).events(), key=_order)
+    return sorted(_Story(settings, jobs, letter, within_s).events(), key=_order)
 
 
 def _order(event: Event) -> tuple[int, int]:
@@ -109,12 +113,15 @@ def _order(event: Event) -> tuple[int, int]:
 
 
 class _Story:
-    def __init__(self, settings: Settings, ledger: Ledger, letter: StoredLetter) -> None:
-        self._settings, self._ledger = settings, ledger
+    def __init__(self, settings: Settings, jobs: LetterJobs, letter: StoredLetter, within_s: float | None) -> None:
+        self._settings, self._jobs = settings, jobs
         self._letter, self._message = letter.letter, letter.message
         self._headers: HeaderList = list(self._letter.headers.items())
         self._naming = replace(settings.naming(), group=self._letter.group or settings.group)
-        self._offsets = PartitionOffsets(settings.kafka)
+        self._within_s = within_s
+        self._until_s = math.inf if within_s is None else monotonic_s() + within_s
+        answer_s = _ANSWER_S if within_s is None else min(_ANSWER_S, within_s)
+        self._offsets = PartitionOffsets(settings.kafka, timeout_s=answer_s)
 
     def events(self) -> Iterator[Event]:
         letter = self._letter
@@ -127,8 +134,13 @@ class _Story:
         times = f" after {letter.deliveries} deliveries" if letter.deliveries not in {"", "0", "1"} else ""
         cause = self._why(letter.reason, letter.exception, letter.message)
         yield Event(letter.timestamp_ms, "died", f"died{times}: {cause}", letter.id)
-        for job, number in self._jobs():
-            yield from self._in_job(job, number)
+        for each in self._jobs.jobs:
+            try:
+                yield from self._in_job(each)
+            except TransportError as error:
+                text = f"not known: what became of it in job {each.job.id}: {error}"
+                near_ms = max(letter.timestamp_ms, each.job.spec.at_ms)
+                yield Event(None, "progress", text, job=each.job.id, near_ms=near_ms)
 
     def _why(self, *texts: str) -> str:
         """Return a cause; with ``failureDetails: class-only`` without the last part, the exception's text."""
@@ -147,7 +159,7 @@ class _Story:
         """Yield which letter it was before: before it was sent again, or imported."""
         mark = self._letter.mark
         if mark is not None:
-            name, job = predecessor(self._ledger, self._letter), self._ledger.jobs.jobs.get(mark.job)
+            name, job = self._jobs.predecessor, self._jobs.sent_by
             text = f"was dead letter {name or '(its job is not known)'}, sent again for the {_nth(mark.number)} time"
             at_ms = None if job is None else job.spec.at_ms
             yield Event(at_ms, "before", text, name or "", mark.job, self._letter.timestamp_ms)
@@ -176,12 +188,11 @@ class _Story:
             yield Event(None, "unknown", f"{text}; their records are deleted", near_ms=death_ms)
 
     def _began(self, lineage: Lineage) -> int:
-        mark = self._letter.mark
-        job = None if mark is None else self._ledger.jobs.jobs.get(mark.job)
+        job = self._jobs.sent_by
         return max(lineage.timestamp_ms, 0 if job is None else job.spec.at_ms)
 
     def _retry_topics(self, lineage: Lineage) -> list[Partition]:
-        naming, counts = self._naming, self._ledger.partition_counts
+        naming, counts = self._naming, self._jobs.partition_counts
         tiers = [Partition(topic, number) for topic in naming.tiers_among(counts) for number in range(counts[topic])]
         topics = [naming.mixed_topic(), naming.ready_topic(lineage.address)]
         return tiers + [Partition(topic, lineage.partition % counts[topic]) for topic in topics if topic in counts]
@@ -217,7 +228,7 @@ class _Story:
 
     def _journalled(self, lineage: Lineage) -> Iterator[Event]:
         topic = self._naming.journal_topic()
-        counts = self._ledger.partition_counts
+        counts = self._jobs.partition_counts
         if not self._settings.journal or topic not in counts or self._letter.group != self._settings.group:
             return
         partition = Partition(topic, lineage.partition % counts[topic])
@@ -230,19 +241,12 @@ class _Story:
             if outcome == "dead_lettered":
                 return  # what follows is of the letter's next life
 
-    def _jobs(self) -> Iterator[tuple[Job, int]]:
-        letter = self._letter
-        for job in sorted(self._ledger.jobs.jobs.values(), key=lambda each: each.position):
-            with suppress(ValueError):
-                number = job.spec.slices.index(SliceId(letter.topic, letter.partition))
-                if letter.offset in job.owned[number]:
-                    yield job, number
-
-    def _in_job(self, job: Job, number: int) -> Iterator[Event]:
+    def _in_job(self, each: InJob) -> Iterator[Event]:
+        job = each.job
         size = f", {job.spec.edited.original_bytes} bytes became {job.spec.edited.bytes}" if job.spec.edited else ""
         yield Event(job.spec.at_ms, "job", f"{job.spec.kind} by {job.spec.by}: job {job.id}{size}", job=job.id)
         outcome_ms = None
-        for at_ms, what in self._actions(job, number):
+        for at_ms, what in self._actions(each):
             if isinstance(what, Ended):
                 outcome_ms = at_ms
                 yield Event(at_ms, "outcome", f"job {job.id}: {what.outcome}", job=job.id)
@@ -251,7 +255,10 @@ class _Story:
         if job.cancelled_ms is not None:
             yield Event(job.cancelled_ms, "progress", f"job {job.id} was cancelled", job=job.id)
         if outcome_ms is not None:
-            yield from self._after(job, number, outcome_ms)
+            yield from self._after(each, outcome_ms)
+        elif each.outcome is not None:
+            text = f"job {job.id}: {each.outcome}; not known when"
+            yield Event(None, "outcome", text, job=job.id, near_ms=job.spec.at_ms)
 
     def _dealt_with(self, chunk: ChunkProgress) -> str:
         offset = self._letter.offset
@@ -260,11 +267,15 @@ class _Story:
                 return name
         return f"refused: {chunk.refused[offset]}" if offset in chunk.refused else "sent"
 
-    def _actions(self, job: Job, number: int) -> Iterator[tuple[int, ChunkProgress | Ended]]:
-        """Yield the first progress of a job that covers the letter, and its outcome, each with its time (epoch ms)."""
-        key, dealt_with = f"{job.id}/{number}".encode(), False
-        partition = self._ledger.actions_partition(number)
-        for message in self._between([partition], job.spec.at_ms - _SLACK_MS, None, limit=None):
+    def _actions(self, each: InJob) -> Iterator[tuple[int, ChunkProgress | Ended]]:
+        """Yield the first progress of a job that covers the letter, and its outcome, each with its time (epoch ms).
+
+        What follows them is not read: it may be of a million other letters.
+        """
+        key, dealt_with = f"{each.job.id}/{each.number}".encode(), False
+        if not each.reached and each.outcome is None:
+            return
+        for message in self._between([each.actions], each.job.spec.at_ms - _SLACK_MS, None, limit=ACTIONS):
             if message.key() != key:
                 continue
             with suppress(RedriveRecordError):
@@ -273,19 +284,24 @@ class _Story:
                 match None if action is None else action.what:
                     case Ended(offset) as ended if offset == self._letter.offset:
                         yield at_ms, ended
+                        if dealt_with and ended.outcome == each.outcome:
+                            return
                     case ChunkProgress(through=through, end=end) as chunk if not dealt_with:
                         dealt_with = through >= self._letter.offset and end is not End.CANCELLED
                         if dealt_with:
                             yield at_ms, chunk
+                            if each.outcome is None:
+                                return
 
-    def _after(self, job: Job, number: int, outcome_ms: int) -> Iterator[Event]:
+    def _after(self, each: InJob, outcome_ms: int) -> Iterator[Event]:
         """Yield the letter that it became when it died again."""
-        progress = self._ledger.actions.slice(job.id, number)
-        if progress.outcomes.get(self._letter.offset) != "dead_again":
+        job, number = each.job, each.number
+        if each.outcome is not Outcome.DEAD_AGAIN:
             return
-        partitions = letter_partitions(self._settings, self._ledger.partition_counts)
+        nothing = Standings(JobLog(), ActionLog())  # where letters stand is not told
+        partitions = letter_partitions(self._settings, self._jobs.partition_counts)
         for message in self._between(partitions, outcome_ms - _SLACK_MS, None):
-            mark = stored_letter(message, self._ledger.standings(), self._settings).letter.mark
+            mark = stored_letter(message, nothing, self._settings).letter.mark
             if mark is not None and (mark.job, mark.slice, mark.offset) == (job.id, number, self._letter.offset):
                 name = f"{message.topic()}-{message.partition()}@{message.offset()}"
                 yield Event(message.timestamp()[1], "after", f"died again as {name}", name, job.id)
@@ -294,19 +310,39 @@ class _Story:
         yield Event(None, "after", text, job=job.id, near_ms=outcome_ms)
 
     def _between(
-        self, partitions: Iterable[Partition], since_ms: int, until_ms: int | None, limit: int | None = LIMIT
+        self, partitions: Iterable[Partition], since_ms: int, until_ms: int | None, limit: int = LIMIT
     ) -> Iterator[Message]:
-        """Yield the records of a time, by their timestamps; about ``limit`` at most."""
+        """Yield the records of a time, by their timestamps; about ``limit`` at most.
+
+        Raises:
+            TransportError: Kafka does not answer, or it takes too long.
+        """
         wanted = list(partitions)
+        self._left_s()
         starts = self._offsets.offsets_for_time(wanted, max(0, since_ms))
         ends = self._offsets.last_stable_offsets(starts)
         if until_ms is not None:
             ends |= self._offsets.offsets_for_time(starts, until_ms + 1)
         ends = {each: end for each, end in ends.items() if end > starts[each]}
-        if limit is not None:
-            share = max(1, limit // max(1, len(ends)))
-            ends = {each: min(end, starts[each] + share) for each, end in ends.items()}
-        yield from read_between(self._settings.kafka, self._settings.group, starts, ends)
+        share = max(1, limit // max(1, len(ends)))
+        ends = {each: min(end, starts[each] + share) for each, end in ends.items()}
+        stalled_s = min(_STALLED_S, self._left_s())
+        for message in read_between(self._settings.kafka, self._settings.group, starts, ends, stalled_s=stalled_s):
+            self._left_s()
+            yield message
+
+    def _left_s(self) -> float:
+        """Return how long it may still take.
+
+        Raises:
+            ReaderError: the time is over.
+        """
+        left_s = self._until_s - monotonic_s()
+        if left_s <= 0:
+            raise ReaderError(
+                f"it takes longer than {self._within_s:g} s; `redelivery dlq show` takes the time it needs"
+            )
+        return left_s
 
 
 def _headers(message: Message) -> HeaderList:

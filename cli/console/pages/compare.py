@@ -18,7 +18,7 @@ from kafka_redelivery.cli.views.dlq_diff import changes
 from kafka_redelivery.cli.views.dlq_show import Shown, content_document
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.index.index import LetterRow
-from kafka_redelivery.consumers.redrive.story import predecessor
+from kafka_redelivery.consumers.redrive.letter_jobs import predecessor
 from kafka_redelivery.topology.printable import printable_json
 
 _SHOWN = 500
@@ -26,7 +26,7 @@ _SHOWN = 500
 
 async def show(console: Console, request: Request) -> Response:
     """Compare two letters."""
-    return await console.in_thread(_show, console, request)
+    return await console.read_in_turn(console.letter_turns, _show, console, request)
 
 
 def _show(console: Console, request: Request) -> Response:
@@ -57,9 +57,7 @@ def _shown(console: Console, row: LetterRow) -> Shown:
 
 
 def _previous(console: Console, shown: Shown) -> str:
-    with console.book.lock:
-        ledger = console.book.ledger
-        found = None if ledger is None else predecessor(ledger, shown.found.letter)
+    found = console.book.ask(lambda ledger: predecessor(ledger, shown.found.letter))
     if found is None:
         raise RedriveError(f"{shown.found.letter.id} was not sent again before it died; name another letter")
     return found

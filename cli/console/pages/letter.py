@@ -17,19 +17,20 @@ from kafka_redelivery.cli.console.value_tree import Node, tree_of
 from kafka_redelivery.cli.views.dlq_show import Shown, headers_document
 from kafka_redelivery.cli.views.values import hex_dump
 from kafka_redelivery.consumers.index.index import LetterRow
-from kafka_redelivery.consumers.redrive.dead_letters import one_dead_letter
+from kafka_redelivery.consumers.redrive.letter_jobs import LetterJobs
 from kafka_redelivery.consumers.redrive.story import Event, story
 from kafka_redelivery.topology.wire.headers import OURS
 
 _DUMPED: Final = 64 * 2**10
 """Bytes that are shown as hex digits."""
 
-_LOCK_S: Final = 20.0
+_STORY_S: Final = 15.0
+"""How long the life of a letter is read; the rest of it is then not known."""
 
 
 async def show(console: Console, request: Request) -> Response:
     """Show a letter."""
-    return await console.in_thread(_show, console, request)
+    return await console.read_in_turn(console.letter_turns, _show, console, request)
 
 
 async def show_facts(console: Console, request: Request) -> Response:
@@ -43,12 +44,12 @@ async def show_facts(console: Console, request: Request) -> Response:
 
 async def show_story(console: Console, request: Request) -> Response:
     """Show the life of a letter. It takes more requests, so that the page asks for it by itself."""
-    return await console.in_thread(_show_story, console, request)
+    return await console.read_in_turn(console.story_turns, _show_story, console, request)
 
 
 async def raw(console: Console, request: Request) -> Response:
     """Return the bytes of a value, to be saved."""
-    return await console.in_thread(_raw, console, request)
+    return await console.read_in_turn(console.letter_turns, _raw, console, request)
 
 
 def row_of(console: Console, request: Request) -> LetterRow:
@@ -107,15 +108,9 @@ def _show_story(console: Console, request: Request) -> Response:
     fault = ""
     try:
         row = row_of(console, request)
-        console.refuse_without_kafka()
-        if not console.book.lock.acquire(timeout=_LOCK_S):
-            raise HTTPException(503, "the topics of the jobs are being read; load the page again")
-        try:
-            if console.book.ledger is not None:
-                found = one_dead_letter(console.settings, console.book.ledger, row.id)
-                events = story(console.settings, console.book.ledger, found)
-        finally:
-            console.book.lock.release()
+        found = console.read_letter(row)
+        jobs = console.book.ask(lambda ledger: LetterJobs.of(ledger, found.letter))
+        events = story(console.settings, jobs, found, within_s=_STORY_S)
     except LIBRARY_ERRORS as error:
         fault = str(error)
     return console.page(request, "parts/story.html", events=events, fault=fault)

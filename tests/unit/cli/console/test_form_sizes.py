@@ -5,13 +5,12 @@ from pathlib import Path
 
 import anyio
 import pytest
-from starlette.types import Message
 
 from kafka_redelivery.cli.console.authentication import LocalUser
 from kafka_redelivery.cli.console.guard import Guard
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.cli.console.users import Role, User
-from tests.unit.cli.console.consoles import console_of, guarded, routes
+from tests.unit.cli.console.consoles import answered, console_of, guarded, routes
 from tests.unit.cli.console.test_protection import _csrf, _login
 
 _MIB = 2**20
@@ -21,36 +20,14 @@ _PARTS = "multipart/form-data; boundary=x"
 
 def _posted(app: Guard, path: str, body: Iterable[bytes], kind: str = _FIELDS, length: int | None = None) -> int:
     """Post a body piece by piece, as a server gets it, and return the status of the response."""
-    pieces, statuses = iter(body), list[int]()
-    headers = {"host": "127.0.0.1:8080", "content-type": kind}
+    headers = {"content-type": kind}
     headers |= {"transfer-encoding": "chunked"} if length is None else {"content-length": str(length)}
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [(name.encode(), text.encode()) for name, text in headers.items()],
-        "client": ("127.0.0.1", 50_000),
-        "server": ("127.0.0.1", 8080),
-    }
 
-    async def receive() -> Message:
-        piece = next(pieces, None)
-        return {"type": "http.request", "body": piece or b"", "more_body": piece is not None}
+    async def post() -> int:
+        status, _ = await answered(app, path, "POST", headers, body)
+        return status
 
-    async def send(message: Message) -> None:
-        await anyio.lowlevel.checkpoint()
-        if message["type"] == "http.response.start":
-            statuses.append(message["status"])
-
-    anyio.run(app, scope, receive, send)
-    (status,) = statuses
-    return status
+    return anyio.run(post)
 
 
 def _unread() -> Iterator[bytes]:
@@ -59,17 +36,17 @@ def _unread() -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("role", "read_only", "refused"),
-    [(Role.VIEWER, False, None), (Role.OPERATOR, False, "/purge"), (Role.ADMIN, True, None)],
+    ("role", "options", "refused"),
+    [
+        (Role.VIEWER, ConsoleOptions(), None),
+        (Role.OPERATOR, ConsoleOptions(), "/purge"),
+        (Role.ADMIN, ConsoleOptions(read_only=True), None),
+    ],
 )
 def test_who_may_not_act_is_refused_before_the_form_is_read(
-    tmp_path: Path,
-    role: Role,
-    read_only: bool,  # noqa: FBT001 - a column of the table
-    refused: str | None,
+    tmp_path: Path, role: Role, options: ConsoleOptions, refused: str | None
 ) -> None:
     """At each address that takes a form."""
-    options = ConsoleOptions(read_only=read_only)
     app = guarded(console_of(tmp_path, LocalUser(User("ann", role)), options))
     addresses = [each for each in routes(app, "POST") if each not in {"/login", "/logout"} and refused in {None, each}]
     assert addresses
