@@ -28,6 +28,9 @@ _STALLED_S: Final = 180.0
 """If no record ends for this long, the playback ends, and the check lists the pending records. Longer than any delay,
 any restart (of Spark, on a busy machine) and any time-out of the broker."""
 
+_STARTING_S: Final = 600.0
+"""The same before the first outcome: on an overloaded machine the start of Spark alone takes some minutes."""
+
 _POLL_S: Final = 0.05
 _SHOW_S: Final = 0.2
 
@@ -91,6 +94,7 @@ class Playback:
     def _observe(self, ended: Callable[[], bool], bars: Live, watch: Callable[[], None]) -> None:
         with bars as live:
             shown_s = news_s = monotonic()
+            patience_s = _STARTING_S
             while not ended():
                 self.feed.step(self.ledger.delivered)
                 self.late.step()
@@ -99,8 +103,8 @@ class Playback:
                 watch()
                 now = monotonic()
                 if news:
-                    news_s = now
-                if now - news_s > _STALLED_S:
+                    news_s, patience_s = now, _STALLED_S
+                if now - news_s > patience_s:
                     return
                 if now - shown_s > _SHOW_S:
                     shown_s = now
