@@ -51,7 +51,7 @@ def error_of(schema: JsonSchema, body: bytes, reader: JsonSchema | None = None) 
 
 
 @contextmanager
-def bounded(mebibytes: int = 32, seconds: int = 10) -> Iterator[None]:
+def bounded(mebibytes: int = 32, seconds: int = 30) -> Iterator[None]:
     """Fails if the block takes more memory or time."""
     tracemalloc.start()
     begin = time.monotonic()
