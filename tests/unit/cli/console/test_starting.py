@@ -1,11 +1,13 @@
 """A console is not started where strangers could reach it, nor with a file of tokens that others may read."""
 
+import socket
 from pathlib import Path
 
 import pytest
 import typer
 
 from kafka_redelivery.cli.console.authentication import LocalUser, TokenLogin, TrustedProxy
+from kafka_redelivery.cli.console.serving import listen
 from kafka_redelivery.cli.console.starting import Wanted, authentication_of, is_loopback
 from kafka_redelivery.cli.console.tokens import TokenFileError, Tokens, new_token
 from kafka_redelivery.cli.console.users import Role, User
@@ -112,3 +114,11 @@ def test_a_file_that_others_may_read(tmp_path: Path) -> None:
         Tokens.read(_file(tmp_path, f"ann admin {_LONG}", 0o644))
     with pytest.raises(TokenFileError, match="cannot be read"):
         Tokens.read(tmp_path / "none")
+
+
+def test_answers_do_not_wait_for_an_acknowledgement() -> None:
+    """The kernel sends a page although the browser has not acknowledged its head."""
+    with listen("127.0.0.1", 0, or_any=True) as opened, socket.create_connection(opened.getsockname()):
+        accepted, _ = opened.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
