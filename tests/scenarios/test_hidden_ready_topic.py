@@ -46,6 +46,7 @@ def test_a_hidden_ready_topic(group: Group, gatekeeper: Gatekeeper) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_hidden_tiers(group: Group, gatekeeper: Gatekeeper) -> None:
     """A running scheduler never ends because of a right."""
     scheduler = group.scheduler()

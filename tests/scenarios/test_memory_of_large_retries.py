@@ -4,6 +4,8 @@ import re
 import time
 from pathlib import Path
 
+import pytest
+
 from kafka_redelivery.topology.policy.decision import Retry
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import read_due, retry_headers
@@ -38,6 +40,7 @@ def _waiting(group: Group, partition: int, due_ms: int) -> Sent:
     return Sent(b"x" * SIZE, b"key", partition=partition, headers=headers)
 
 
+@pytest.mark.long
 def test_large_retries_do_not_fill_the_memory(group: Group) -> None:
     """Each of 64 partitions has one. Those that leave last are read again when it is time, and all leave once."""
     group.prepare(

@@ -23,7 +23,9 @@ def _serde(registry: Registry) -> dict[str, object]:  # noqa: F811
     return {"format": "avro", "registry": {"url": registry.url, "max.retries": "0"}}
 
 
-@pytest.mark.parametrize("mode", ["transacted", "auto", "client"])
+@pytest.mark.parametrize(
+    "mode", ["transacted", *(pytest.param(each, marks=pytest.mark.long) for each in ("auto", "client"))]
+)
 def test_records_wait_uncounted(group: Group, registry: Registry, mode: str) -> None:  # noqa: F811
     """The policy allows no redelivery, so that a counted attempt would be the last."""
     other, port = f"{group.name}.other", free_port()
