@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, build_opener
 
+import pytest
 from docker import DockerClient
 
 from tests.containers.compose import project
@@ -36,6 +37,7 @@ def _await_failure(port: int, exception: str) -> None:
     until(shown, f"the console shows {exception}")
 
 
+@pytest.mark.long
 def test_the_flights_demo_runs_in_compose(
     client: DockerClient, kafka_image: str, worker_image: str, unique: str, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from docker import DockerClient
 from packaging.utils import canonicalize_name
 
@@ -41,6 +42,7 @@ def test_it_contains_nothing_but_its_bill_of_materials(client: DockerClient, wor
     _check_contents(client, worker_image, "image.cdx.json")
 
 
+@pytest.mark.long
 def test_the_image_of_the_console_contains_nothing_but_its_bill_of_materials(client: DockerClient) -> None:
     """It has what the console needs in addition, and no more."""
     image = console_image(client)

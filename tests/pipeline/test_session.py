@@ -94,6 +94,7 @@ with spark_session("test", {"spark.master": "local[1]"}) as spark:
 """
 
 
+@pytest.mark.long
 def test_modules_in_the_working_directory_do_not_hide_others(tmp_path: Path) -> None:
     """A job runs in a directory with modules that have the names of a standard module and of our packages."""
     for name in ("grp.py", "socket.py", "pipeline.py", "kafka_redelivery.py", "consumers/__init__.py"):

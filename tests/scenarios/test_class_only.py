@@ -3,6 +3,8 @@
 import json
 import time
 
+import pytest
+
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import dead_letter_headers
@@ -29,6 +31,7 @@ def _damaged(group: Group) -> Sent:
     return Sent(b"{}", _CANARY.encode(), [(name, text.encode()) for name, text in headers.items()], 0)
 
 
+@pytest.mark.long
 def test_a_canary_in_exception_cause_and_key(group: Group) -> None:
     """Slots in threads and in child processes, and the scheduler; the records themselves keep key and value."""
     ports = [free_port(), free_port(), free_port()]

@@ -90,7 +90,7 @@ def test_an_expired_offset_of_a_source(group: Group, start: str) -> None:
     group.stop()
 
 
-@pytest.mark.parametrize("kind", ["ready", "tier"])
+@pytest.mark.parametrize("kind", [pytest.param("ready", marks=pytest.mark.long), "tier"])
 def test_an_expired_offset_of_an_internal_topic(group: Group, kind: str) -> None:
     """Redeliveries in other partitions are released and delivered; no released record is released again."""
     group.prepare()

@@ -23,7 +23,9 @@ def copy() -> Iterator[Cluster]:
         yield Cluster(broker.bootstrap_servers)
 
 
-@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.parametrize(
+    "killed", [pytest.param(False, marks=pytest.mark.long), pytest.param(True, marks=pytest.mark.long)]
+)
 def test_a_group_goes_on_elsewhere(group: Group, copy: Cluster, tmp_path: Path, *, killed: bool) -> None:
     """No record is lost. After an orderly stop none is doubled; after a kill, those that finished out of order are."""
     ordering = "unordered" if killed else "partition"

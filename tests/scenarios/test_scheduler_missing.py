@@ -23,6 +23,7 @@ MISSING = "no scheduler runs: group "
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_worker_and_the_check_say_it(group: Group) -> None:
     """The status of the probe stays 200, and records are processed."""
     port = free_port()

@@ -103,6 +103,7 @@ def test_a_canary_as_the_password_of_activemq(
     assert CANARY not in caplog.text
 
 
+@pytest.mark.long
 def test_a_canary_in_every_command(group: Group, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """As text, as JSON, with tracebacks and all logs; the index, the topics and exported letters have none either."""
     password = tmp_path / "password"
