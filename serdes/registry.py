@@ -84,8 +84,8 @@ class RegistrySchemas:
         """Return the schema of the id.
 
         The call takes as long as the client tries: see its properties ``timeout``, ``max.retries`` and ``retries.*``.
-        After an error the schema is requested again after :data:`REFUSED_FOR_S`, by one thread at a time: the others
-        get the same error at once.
+        After an error the schema is requested again after :data:`REFUSED_FOR_S`. While the registry does not answer,
+        one thread at a time asks, and the others get the error at once.
 
         Raises:
             UnknownSchemaError: the registry has no schema with this id.
@@ -98,10 +98,11 @@ class RegistrySchemas:
         wanted = f"schema with id {schema_id}"
         if schema_id > _MAX_ID:
             raise UnknownSchemaError(self._source, wanted)
-        refused = self._refused.get(wanted)
-        if not self._lock.acquire(blocking=refused is None):
-            assert refused is not None  # noqa: S101 - it did not wait
-            raise refused[1].with_traceback(None)
+        _, error = self._refused.get(wanted, (0.0, None))
+        away = error if isinstance(error, SchemaSourceUnavailable) else None
+        if not self._lock.acquire(blocking=away is None):
+            assert away is not None  # noqa: S101 - it did not wait
+            raise away.with_traceback(None)
         try:
             schema = self._schemas.get(schema_id)
             if schema is None:

@@ -76,7 +76,7 @@ class WorkItem:
     """Whether the polling thread has given the current record up. Its outcome is ignored."""
 
     started_s: float = 0.0
-    """Monotonic start time of the record at ``position``; 0 = the item is not in a slot."""
+    """Monotonic start time of the record at ``position``; 0 = its handler is not running."""
 
     @property
     def redelivered(self) -> bool:

@@ -139,9 +139,8 @@ class Processor:
                 return _expired(expiration_ms)
         if route.exhausted_at_once:
             return _exhausted(0)
-        return self._record(
-            message, route, partition.topic, partition.number, message.offset(), message.timestamp()[1], headers
-        )
+        origin = partition.topic, partition.number, message.offset(), message.timestamp()[1]
+        return self._record(item, message, route, origin, headers)
 
     def _prepare_from_ready_topic(self, item: WorkItem, message: Message) -> Record | Failure:
         route = item.lane.assigned.route
@@ -168,26 +167,21 @@ class Processor:
             return _expired(lineage.expiration_ms)
         if route.entry.redelivery_policy.exceeded(lineage.deliveries):
             return _exhausted(lineage.deliveries)
-        record = self._record(
-            message, route, lineage.address, lineage.partition, lineage.offset, lineage.timestamp_ms, user_headers
-        )
+        origin = lineage.address, lineage.partition, lineage.offset, lineage.timestamp_ms
+        record = self._record(item, message, route, origin, user_headers)
         if due_ms is not None and isinstance(record, Record):
             item.lateness.append((len(item.lineages) - 1, self._clock() - due_ms))
         return record
 
+    @staticmethod
     def _record(
-        self,
-        message: Message,
-        route: Route,
-        address: str,
-        partition: int,
-        offset: int,
-        timestamp_ms: int,
-        headers: Headers,
+        item: WorkItem, message: Message, route: Route, origin: tuple[str, int, int, int], headers: Headers
     ) -> Record | Failure:
+        """Decode a record; ``origin``: topic, partition, offset and timestamp of the source record."""
         key = raw_key = message.key()
         value = raw_value = message.value()
         if not route.raw:
+            item.started_s = 0.0  # the deadline is that of the handler: a codec may wait for a schema registry
             try:
                 key, value = route.key.decode(raw_key), route.value.decode(raw_value)
             except DecodeError as error:
@@ -197,6 +191,8 @@ class Processor:
             except Exception as error:  # noqa: BLE001 - an error in the codec: redelivered
                 kind = FailureKind.CRITICAL if isinstance(error, MemoryError) else FailureKind.RAISED
                 return Failure(kind, type(error).__name__, str(error))
+            item.started_s = monotonic_s()
+        address, partition, offset, timestamp_ms = origin
         return Record(address, partition, offset, key, value, raw_key, raw_value, headers, timestamp_ms)
 
     def _hold(self, item: WorkItem, error: Exception) -> None:
@@ -215,6 +211,7 @@ class Processor:
         """
         produced: list[ProducerRecord] | None = None
         if context is not None and context.outputs and failure is None:
+            item.started_s = 0.0  # the handler has returned
             try:
                 produced = [
                     as_producer_record(output, self._outputs.get(output.topic), self._topics)

@@ -126,6 +126,36 @@ def test_records_of_an_unknown_id_do_not_each_ask_the_registry(registry: Registr
     assert registry.requests == ["GET /schemas/ids/7", "POST /subjects/none", "GET /schemas/ids/8"]
 
 
+def test_a_schema_that_was_missing_is_asked_for_while_another_is_fetched(registry: Registry) -> None:
+    """It may have been registered since. Only while the registry does not answer is nothing waited for."""
+    now_s = [50.0]
+    schemas = source(registry, lambda: now_s[0])
+    with pytest.raises(UnknownSchemaError):
+        schemas.by_id(7)
+    registry.add(7, FLIGHT)
+    now_s[0] += REFUSED_FOR_S
+    found: list[str] = []
+    asking = threading.Thread(target=lambda: found.append(schemas.by_id(7).name), daemon=True)
+    with schemas._lock:  # another thread fetches another schema
+        asking.start()
+        asking.join(0.2)
+        assert asking.is_alive()
+    asking.join(10)
+    assert found == ["Flight"]
+
+
+def test_one_thread_at_a_time_asks_a_registry_that_is_away(registry: Registry) -> None:
+    """The others get the error at once, so that they keep no slot."""
+    now_s = [50.0]
+    schemas = source(registry, lambda: now_s[0])
+    registry.instead = (503, b"{}")
+    with pytest.raises(SchemaSourceUnavailable):
+        schemas.by_id(7)
+    now_s[0] += REFUSED_FOR_S
+    with schemas._lock, pytest.raises(SchemaSourceUnavailable):
+        schemas.by_id(7)
+
+
 def test_missing_schemas_take_limited_memory(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random bytes can name more ids than are remembered. A schema that exists is not affected."""
     monkeypatch.setattr(registry_module, "_MAX_REFUSED", 10)

@@ -1,11 +1,15 @@
 """A plain handler: every record gets exactly one outcome."""
 
+import math
 from datetime import timedelta
 
 import pytest
 
+from kafka_redelivery.consumers.flow.work_item import WorkItem
+from kafka_redelivery.consumers.handlers.handler import as_handler
+from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record, Redeliver, Reject
-from kafka_redelivery.serdes.codec import JsonCodec
+from kafka_redelivery.serdes.codec import Codec, JsonCodec, StringCodec
 from kafka_redelivery.serdes.errors import SchemaSourceUnavailable
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
@@ -22,8 +26,10 @@ from tests.unit.consumers.failing_handlers import (
 from tests.unit.consumers.records import (
     BORN,
     NOW,
+    RAW,
     Fetched,
     entry,
+    item,
     lineage,
     ready,
     record,
@@ -204,6 +210,30 @@ class TestBeforeTheHandler:
         ):
             assert (given.position, given.failures, given.lineages, given.lateness) == (0, [], [], [])
             assert "http://registry" in given.held
+
+    def test_a_codec_that_waits_for_a_registry_is_no_overdue_handler(self) -> None:
+        """``handler.deadline`` is the time of the handler alone. The polling thread looks at any moment."""
+        given: list[WorkItem] = []
+        looks: dict[str, bool] = {}
+
+        class Waiting(StringCodec):
+            def decode(self, data: bytes | None) -> str | None:
+                looks["decode"] = given[0].abandon(math.inf) is not None
+                return super().decode(data)
+
+            def encode(self, value: object) -> bytes | None:
+                looks["encode"] = given[0].abandon(math.inf) is not None
+                return super().encode(value)
+
+        def handle(_: Record, context: Context) -> None:
+            looks["handler"] = given[0].started_s > 0
+            context.send("out", "v")
+
+        given.append(item(source(route(value=Waiting())), [record(0)]))
+        outputs: dict[str, tuple[Codec, Codec]] = {"out": (RAW, Waiting())}
+        Processor(as_handler(handle), outputs, lambda: NOW, timedelta(seconds=1)).run(given[0])
+        assert looks == {"decode": False, "handler": True, "encode": False}
+        assert (given[0].position, given[0].failures) == (1, [])
 
     def test_out_of_memory_in_a_codec_is_critical(self) -> None:
         given = run(never_called, record(0), record(1), of=source(route(value=RaisingCodec(MemoryError()))))

@@ -32,7 +32,7 @@ def _ledger(*, recovered: bool) -> Ledger:
 
 
 def test_a_kafka_that_does_not_answer_ends_no_story() -> None:
-    """What the letter says is told; what became of it is named as not known, together with the reason."""
+    """The story has what the letter says. What became of it is not known, and the story says why."""
     found = stored_letter(letter(0, user=[]), Standings(log_of([]), ActionLog()), SETTINGS)
     began_s = time.monotonic()
     events = story(SETTINGS, LetterJobs.of(_ledger(recovered=True), found.letter), found, within_s=0.5)
