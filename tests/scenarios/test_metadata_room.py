@@ -32,7 +32,15 @@ def test_a_slow_record_among_fast_ones_holds_its_partition_up(group: Group) -> N
 
 def _send_with_gaps(group: Group, slow: dict[int, str]) -> None:
     """Write the records, and behind each one those of a transaction that is aborted in the end."""
-    upstream = Producer({"bootstrap.servers": group.cluster.servers, "transactional.id": group.source, "linger.ms": 0})
+    upstream = Producer(
+        {
+            "bootstrap.servers": group.cluster.servers,
+            "transactional.id": group.source,
+            "linger.ms": 0,
+            # Kafka would end the transaction after a minute, and the loop below may take longer on a busy machine.
+            "transaction.timeout.ms": 600_000,
+        }
+    )
     upstream.init_transactions(45)
     upstream.begin_transaction()
     for n in range(RECORDS):

@@ -3,7 +3,7 @@
 from kafka_redelivery.topology import exit_codes
 from tests.scenarios.commands import topology
 from tests.scenarios.running import Group, exactly
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
 
 def test_a_deleted_group_without_a_control_topic_is_refused_at_start(group: Group) -> None:
@@ -20,7 +20,7 @@ def test_a_deleted_group_without_a_control_topic_is_refused_at_start(group: Grou
     group.cluster.delete_group(group.name)
 
     refused = group.worker(None)
-    assert refused.wait(30) == exit_codes.TOPOLOGY_REFUSED
+    assert refused.wait(LONG_S) == exit_codes.TOPOLOGY_REFUSED
     assert f"group {group.name} has no committed offset" in refused.log
     assert "redelivery topology apply --accept-repeats" in refused.log
     assert group.cluster.committed(group.name, group.ready) == {}

@@ -57,7 +57,7 @@ def test_unordered_survives_a_kill(group: Group) -> None:
     worker = group.worker()
     # Each without records in line behind it that would have to wait.
     for n in (0, 1):
-        group.cluster.produce(group.source, [script(n, ["stall 60"])])
+        group.cluster.produce(group.source, [script(n, ["stall 600"])])
         until(lambda n=n: n in group.deliveries.counts(), "a slow call begins")  # type: ignore[misc]
     group.send([["sleep 0.01"]] * 198, first=2)
     with group.cluster.follow(group.output) as tail:

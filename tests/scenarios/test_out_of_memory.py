@@ -4,6 +4,7 @@ import pytest
 
 from kafka_redelivery.topology import exit_codes
 from tests.scenarios.running import Group, exactly, script
+from tests.scenarios.waiting import LONG_S
 
 
 @pytest.mark.parametrize("handler", ["scripted", pytest.param("scripted_async", marks=pytest.mark.long)])
@@ -16,7 +17,7 @@ def test_a_memory_error_halts_the_worker(group: Group, handler: str) -> None:
         + [script(n, ["ok"], partition=1) for n in range(20, 30)],
     )
     worker = group.worker()
-    assert worker.wait(30) == exit_codes.HALTED
+    assert worker.wait(LONG_S) == exit_codes.HALTED
     assert f"{group.source}-0@10" in worker.log.splitlines()[-1]
     assert group.cluster.committed(group.name, group.source)[group.source, 0] == (10, "")
     assert 10 not in group.outputs()

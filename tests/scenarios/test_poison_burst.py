@@ -24,7 +24,7 @@ def test_a_poison_burst_does_not_exhaust_the_memory(group: Group) -> None:
     group.cluster.produce(group.source, (Sent(value, b"k%d" % n, partition=n % 4) for n in range(_NUMBER)))
     worker = group.worker()
     with group.cluster.follow(group.dead_letters) as tail:
-        tail.reach(_NUMBER)
+        tail.reach(_NUMBER, within_s=240)
         assert len(tail.records) == _NUMBER
     status = Path(f"/proc/{worker.pid}/status").read_text(encoding="ascii")
     [peak_kib] = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")]

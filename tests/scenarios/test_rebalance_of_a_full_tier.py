@@ -25,4 +25,4 @@ def test_a_second_scheduler_comes_and_goes(group: Group, strategy: str) -> None:
     second.stop()
     until(lambda: len(group.cluster.members(schedulers)) == 1, "the second has left")
 
-    until(lambda: sum(group.outputs().values()) == 200, "all are released", within_s=45)
+    until(lambda: sum(group.outputs().values()) == 200, "all are released")

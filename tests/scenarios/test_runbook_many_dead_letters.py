@@ -35,7 +35,9 @@ def _run(group: Group, line: str) -> Done:
     program, *arguments = shlex.split(named)
     assert program == "redelivery"
     asks = {"redrive", "discard", "purge"} & {*arguments} and "--dry-run" not in arguments
-    done = in_process(*arguments, *(["--yes"] if asks else []), file=group.file)
+    # By default they wait ten seconds for the processes, which may be too short on a busy machine.
+    wait = ["--wait", "60s"] if arguments[0] in {"pause", "resume"} else []
+    done = in_process(*arguments, *(["--yes"] if asks else []), *wait, file=group.file)
     assert done.code == 0, (line, done)
     if file:
         (group.folder / file).write_text(done.out, encoding="utf-8")

@@ -30,6 +30,7 @@ def test_kafka_is_gone(tmp_path: Path) -> None:
                 process.terminate()
             for process in (scheduler, worker):
                 process.wait(30)
-                assert time.monotonic() - began < 15
+                # The end of a process takes long on a busy machine; by default it would wait for 25 s.
+                assert time.monotonic() - began < 20
         finally:
             group.close()

@@ -6,23 +6,24 @@ import pytest
 
 from kafka_redelivery.topology import exit_codes
 from tests.scenarios.running import Group, exactly, number
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
 
 def test_asynchronous_handlers_overlap(group: Group) -> None:
-    """With thirty-two slots, sixty-four calls of half a second take a fraction of their sum."""
+    """With thirty-two slots, sixty-four calls of two seconds take a fraction of their sum."""
+    call_s = 2  # so long that also on a busy machine half of the slots are taken before a call ends
     group.prepare(
         partitions=4,
         handler={"callable": "tests.scenarios.handlers:scripted_async", "slots": 32, "ordering": "unordered"},
     )
-    group.send([["sleep 0.5"]] * 64)
+    group.send([[f"sleep {call_s}"]] * 64)
     group.worker()
     group.settle()
     group.stop()
 
     assert group.outputs() == exactly(range(64))
     calls = group.deliveries.all()
-    assert calls[-1].at_s - calls[0].at_s < 64 * 0.5 / 3
+    assert calls[-1].at_s - calls[0].at_s < 64 * call_s / 3
     running = peak = 0
     for call in calls:
         running += 1 if call.what == "began" else -1
@@ -33,7 +34,7 @@ def test_asynchronous_handlers_overlap(group: Group) -> None:
 def test_a_deadline_cancels_an_asynchronous_handler(group: Group) -> None:
     """A call past its deadline is cancelled and counts as a failed delivery under the policy."""
     group.prepare(
-        handler={"callable": "tests.scenarios.handlers:scripted_async", "slots": 2, "deadline": "300ms"},
+        handler={"callable": "tests.scenarios.handlers:scripted_async", "slots": 2, "deadline": "2s"},
         policyEntry={
             "redeliveryPolicy": {"maximumRedeliveries": 1, "initialRedeliveryDelay": 100, "redeliveryDelay": 100}
         },
@@ -55,10 +56,13 @@ def test_a_deadline_cancels_an_asynchronous_handler(group: Group) -> None:
 
 def test_a_thread_past_its_deadline_is_given_up(group: Group) -> None:
     """The outcome of a call that returns after its deadline is discarded, as the record has failed already."""
-    group.prepare(handler={"slots": 2, "deadline": "500ms"})
+    group.prepare(handler={"slots": 2, "deadline": "2s"})
+    gate = group.folder / "gate"
     group.scheduler()
     group.worker()
-    group.send([["sleep 3", "ok"], *[["ok"]] * 10])
+    group.send([[f"wait {gate}", "ok"], *[["ok"]] * 10])
+    until(lambda: 0 in group.outputs(), "the second call of the same record succeeds")
+    gate.touch()
     until(
         lambda: any((call.n, call.attempt, call.what) == (0, 1, "ended") for call in group.deliveries.all()),
         "the first call returns at last",
@@ -76,14 +80,14 @@ def test_a_worker_without_a_free_slot_halts(group: Group) -> None:
     """When no call returns from any slot, the worker halts with its exit code and nothing is lost."""
     group.prepare(
         partitions=4,
-        handler={"slots": 2, "deadline": "500ms"},
+        handler={"slots": 2, "deadline": "2s"},
         limits={"shutdownTimeout": "4s", "rebalanceTimeout": "2s"},
     )
     group.send([["ok"]] * 20)
     group.send([["sleep 60", "ok"], ["sleep 60", "ok"]], first=20)
     group.send([["ok"]] * 20, first=22)
     worker = group.worker()
-    assert worker.wait(30) == exit_codes.HALTED
+    assert worker.wait(LONG_S) == exit_codes.HALTED
     assert "slots" in worker.log.splitlines()[-1]
 
     group.scheduler()

@@ -15,7 +15,11 @@ _HANDLER_S = 11
 def test_a_slow_handler_keeps_its_worker_in_the_group(group: Group) -> None:
     """The member id stays the same all the time, and the record is handled once."""
     group.prepare(
-        kafka={"max.poll.interval.ms": _INTERVAL_S * 1000, "session.timeout.ms": _INTERVAL_S * 1000},
+        kafka={
+            "max.poll.interval.ms": _INTERVAL_S * 1000,
+            "session.timeout.ms": _INTERVAL_S * 1000,
+            "heartbeat.interval.ms": 500,  # so that one that is late does not end the session
+        },
         limits={"rebalanceTimeout": "2s"},
     )
     # Without a stable instance name, an eviction would end the membership for good.
