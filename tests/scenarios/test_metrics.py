@@ -19,9 +19,10 @@ def _exposed(found: dict[str, Metric]) -> set[tuple[str, str, str]]:
 def test_metrics_agree_with_the_outcomes(group: Group) -> None:
     """Outcomes, attempts, reasons, lateness, pending and lag agree with the records' histories."""
     ports = {"worker": free_port(), "scheduler": free_port()}
+    # The scheduler reports what is pending once a second, so records have to be pending for longer than that.
     group.prepare(
         policyEntry={
-            "redeliveryPolicy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 1000, "redeliveryDelay": 1000}
+            "redeliveryPolicy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 3000, "redeliveryDelay": 3000}
         }
     )
     for role, port in ports.items():
@@ -38,10 +39,13 @@ def test_metrics_agree_with_the_outcomes(group: Group) -> None:
         ]
     )
     worker, scheduler = ports["worker"], ports["scheduler"]
-    until(lambda: value_of(scheduler, "redelivery_pending", tier=group.tier("1s")) > 0, "some records are pending")
+    until(lambda: value_of(scheduler, "redelivery_pending", tier=group.tier("3s")) > 0, "some records are pending")
     group.settle()
     until(lambda: value_of(scheduler, "redelivery_pending") == 0, "nothing is pending")
     until(lambda: value_of(worker, "redelivery_lag") == 0, "the worker is at the end")
+    # A process counts what it has done after Kafka has it.
+    until(lambda: value_of(worker, "redelivery_handler_seconds_count") == 50, "the worker has counted all calls")
+    until(lambda: value_of(scheduler, "redelivery_release_lateness_seconds_count") == 23, "all releases are counted")
 
     def outcome(name: str, ack_type: str) -> float:
         return value_of(worker, "redelivery_deliveries_total", topic=group.source, outcome=name, ack_type=ack_type)
@@ -94,7 +98,7 @@ def test_lag_grows_while_a_partition_is_not_fetched(group: Group) -> None:
         limits={"batch": 10, "bufferRecords": 20, "shutdownTimeout": "4s", "rebalanceTimeout": "2s"},
         metrics={"port": port, "host": "127.0.0.1"},
     )
-    group.send([["stall 60"], *[["ok"]] * 200])
+    group.send([[f"wait {group.folder / 'never'}"], *[["ok"]] * 200])
     group.worker()
     until(lambda: value_of(port, "redelivery_lag", topic=group.source) == 201, "the first ones are counted")
     group.send([["ok"]] * 1000, first=201)

@@ -19,7 +19,7 @@ from kafka_redelivery.topology.redrive.letter import Selection
 from tests.scenarios.letters import emptied, now_ms
 from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, sent, settings_of
 from tests.scenarios.running import Group, exactly, number
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
 pytestmark = pytest.mark.kafka
 
@@ -108,7 +108,8 @@ def test_what_is_selected_and_refused(group: Group) -> None:
     group.cluster.create(theirs)
     first = dlq_json(group, "redrive", "--yes", "--of-group", others, "--ready", theirs)
     assert first["sent"] == 1
-    assert [record.header("_AMQ_ORIG_QUEUE") for record in group.cluster.read(theirs)] == [others]
+    (record,) = until(lambda: group.cluster.read(theirs), "it can be read")
+    assert record.header("_AMQ_ORIG_QUEUE") == others
     # It is a job of that group: its own operators see it, and leave the letter out.
     assert dlq_json(group, "jobs")["jobs"] == []
     for named in (["--of-group", others], ["--set", f"group={others}"]):
@@ -119,7 +120,7 @@ def test_what_is_selected_and_refused(group: Group) -> None:
 
     once = dlq_json(group, "redrive", "--yes", "--key", "k3", "--to", group.output)
     assert once["sent"] == 1
-    (record,) = group.cluster.read(group.output)
+    (record,) = until(lambda: group.cluster.read(group.output), "it can be read")
     assert (json.loads(record.value or b"")["n"], record.key, record.header("redrive")) == (3, b"k3", None)
     assert dlq_json(group, "redrive", "--dry-run")["sentBefore"] == 1
     assert dlq_json(group, "redrive", "--dry-run", "--again", "--state", "sent")["letters"] == 1
@@ -171,6 +172,14 @@ def test_two_operators_press_the_same_button(group: Group) -> None:
 
 def test_two_processes_on_one_job(group: Group) -> None:
     """The newer one takes over; the older one ends, and every letter is sent once."""
+    taken_over = Event()
+
+    def wait_for_the_newer(_done: int, _total: int) -> None:
+        taken_over.wait(LONG_S)  # otherwise the older one could be done before
+
+    def take_over(_done: int, _total: int) -> None:
+        taken_over.set()
+
     group.prepare(policyEntry=_POLICY)
     dead_letter(group, range(200))
     settings, options = settings_of(group), JobOptions(group=group.name, rate=100)
@@ -178,10 +187,10 @@ def test_two_processes_on_one_job(group: Group) -> None:
     job = create(settings, ledger, Selection(), options, chosen).id
     group.cluster.delete_before(group.dead_letters, 1, 1)  # letter 1 expires, or is deleted by hand
     with ThreadPoolExecutor(1) as pool:
-        older = pool.submit(JobRun(settings, ledger, job, Event(), no_progress).run)
+        older = pool.submit(JobRun(settings, ledger, job, Event(), wait_for_the_newer).run)
         until(lambda: sent(group), "the first letters are sent")
         newer = Ledger(settings)
-        assert JobRun(settings, newer, job, Event(), no_progress).run()
+        assert JobRun(settings, newer, job, Event(), take_over).run()
         with pytest.raises(ContinuedElsewhereError):
             older.result()
     assert sent(group) == exactly(set(range(200)) - {1})
@@ -217,5 +226,6 @@ def test_large_headers(group: Group) -> None:
     letters = [died(group, 2 * n) for n in range(20)]
     group.cluster.produce(group.dead_letters, [replace(each, headers=[*each.headers, large]) for each in letters])
     assert dlq_json(group, "redrive", "--yes")["sent"] == 20
+    group.cluster.wait_for_markers(f"{group.name}.dlq.actions")
     written = [json.loads(each.value or b"") for each in group.cluster.read(f"{group.name}.dlq.actions")]
     assert [each["sent"] for each in written if each["type"] == "progress"] == [9, 9, 2]

@@ -76,13 +76,13 @@ def test_dead_letters_that_are_refused_too(group: Group) -> None:
         + [script(n, ["ok"], partition=1) for n in range(20, 40)],
     )
     until(lambda: set(group.outputs()) >= {*range(10), *range(20, 40)}, "the other partition continues")
+    until(lambda: "halted" in worker.log, "the partition is halted")
     group.cluster.produce(group.source, [script(40, ["ok"], partition=1)])
     until(lambda: 40 in group.outputs(), "the other partition still continues")
     offset, metadata = group.cluster.committed(group.name, group.source)[group.source, 0]
     assert offset <= before + 5
     assert metadata == ""
     assert not set(group.outputs()) & set(range(15, 20))
-    assert "halted" in worker.log
     worker.stop()
 
     group.cluster.alter(group.dead_letters, max_message_bytes="2000000")

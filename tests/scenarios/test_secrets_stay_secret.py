@@ -28,6 +28,7 @@ def test_a_canary_in_every_secret(group: Group, monkeypatch: pytest.MonkeyPatch)
     group.cluster.produce(group.source, [Sent(b"\x00\x00\x00\x00\x07%d" % n, b"k", partition=1) for n in range(4)])
     until(lambda: len(group.cluster.read(group.dead_letters)) == 4, "these are dead letters")
     until(lambda: "waits at offset 0, uncounted" in get(ports["worker"], "/readyz")[1], "the others wait")
+    until(lambda: get(ports["scheduler"], "/readyz")[0] == 200, "the scheduler is ready")
     pages = [get(port, path) for port in ports.values() for path in ("/metrics", "/readyz", "/healthz")]
     checked = topology("check", file=group.file)
     group.stop()

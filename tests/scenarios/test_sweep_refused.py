@@ -20,7 +20,8 @@ def test_a_refused_removal_is_logged_and_tried_again(group: Group) -> None:
 
     refused = "redelivery_sweep_refused_total"
     until(lambda: value_of(port, refused, dead_letter_topic=group.dead_letters) >= 1, "the refusal is counted")
-    assert f"expired dead letters of {group.dead_letters}-0 cannot be removed, so they stay" in scheduler.log
+    told = f"expired dead letters of {group.dead_letters}-0 cannot be removed, so they stay"
+    until(lambda: told in scheduler.log, "and logged, which comes after that")
     assert kept(group) == [0, 1, 2, 3, 4]
     assert scheduler.running
     group.cluster.alter(group.dead_letters, cleanup_policy="delete")

@@ -2,9 +2,8 @@
 
 import json
 
-from confluent_kafka import Producer
-
 from kafka_redelivery.topology import exit_codes
+from tests.scenarios.cluster import Sent
 from tests.scenarios.commands import topology
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
@@ -25,11 +24,7 @@ def test_a_retired_tier_is_reported_until_it_is_empty(group: Group) -> None:
     """A tier that holds only transaction markers is empty."""
     group.prepare()
     old = group.tier("200ms")
-    producer = Producer({"bootstrap.servers": group.cluster.servers, "transactional.id": group.name, "log_level": 0})
-    producer.init_transactions(20)
-    producer.begin_transaction()
-    producer.produce(old, b"waiting", partition=0)
-    producer.commit_transaction(20)
+    group.cluster.transact(old, [Sent(b"waiting", partition=0)])
     group.configure(policyEntry=OTHER_DELAY)
     group.apply()
     assert reported(group) == [("warn", old)]

@@ -3,7 +3,6 @@
 import time
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_redelivery.topology.cluster.changes import changes
 from kafka_redelivery.topology.config.loading import load_settings
@@ -12,6 +11,7 @@ from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.preflight import survey
 from kafka_redelivery.transport.admin.trimming import trim
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from tests.scenarios.cluster import Cluster
 
 HORIZON_MS = 3_600_000
 
@@ -43,8 +43,7 @@ def test_trim_stops_at_the_commit_and_at_the_horizon(kafka: EmbeddedKafka, uniqu
 
 
 def _group(kafka: EmbeddedKafka, unique: str) -> Settings:
-    client = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    client.create_topics([NewTopic(f"{unique}.in", 1, 1)])[f"{unique}.in"].result()
+    Cluster(kafka.bootstrap_servers).create(f"{unique}.in")  # waits until the broker knows it
     settings = load_settings(
         f"""
         group: {unique}
