@@ -98,7 +98,7 @@ def running(group: Group, spark: SparkSession, *, shutdown_s: float = 25) -> Ite
         yield shutdown
     finally:
         shutdown.request()
-        thread.join(40)
+        thread.join(LONG_S)
     assert not thread.is_alive()
     assert not failures, failures
 

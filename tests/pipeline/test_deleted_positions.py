@@ -26,6 +26,7 @@ def test_a_run_handles_the_other_partitions_and_names_the_command(spark: SparkSe
 
     for text in (f"{group.source}-0 is halted", "its next offset 0 does not exist", "topology apply --accept-loss"):
         assert text in str(halted.value)
+    group.cluster.wait_for_markers(group.output)
     assert group.outputs() == exactly(range(100, 105))
 
     _accept_loss(group)

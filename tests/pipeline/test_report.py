@@ -125,14 +125,19 @@ def test_page_and_tables_go_to_one_place(spark: SparkSession, cluster: Cluster, 
     assert f"the report is {output}/report.html" in done.stdout
     written = {each.name for each in (tmp_path / "a report").iterdir() if not each.name.startswith(".")}
     assert written >= {"report.html", "by_origin", "pending"}
-    jobs: Any = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
-    described = {jobs.apply(number).description().toString() for number in range(jobs.size())}
-    assert "Some(redelivery report: counting the dead letters)" in described
+    # Spark notes its jobs on a thread of its own.
+    until(lambda: "Some(redelivery report: counting the dead letters)" in _described(spark), "the job has its step")
 
     refused = CliRunner().invoke(app, ["pipeline", "report", "--config", str(file), "--output", str(file)])
 
     assert refused.exit_code == 2, refused.output
     assert "is a file" in refused.output
+
+
+def _described(spark: SparkSession) -> set[str]:
+    """Return the descriptions of the jobs that Spark has noted."""
+    jobs: Any = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    return {jobs.apply(number).description().toString() for number in range(jobs.size())}
 
 
 def _is_harmless(text: str, exception: str) -> None:

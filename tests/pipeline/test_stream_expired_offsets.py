@@ -35,6 +35,7 @@ def test_a_run_neither_skips_nor_repeats_and_names_the_command(spark: SparkSessi
 
     for text in (f"{group.source}-0 is halted", "its committed offset has expired", "topology apply --accept-repeats"):
         assert text in str(halted.value)
+    group.cluster.wait_for_markers(group.output)
     assert group.outputs() == exactly([*range(40), *range(41, 60, 2)])
 
     _accept_repeats(group)
