@@ -184,7 +184,7 @@ class Team:
         if wait:
             group = self.name if role == "worker" else f"{self.name}.scheduler"
             cluster = self.bed.cluster
-            self.until(lambda: any(cluster.members(group).values()), f"the {role} has partitions", within_s=60)
+            self.until(lambda: any(cluster.members(group).values()), f"the {role} has partitions", within_s=120)
         return process
 
     def until(self, condition: Any, what: str, *, within_s: float = 300) -> None:  # noqa: ANN401 - any callable

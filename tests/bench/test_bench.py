@@ -26,12 +26,13 @@ _FIELDS = {
     "seconds",
 }
 _N = 1000
-_WITHIN_S = 270
+_WITHIN_S = 570
 """Each takes less than half a minute on two idle cores."""
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_command_measures_and_loses_nothing() -> None:
     """A workload through the real command has every field, and no record is lost, doubled or early."""
     (failed_once,) = _measured("W1")

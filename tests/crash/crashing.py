@@ -19,7 +19,7 @@ from tests.crash.program import PROGRAM
 from tests.crash.verdict import Verdict, judge
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import SIGKILLED, Group, Process, Role, script
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
 _REFUSED: Final = frozenset({7, 8, 9})
 """Last digits of the records that the broker refuses for their size in flow ``refused``."""
@@ -108,7 +108,7 @@ class _Scene:
         second = self._second() if point.flow in {"left", "stalled"} else None
         dying, mark = trapped(group, point.role, point.trap)
         self._lead_to_death(dying, second)
-        code = dying.wait(45)
+        code = dying.wait(LONG_S)
         assert (code, mark.exists()) == (SIGKILLED, True), f"{point.role} ended with {code} instead of dying at {point}"
         assert mark.read_text(encoding="utf-8") == f"{point.step}:{point.when}"
         lives = dying.log.count(_READS)

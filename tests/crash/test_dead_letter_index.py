@@ -14,6 +14,7 @@ from kafka_redelivery.consumers.redrive.dead_letters import dead_letters, no_pro
 from kafka_redelivery.consumers.redrive.ledger import Ledger
 from tests.scenarios.redriving import dead_letter, dlq_json, settings_of
 from tests.scenarios.running import Group, Process
+from tests.scenarios.waiting import LONG_S
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.slow]
 
@@ -81,7 +82,7 @@ def test_killed_before_each_step(group: Group, pytestconfig: pytest.Config) -> N
     for step in range(1, _STEPS, stride):
         folder = group.folder / f"step-{step}"
         shutil.copytree(built, folder)
-        code = _killed(group, folder, step).wait(60)
+        code = _killed(group, folder, step).wait(LONG_S)
         assert code in {0, -signal.SIGKILL}, step
         _assert_whole(group, folder, before, after, f"killed before step {step}")
         shutil.rmtree(folder)

@@ -12,7 +12,7 @@ from tests.crash.points import BOTH
 from tests.crash.redriving import prepare, start, suspended_at
 from tests.scenarios.redriving import dlq, dlq_json, sent
 from tests.scenarios.running import SIGKILLED, Group, exactly
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
 _LETTERS = CHUNK + 20
 """In two chunks."""
@@ -42,7 +42,7 @@ def test_death_at(group: Group, trap: str, done: int) -> None:
     with ended(group):
         file = _exported(group)
         process, mark = start(group, trap, "import", file, "--yes")
-        assert process.wait(45) == SIGKILLED, process.log
+        assert process.wait(LONG_S) == SIGKILLED, process.log
         assert mark.exists()
         assert dlq_json(group, "import", file, "--yes")["letters"] == _LETTERS - done
         _assert_each_is_imported_once(group, file)

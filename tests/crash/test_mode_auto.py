@@ -4,6 +4,7 @@ import pytest
 
 from tests.crash.crashing import trapped
 from tests.scenarios.running import SIGKILLED, Group, Role
+from tests.scenarios.waiting import LONG_S
 
 _NUMBER = 200
 
@@ -25,7 +26,7 @@ def test_auto_is_at_least_once(group: Group, role: Role) -> None:
     group.start("scheduler" if role == "worker" else "worker", "other")
     for when in ("before", "after"):
         dying, _ = trapped(group, role, f"flush:{when}:3:die")
-        assert dying.wait(30) == SIGKILLED, f"the process ended before it died {when} its third flush"
+        assert dying.wait(LONG_S) == SIGKILLED, f"the process ended before it died {when} its third flush"
     group.start(role, "one")
     group.settle()
     group.stop()

@@ -11,7 +11,7 @@ from tests.crash.crashing import joined, trapped
 from tests.crash.load import SHORT_SESSION, SHORT_SESSION_CONSUMER, scripts, settings
 from tests.crash.verdict import assert_exactly_once
 from tests.scenarios.running import SIGKILLED, Group, Role, exactly
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash]
 
@@ -67,7 +67,7 @@ def _on(group: Group, sent: list[int]) -> None:
     until(lambda: max(group.outputs(), default=0) >= last, "records sent later are handled")
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "protocol", [pytest.param(p, marks=[] if p in _ALWAYS else pytest.mark.full) for p in _PROTOCOLS]
 )
@@ -87,7 +87,7 @@ def test_others_come_and_go(group: Group, protocol: str) -> None:
         _on(group, sent)
         dying = [trapped(group, role, "offsets:after:5:die", "two")[0] for role in _ROLES]
         for process in dying:
-            assert process.wait(45) == SIGKILLED
+            assert process.wait(LONG_S) == SIGKILLED
         until(lambda: _shared_by(group, 1), "the killed ones are removed")
         _on(group, sent)
     group.settle()
@@ -96,7 +96,7 @@ def test_others_come_and_go(group: Group, protocol: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("protocol", ["range", "consumer"])
 def test_an_aborted_write_inside_a_rebalance(group: Group, protocol: str) -> None:
     """A worker that aborts a write while partitions are revoked rewinds its remaining ones to the committed offsets."""

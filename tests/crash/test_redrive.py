@@ -9,6 +9,7 @@ from tests.crash.points import BOTH
 from tests.crash.redriving import LETTERS, RATE, prepare, start
 from tests.scenarios.redriving import dlq_json, sent
 from tests.scenarios.running import SIGKILLED, Group, exactly
+from tests.scenarios.waiting import LONG_S
 
 _STEPS = {
     "the job": [("init", 1), ("begin", 1), ("produce", 1), ("produce", 2), ("commit", 1)],
@@ -32,7 +33,7 @@ _POINTS = [
 def _die(group: Group, trap: str, *arguments: str) -> None:
     """Run `redelivery dlq` until it dies at a step."""
     process, mark = start(group, trap, *arguments)
-    assert process.wait(45) == SIGKILLED, process.log
+    assert process.wait(LONG_S) == SIGKILLED, process.log
     assert mark.exists()
 
 
@@ -55,6 +56,7 @@ def test_death_at(group: Group, trap: str) -> None:
         elif not jobs:
             assert not before
             dlq_json(group, "redrive", "--yes")
+        group.cluster.wait_for_markers(group.ready)
         assert sent(group) == exactly(range(LETTERS))
         assert dlq_json(group, "redrive", "--yes")["sentBefore"] == LETTERS
 

@@ -8,6 +8,7 @@ from tests.crash.points import BOTH
 from tests.crash.redriving import start
 from tests.scenarios.redriving import dead_letter, dlq_json
 from tests.scenarios.running import SIGKILLED, Group
+from tests.scenarios.waiting import LONG_S
 
 _STEPS = [("init", 1), ("begin", 1), ("produce", 1), ("produce", 2), ("produce", 3), ("commit", 1)]
 """Of the job: its specification, its letter, its value."""
@@ -41,7 +42,7 @@ def test_death_at(group: Group, trap: str) -> None:
         name, file = f"{group.dead_letters}-0@0", group.folder / "edited.json"
         file.write_bytes(_EDITED)
         process, mark = start(group, trap, "edit", name, "--file", str(file), "--yes")
-        assert process.wait(45) == SIGKILLED, process.log
+        assert process.wait(LONG_S) == SIGKILLED, process.log
         assert mark.exists()
         jobs = dlq_json(group, "jobs")["jobs"]
         assert bool(jobs) is (trap not in _BEFORE_THE_JOB)
@@ -55,5 +56,6 @@ def test_death_at(group: Group, trap: str) -> None:
         else:
             assert before == []
             assert dlq_json(group, "edit", name, "--file", str(file), "--yes")["sent"] == 1
+        group.cluster.wait_for_markers(group.ready)
         assert [record.value for record in group.cluster.read(group.ready)] == [_EDITED]
         assert dlq_json(group, "show", name)["state"] == "sent"

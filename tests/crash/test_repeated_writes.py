@@ -49,7 +49,7 @@ def test_no_record_is_handled_again(group: Group) -> None:
 
 
 @_EACH
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_rebalance_before_the_repetition(group: Group, protocol: str) -> None:
     """The new owner of a partition handles the records; the worker writes nothing for it."""
     group.prepare(partitions=4, **settings(kafka=_PROTOCOLS[protocol]))
@@ -68,7 +68,7 @@ def test_a_rebalance_before_the_repetition(group: Group, protocol: str) -> None:
 
 
 @_EACH
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_process_that_is_suspended_before_the_repetition(group: Group, protocol: str) -> None:
     """It has read that nothing was committed. Others do the work before it is resumed, so it must not repeat it."""
     group.prepare(**settings(kafka=_PROTOCOLS[protocol]))
