@@ -1,5 +1,3 @@
-import socket
-
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -7,14 +5,13 @@ from kafka_redelivery.cli.probe import main
 from kafka_redelivery.consumers.telemetry.endpoint import serve
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.topology.config.settings import MetricsSection
+from tests.scenarios.scraping import free_port
 
 
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> int:
     """The port named by the environment; it is closed."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        found: int = free.getsockname()[1]
+    found = free_port()
     monkeypatch.setenv("REDELIVERY_METRICS__PORT", str(found))
     return found
 

@@ -2,6 +2,8 @@
 
 from threading import Event, Thread
 
+import pytest
+
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.handlers.handler import as_handler
@@ -13,6 +15,12 @@ from tests.unit.consumers.records import NOW
 
 SOON_S = 10.0
 EVER = float("inf")
+
+
+@pytest.fixture(autouse=True)
+def _one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot returns a work item after its slice of time, which a busy machine can take up before the slow record."""
+    monkeypatch.setattr("kafka_redelivery.consumers.handlers.processor.SLICE_S", 600.0)
 
 
 class Slow:

@@ -140,7 +140,7 @@ def test_a_schema_that_was_missing_is_asked_for_while_another_is_fetched(registr
         asking.start()
         asking.join(0.2)
         assert asking.is_alive()
-    asking.join(10)
+    asking.join(60)
     assert found == ["Flight"]
 
 

@@ -28,9 +28,10 @@ class _Hanging:
         self.given_up.wait(60)
         raise RedriveError("given up")
 
-    async def until_begun(self) -> None:
-        """Wait until one hangs, and the others have had the time to."""
-        await anyio.to_thread.run_sync(self._begun.acquire)
+    async def until_begun(self, number: int = 1) -> None:
+        """Wait until so many hang, and the others have had the time to."""
+        for _ in range(number):
+            await anyio.to_thread.run_sync(self._begun.acquire)
         await anyio.sleep(0.5)
 
 
@@ -69,7 +70,7 @@ def test_a_letter_waits_for_its_turn_up_to_a_time(tmp_path: Path, monkeypatch: p
                 requests.start_soon(answered, app, f"{_LETTER}/story")
             try:
                 with anyio.fail_after(30):
-                    await hanging.until_begun()
+                    await hanging.until_begun(2)
                     status, text = await answered(app, f"{_LETTER}/story")
                 assert status == 503
                 assert "other letters are being read" in text

@@ -20,7 +20,7 @@ from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.protocols import Partition
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(180)
 
 HANDLERS = """
 import asyncio
@@ -132,7 +132,7 @@ def test_the_order_is_kept_when_the_process_dies(tmp_path: Path) -> None:
 
 def test_a_missed_deadline_fails_one_record(tmp_path: Path) -> None:
     """The others that were being handled are handled again."""
-    with handling(tmp_path, slots=3, ordering="unordered", deadline="2s") as found:
+    with handling(tmp_path, slots=3, ordering="unordered", deadline="6s") as found:
         ended = outcomes(found, rows([b"ok", b"stall", b"long", b"ok"]))
 
     assert list(ended.values()) == ["ok", "deadline", "ok", "ok"]

@@ -28,7 +28,7 @@ def slow(record):
     if record.value == b"kill":
         os._exit(3)
     if record.value == b"fork and kill":
-        multiprocessing.get_context("fork").Process(target=time.sleep, args=(90,)).start()
+        multiprocessing.get_context("fork").Process(target=time.sleep, args=(240,)).start()
         os.kill(os.getpid(), 9)
 
 def memory(batch, context):
@@ -56,13 +56,13 @@ def test_outcomes_of_an_abandoned_run_are_dropped(process: HandlerProcess) -> No
     assert [failure for each in found for failure in each.failures] == []
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_a_death_is_detected_while_a_process_of_the_handler_lives(process: HandlerProcess) -> None:
     """A process that the handler forked holds the pipe open."""
     assert outcomes(list(process.run(rows([b"ok", b"fork and kill", b"ok"])))) == ["ok", "died", "ok"]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_no_outcome_is_awaited_after_a_critical_failure(tmp_path: Path) -> None:
     """A vectorised handler is out of memory, and the next record has expired."""
     process = start(tmp_path, "memory", vectorized=True)

@@ -19,7 +19,7 @@ from kafka_redelivery.transport.protocols import Partition
 from tests.scenarios.waiting import until
 from tests.unit.serdes.conftest import Registry, registry  # noqa: F401 - a fixture
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(180)
 
 HANDLER = """
 def handle(record, context):

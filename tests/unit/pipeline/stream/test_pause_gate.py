@@ -61,7 +61,7 @@ def test_no_micro_batch_begins_while_one_of_the_sources_is_paused() -> None:
     assert (query.ran, switch.obeyed, observer.last) == ([0], 3, ({"orders": 1, "bills": 1}, 3))
     assert query.shutdown.idle
     switch.current = PausedTopics(end=4)
-    thread.join(10)
+    thread.join(60)
     assert query.ran == [0, 1]
     assert not query.gate.waiting
 
@@ -111,5 +111,5 @@ def test_a_shutdown_ends_the_wait() -> None:
     query.shutdown.request()
     assert query.shutdown.wait_for_micro_batch()
     query.shutdown.finish()
-    thread.join(10)
+    thread.join(60)
     assert (query.ran, len(raised)) == ([], 1)

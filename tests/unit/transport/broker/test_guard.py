@@ -11,7 +11,7 @@ import pytest
 
 from kafka_redelivery.transport.broker.guard import GuardedProcess
 
-_WAIT_SECONDS = 20
+_WAIT_SECONDS = 60
 
 
 def _python(code: str) -> list[str]:
