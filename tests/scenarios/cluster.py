@@ -110,13 +110,19 @@ class Cluster:
         self._producer = self._new_producer()  # the former one would learn of them some minutes later
 
     def alter(self, topic: str, **properties: str) -> None:
-        """Set properties of a topic; ``_`` stands for ``.`` in their names."""
+        """Set properties of a topic, and wait until the broker has them; ``_`` stands for ``.`` in their names."""
+        wanted = {name.replace("_", "."): value for name, value in properties.items()}
         entries = [
-            ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-            for name, value in properties.items()
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in wanted.items()
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
         self._admin.incremental_alter_configs([resource])[resource].result(_ANSWER_S)
+        until(lambda: wanted.items() <= self._properties(topic).items(), f"{topic} has {wanted}")
+
+    def _properties(self, topic: str) -> dict[str, str | None]:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        (answer,) = self._admin.describe_configs([resource]).values()
+        return {name: entry.value for name, entry in answer.result(_ANSWER_S).items()}
 
     def topics(self) -> set[str]:
         """Return the names of all topics."""
@@ -176,11 +182,12 @@ class Cluster:
         self.begin(topic, records).commit_transaction(_ANSWER_S)
         self.wait_for_markers(topic)
 
-    def wait_for_markers(self, *topics: str) -> None:
+    def wait_for_markers(self, *topics: str, within_s: float = LONG_S) -> None:
         """Wait until no transaction is open and all markers are written, so that all committed records can be read."""
         until(
             lambda: self._offsets(OffsetSpec.latest(), topics, IsolationLevel.READ_COMMITTED) == self.ends(*topics),
             f"{topics} have their markers",
+            within_s=within_s,
         )
 
     def begin(self, topic: str, records: Iterable[Sent]) -> Producer:
@@ -196,6 +203,14 @@ class Cluster:
         with self.follow(*topics) as tail:
             until(tail.at_end, f"{topics} are read to their end")
             return tail.records
+
+    def read_written(self, *topics: str) -> list[Seen]:
+        """Read all records of topics whose last writer has committed its transactions.
+
+        Kafka answers a commit before it writes the markers that let a read-committed reader see the records.
+        """
+        self.wait_for_markers(*topics)
+        return self.read(*topics)
 
     @contextmanager
     def follow(self, *topics: str) -> Iterator["Tail"]:

@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 from kafka_redelivery.cli.main import app
 from tests.scenarios.running import COMMAND
+from tests.scenarios.waiting import LONG_S
 from tests.scenarios.warm import WarmProcess
 
-_WITHIN_S = 60
+_WITHIN_S = LONG_S
 _OURS = "REDELIVERY_"
 
 

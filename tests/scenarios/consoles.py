@@ -15,7 +15,7 @@ from typing import Final, Self
 import httpx2 as httpx
 
 from kafka_redelivery.transport.broker.guard import GuardedProcess
-from tests.scenarios.running import COMMAND, Group
+from tests.scenarios.running import COMMAND, KILLED_S, Group
 from tests.scenarios.waiting import LONG_S, until
 
 _ADDRESS: Final = re.compile(r"console of group \S+: (http://\S+)")
@@ -54,7 +54,7 @@ class RunningConsole:
         """Kill it if it still runs."""
         if not self._ended():
             self._child.kill()
-            self._child.wait(10)
+            self._child.wait(KILLED_S)
 
 
 class Browser:

@@ -15,7 +15,7 @@ import yaml
 
 from kafka_redelivery.transport.broker.guard import GuardedProcess
 from tests.scenarios.authenticated import Acl, AuthenticatedKafka
-from tests.scenarios.running import COMMAND
+from tests.scenarios.running import COMMAND, KILLED_S
 from tests.scenarios.scraping import free_port, get
 
 _DEPLOY: Final = Path(__file__).parents[2] / "deploy"
@@ -119,7 +119,7 @@ class Namespace:
         """End everything and print the logs."""
         for pod in self._started:
             pod.process.kill()
-            pod.process.wait(10)
+            pod.process.wait(KILLED_S)
             print(f"--- {pod.log.name}\n{pod.log.read_text(encoding='utf-8', errors='replace')[-4000:]}")  # noqa: T201
 
 

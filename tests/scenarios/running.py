@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -35,6 +35,12 @@ Role = Literal["worker", "scheduler", "pipeline stream"]
 
 _MARKERS_S: Final = 2.0
 """Kafka writes the markers of a transaction within milliseconds; much longer only on a busy machine."""
+
+_SHOWN_S: Final = 10.0
+"""How long the records of a transaction may stay hidden when its offsets are there already."""
+
+KILLED_S: Final = 60.0
+"""How long a killed process may take to be gone; its guard has to run for that."""
 
 SHORT_SESSION: Final = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 """The shortest session that a broker allows, for tests in which a group has to notice that a process is gone."""
@@ -90,7 +96,7 @@ class Process:
         """Kill the process with SIGKILL and wait until it has ended."""
         assert self.running, f"{self.name} ended before it could be killed:\n{self.log}"
         self._child.kill()
-        self._child.wait(10)
+        self._child.wait(KILLED_S)
 
     def terminate(self) -> None:
         """Send SIGTERM; do not wait."""
@@ -124,7 +130,7 @@ class Process:
         """Kill the process if it still runs; used for cleaning up."""
         if self.running:
             self._child.kill()
-            self._child.wait(10)
+            self._child.wait(KILLED_S)
 
 
 @dataclass(slots=True)
@@ -275,8 +281,12 @@ class Group:
             return False  # Kafka has just started
 
     def settle(self, within_s: float = LONG_S) -> None:
-        """Wait until nothing is pending."""
+        """Wait until nothing is pending, and what was written with the last offsets can be read."""
         until(self.settled, f"nothing is pending in {self.name}", within_s=within_s)
+        # Kafka shows the offsets and the records of a transaction one after the other, in either order. What hides
+        # them for longer, such as a transaction that a killed process has left open, is up to the test.
+        with suppress(AssertionError):
+            self.cluster.wait_for_markers(self.output, self.dead_letters, self.journal, within_s=_SHOWN_S)
 
     def outputs(self) -> Counter[int]:
         """Return the numbers of the emitted records, and how often each occurs."""

@@ -1,6 +1,10 @@
 """The metrics and probes of a process, read as Prometheus and Kubernetes read them."""
 
+import os
 import socket
+from collections.abc import Iterator
+from functools import cache
+from itertools import cycle
 from random import SystemRandom
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -10,14 +14,32 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.scenarios.waiting import until
 
+_WORKERS = 16
+"""More processes of pytest-xdist than any run has; each has ports of its own."""
+
+_READY_S = 60.0
+"""How long a probe that must answer may take."""
+
 
 def free_port() -> int:
-    """Return a port on which no process listens, and which the system gives to no outgoing connection meanwhile."""
-    while True:
-        port = SystemRandom().randrange(20_000, 32_000)
+    """Return a port on which no process listens.
+
+    Until someone listens on it, the system gives it to no outgoing connection, and this function to no other test.
+    """
+    for port in _ports():
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) != 0:
                 return port
+    raise AssertionError("there are no ports")
+
+
+@cache
+def _ports() -> Iterator[int]:
+    """The ports of this process in any order; each comes again only after all others."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ports = list(range(20_000 + worker % _WORKERS, 32_000, _WORKERS))
+    SystemRandom().shuffle(ports)
+    return cycle(ports)
 
 
 def get(port: int, path: str, *, host: str = "127.0.0.1", within_s: float = 10) -> tuple[int, str]:
@@ -34,7 +56,7 @@ def get(port: int, path: str, *, host: str = "127.0.0.1", within_s: float = 10) 
 
 def readiness(port: int) -> str:
     """Return the text of the readiness probe, whose status must be 200."""
-    status, text = get(port, "/readyz")
+    status, text = get(port, "/readyz", within_s=_READY_S)
     assert status == 200, text
     return text
 

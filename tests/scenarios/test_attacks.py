@@ -16,7 +16,7 @@ from kafka_redelivery.topology.wire.progress import Checkpoint
 from tests.scenarios.attacks import Attack, table
 from tests.scenarios.cluster import Seen, Sent
 from tests.scenarios.running import Group, exactly, number, script
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
 _PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 _YEAR_2100_MS = 4_102_444_800_000
@@ -123,7 +123,7 @@ def test_every_attempt(group: Group) -> None:
     group.cluster.produce(group.source, [script(50, ["ok"], partition=2)])
     until(lambda: f"trying again in 0.2 s: the record {key!r}" in worker.log, "the running worker waits")
     late = group.worker("w2")
-    assert late.wait(60) == exit_codes.FAILED
+    assert late.wait(LONG_S) == exit_codes.FAILED
     assert f"the record {key!r} of the control topic was not written by this project" in late.log
     group.cluster.produce(control, [Sent(None, key.encode(), (), 0)])
     late = group.worker("w3")

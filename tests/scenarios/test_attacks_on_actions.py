@@ -138,6 +138,7 @@ def test_more_records_of_an_existing_job(group: Group) -> None:
     assert _states(group) == {"in_job": 3, "waiting": 1}
     assert _job(group, "open")["options"]["to"] is None
     assert dlq_json(group, "resume", "open")["sent"] == 3
+    group.cluster.wait_for_markers(group.ready)
     assert sent(group) == {0: 1, 2: 1, 6: 1}
 
 

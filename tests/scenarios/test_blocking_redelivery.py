@@ -56,7 +56,7 @@ def test_order_is_kept_across_a_rebalance_and_a_kill_in_the_middle_of_a_wait(gro
     assert len(_calls(group)) == len(before), "the kill came too late to prove anything"
     over.touch()
     group.worker("a")
-    group.settle(90)
+    group.settle()
     group.stop()
 
     deliveries = len(before) + 1

@@ -30,7 +30,7 @@ def test_it_runs_until_sigterm(tmp_path: Path) -> None:
     with _start(*arguments) as command:
         assert command.stdout is not None
         address = command.stdout.readline().strip()
-        cluster = AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=10)
+        cluster = AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=60)
         command.send_signal(signal.SIGTERM)
         _, errors = command.communicate(timeout=60)
 

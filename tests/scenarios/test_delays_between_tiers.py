@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from tests.scenarios.running import Group, exactly, number
+from tests.scenarios.waiting import LONG_S
 
 _ASKED_S = {0: 0.3, 1: 2.7, 2: 0.001, 3: 1.0, 4: 3.999}
 
@@ -29,7 +30,7 @@ def test_a_handlers_own_delay(group: Group) -> None:
 
     assert group.outputs() == exactly(range(51))
     for n, (gap,) in _gaps(group).items():
-        assert asked[n] <= gap < asked[n] + 5, f"{n} asked for {asked[n]} s"
+        assert asked[n] <= gap < asked[n] + LONG_S, f"{n} asked for {asked[n]} s"
     # The delays below the smallest tier, and the remainders of others.
     assert group.cluster.read(group.tier("mixed"))
 
@@ -64,4 +65,4 @@ def test_collision_avoidance(group: Group) -> None:
     assert min(drawn.values()) >= 1050
     assert max(drawn.values()) <= 1950
     for n, (_, second) in gaps.items():
-        assert drawn[n] / 1000 <= second < drawn[n] / 1000 + 5
+        assert drawn[n] / 1000 <= second < drawn[n] / 1000 + LONG_S

@@ -11,9 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.scenarios.demo_runs import DemoRun, alive
-from tests.scenarios.waiting import until
-
-_LONG_S = 60.0
+from tests.scenarios.waiting import LONG_S, until
 
 
 def _pids(demo: DemoRun) -> list[int]:
@@ -31,11 +29,11 @@ def _gone(demo: DemoRun, pids: list[int]) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_a_record_too_many_fails_the_run(tmp_path: Path) -> None:
     """A foreign record among the flights is reported, and the exit code is 1."""
     with DemoRun(tmp_path, "--days", "1") as demo:
-        until(lambda: demo.holds("flights"), "flights are fed", within_s=_LONG_S)
+        until(lambda: demo.holds("flights"), "flights are fed", within_s=LONG_S)
         producer = Producer({"bootstrap.servers": demo.servers})
         producer.produce("flights", b"foreign", b"N1")
         assert producer.flush(30) == 0
@@ -49,12 +47,12 @@ def test_a_record_too_many_fails_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(500)
 def test_a_worker_that_ends_by_itself_ends_the_demo(tmp_path: Path) -> None:
     """The error has the worker's last lines and the path of its log, and the exit code is 1."""
     with DemoRun(tmp_path, "--days", "1") as demo:
-        pids = until(lambda: _pids(demo), "both children run", within_s=_LONG_S)
-        until(lambda: demo.holds("seat_miles"), "the worker writes", within_s=_LONG_S)
+        pids = until(lambda: _pids(demo), "both children run", within_s=LONG_S)
+        until(lambda: demo.holds("seat_miles"), "the worker writes", within_s=LONG_S)
         os.kill(pids[0], signal.SIGTERM)
         assert demo.end() == 1
         assert "the worker ended with exit code 0" in demo.stderr
@@ -65,14 +63,14 @@ def test_a_worker_that_ends_by_itself_ends_the_demo(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.long), (signal.SIGTERM, 143)]
 )
 def test_a_signal_ends_everything(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """Ctrl-C and SIGTERM leave no child and no broker behind."""
     with DemoRun(tmp_path, "--days", "1") as demo:
-        pids = until(lambda: _pids(demo), "both children run", within_s=_LONG_S)
+        pids = until(lambda: _pids(demo), "both children run", within_s=LONG_S)
         demo.process.send_signal(number)
         assert demo.end() == code
         assert "Traceback" not in demo.stderr

@@ -37,7 +37,7 @@ def _file(group: Group, text: str) -> str:
 
 
 def _copies(group: Group) -> list[bytes | None]:
-    return [record.value for record in group.cluster.read(group.ready)]
+    return [record.value for record in group.cluster.read_written(group.ready)]
 
 
 def test_the_letter_recovers_with_another_value(group: Group) -> None:
@@ -64,7 +64,7 @@ def test_the_letter_recovers_with_another_value(group: Group) -> None:
     assert (job["kind"], job["state"], job["sent"], job["letters"]) == ("edit", "done", 1, 1)
     assert (job["edited"]["bytes"], job["edited"]["originalBytes"]) == (22, 26)
     assert "@" in job["by"]
-    (copy,) = group.cluster.read(group.ready)
+    (copy,) = group.cluster.read_written(group.ready)
     assert copy.value == b'{"n": 0, "do": ["ok"]}'
     assert copy.key == before[0].key
     assert (copy.header("traceparent"), copy.header("JMSXDeliveryCount")) == ("00-0", "0")

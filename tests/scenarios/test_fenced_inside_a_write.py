@@ -16,7 +16,7 @@ from kafka_redelivery.transport.protocols import ProducerRecord, ReleaseTime
 from tests.scenarios.cluster import Cluster
 
 _LARGEST = 2000
-_AHEAD_S = 4.0
+_AHEAD_S = 15.0
 """How long a write waits for its release time; taking over its transactional id takes far less."""
 
 Writers = Callable[..., TransactionalWriter]

@@ -69,13 +69,13 @@ def test_recorded_letters(broker: Cluster, system: str, topic: str) -> None:
     job = found.dlq_json("redrive", "--yes", "--create-topics")
     assert (job["state"], job["sent"], job["refused"]) == ("done", len(sources), 0)
     assert topics(broker) - before == {f"{topic}.redelivery.{name}" for name in ("jobs", "actions", "parked")}
-    arrived = broker.read(*{each.topic for each in sources})
+    arrived = broker.read_written(*{each.topic for each in sources})
     assert Counter(map(content, arrived)) == Counter(map(content, sources))
     assert all(str(each.header("redrive")).startswith(f"{job['job']}/") for each in arrived)
     assert found.dlq_json("list", "--state", "sent")["letters"] == len(sources)
     assert found.dlq_json("redrive", "--yes")["job"] is None
     assert found.dlq_json("resume", job["job"])["sent"] == len(sources)
-    assert len(broker.read(*{each.topic for each in sources})) == len(sources)
+    assert len(broker.read_written(*{each.topic for each in sources})) == len(sources)
 
 
 def test_what_spring_says(broker: Cluster) -> None:
@@ -103,7 +103,7 @@ def test_what_spring_says(broker: Cluster) -> None:
     assert again["redrives"] == 1, "Spring copies the mark of the record that died again"
     job = found.dlq_json("redrive", "--yes", "--create-topics", "--max-redrives", "1")
     assert (job["sent"], job["parked"]) == (5, 1)
-    (parked,) = broker.read("orders-dlt.redelivery.parked")
+    (parked,) = broker.read_written("orders-dlt.redelivery.parked")
     assert parked.key == b"k9"
     assert found.dlq_json("purge", "--yes")["removed"] == 0, "what became of them is not known"
     assert found.dlq_json("discard", "--yes", "--state", "sent")["setAside"] == 5
@@ -114,7 +114,7 @@ def test_dead_again(broker: Cluster) -> None:
     """A record that Spring dead-letters again with its mark: the first letter is done, the second can be sent."""
     found = replay(broker, "spring", "orders-dlt")
     job = found.dlq_json("redrive", "--yes", "--create-topics", "--key", "k0")["job"]
-    (sent,) = broker.read("orders")
+    (sent,) = broker.read_written("orders")
     broker.produce("orders-dlt", [Sent(sent.value, sent.key, [*found.letters[0].headers, *sent.headers[-1:]], 0)])
     letters = {each["id"]: each for each in found.dlq_json("list", "--each", "--key", "k0")["each"]}
     assert {name: (each["state"], each["redrives"]) for name, each in letters.items()} == {
@@ -132,7 +132,7 @@ def test_a_forged_mark(broker: Cluster) -> None:
     """Each producer of the source can set it: it counts only for a letter with the same key and value."""
     found = replay(broker, "spring", "orders-dlt")
     job = found.dlq_json("redrive", "--yes", "--create-topics", "--key", "k0")["job"]
-    (sent,) = broker.read("orders")
+    (sent,) = broker.read_written("orders")
     before = found.dlq_json("list", "--each")["letters"]
     forged = [
         ("redrive", f"{job}/{number}@{offset}/{sends}".encode())
@@ -181,7 +181,7 @@ def test_targets_of_a_megabyte(broker: Cluster) -> None:
         broker.produce("orders-dlt", [Sent(b"1", b"k", [("kafka_dlt-original-topic", b"__" + each)], 0)])
     job = found.dlq_json("redrive", "--yes", "--create-topics", code=exit_codes.FAILED)
     assert (job["state"], job["sent"], job["refused"]) == ("done", len(found.letters), len(forged))
-    assert len(broker.read("orders")) == len(found.letters)
+    assert len(broker.read_written("orders")) == len(found.letters)
     shown = found.dlq_json("show", "orders-dlt-0@2")["history"][0]
     assert shown["state"] == "refused"
 
@@ -197,9 +197,9 @@ def test_a_system_that_is_not_known(broker: Cluster) -> None:
     assert mapped.dlq_json("list", "--reason", "late", "--origin", "orders")["letters"] == 2
     assert mapped.dlq("list", "--map", "origin=x").code == exit_codes.USAGE
     assert mapped.dlq_json("redrive", "--yes", "--create-topics")["sent"] == 2
-    sent = {each.value: each for each in broker.read("orders")}
+    sent = {each.value: each for each in broker.read_written("orders")}
     assert sent[b"2"].partition == 1
     assert [name for name, _ in sent[b"1"].headers] == ["user", "redrive"]
     assert sent[b"1"].key == b"k1"
     assert plain.dlq_json("redrive", "--yes", "--again", "--to", "aside")["sent"] == 2
-    assert [each.header("redrive") for each in broker.read("aside")] == [None, None]
+    assert [each.header("redrive") for each in broker.read_written("aside")] == [None, None]

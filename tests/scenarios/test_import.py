@@ -50,6 +50,7 @@ def test_letters_come_back_once(group: Group) -> None:
     file.write_text(dlq(group, "export").out + file.read_text(encoding="utf-8"), encoding="utf-8")
     assert dlq_json(group, "import", name, "--yes")["letters"] == 0
     assert dlq_json(group, "redrive", "--yes")["sent"] == 30
+    group.cluster.wait_for_markers(group.ready)
     assert sent(group) == exactly(range(30))
     assert all(each.header("dlqImportedFrom") is None for each in group.cluster.read(group.ready))
 
