@@ -8,8 +8,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 
-# After a crash, a broker can register again only when its former session has expired. A broker whose heartbeats are late
-# by more than the difference of the two is taken for dead, and no topic can be created then.
+# After a crash, a broker can register again only when its former session has expired. A broker whose heartbeats are
+# late by more than the difference of the two is taken for dead, and no topic can be created then.
 _QUICK = {"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "500"}
 
 

@@ -8,7 +8,7 @@ from tests.scenarios.cluster import Cluster
 
 _CLIENTS = 120
 _MAY_BE_SLOW = 5
-"""A busy machine is slow for some clients in a row; if each tenth client stood still, at most five of all would be rare."""
+"""A busy machine is slow for some clients in a row. If each tenth client stood still, five or fewer would be rare."""
 
 _STANDS_STILL_S = 0.9
 """librdkafka 2.16 waits for 1 or 3 s, in a tenth of cases, if it looks up leaders before it is connected."""
