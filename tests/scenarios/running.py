@@ -285,7 +285,7 @@ class Group:
         until(self.settled, f"nothing is pending in {self.name}", within_s=within_s)
         # Kafka shows the offsets and the records of a transaction one after the other, in either order. What hides
         # them for longer, such as a transaction that a killed process has left open, is up to the test.
-        with suppress(AssertionError):
+        with suppress(AssertionError, KafkaException):
             self.cluster.wait_for_markers(self.output, self.dead_letters, self.journal, within_s=_SHOWN_S)
 
     def outputs(self) -> Counter[int]:
