@@ -52,9 +52,9 @@ class Node:
     def run(self, *command: str) -> tuple[int, str]:
         """Run a command that may be repeated in the container; return its exit code and output."""
 
-        def whole() -> str | None:
+        def whole() -> str:
             output = self._started.exec(["sh", "-c", _WITH_LAST_LINE, "sh", *command]).output.decode()
-            return output if _LAST_LINE in output else None
+            return output if _LAST_LINE in output else ""
 
         # On a busy machine an engine can lose the output of a command that ends at once.
         output, _, code = until(whole, f"the output of {command} is whole").rpartition(_LAST_LINE)
