@@ -22,6 +22,7 @@ KINDS: Final = (
 )
 LETTERS: Final = sum(number for _, _, number in KINDS)
 _WAIT_S: Final = 1800
+_WAITING: Final = 12
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def busy_group(cluster: Cluster, name: str, folder: Path, **sections: Any) -> It
         delays = {"initialRedeliveryDelay": 1000 * _WAIT_S, "redeliveryDelay": 1000 * _WAIT_S}
         group.prepare(policyEntry={"redeliveryPolicy": delays}, **sections)
         cluster.produce(group.dead_letters, list(letters(group)))
-        group.send([["raise"]] * 12)
+        group.send([["raise"]] * _WAITING)
         group.worker()
         group.scheduler()
         until(lambda: in_process("status", file=group.file).code == 0, "both processes are there")
@@ -43,11 +44,18 @@ def busy_group(cluster: Cluster, name: str, folder: Path, **sections: Any) -> It
         ):
             done = in_process(*arguments, file=group.file)
             assert done.code == 0, done
-        [job, *_] = json.loads(in_process("dlq", "jobs", "--json", file=group.file).out)["jobs"]
-        until(lambda: bool(cluster.ends(group.tier("30m"))), "records wait")
+        [job, *_] = _jobs(group)
+        # From here on nothing changes by itself, so that two looks at a view show the same.
+        until(lambda: len(cluster.read(group.tier("30m"))) == _WAITING, "records wait")
+        until(lambda: sum(each["recovered"] for each in _jobs(group)) == 1, "the letter that was sent again recovers")
         yield group, Known(first, second, job["job"])
     finally:
         group.close()
+
+
+def _jobs(group: Group) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(in_process("dlq", "jobs", "--json", file=group.file).out)["jobs"]
+    return found
 
 
 def letters(group: Group) -> Iterator[Sent]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.scenarios.running import COMMAND, Group, Process
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
 _ADDRESS = re.compile(r"^console of group \S+: (https?://\S+)$", re.MULTILINE)
 
@@ -31,7 +31,7 @@ class Served:
     def stop(self) -> None:
         """Send SIGTERM; it must end with exit code 0."""
         self.process.terminate()
-        self.process.finish_stopping()
+        self.process.finish_stopping(LONG_S)
 
 
 def serve(group: Group, *options: str, name: str = "console") -> Served:

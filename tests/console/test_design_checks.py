@@ -7,6 +7,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.console.browsing import OBSERVE
 from tests.console.design import barriers, faults, settle, shift
+from tests.scenarios.waiting import LONG_S
 
 _GOOD = """<!doctype html><html lang="en"><title>Good</title><body><main><h1>A heading</h1>
 <p>One line</p><p style="width: 200px; overflow: hidden; white-space: nowrap; text-overflow: ellipsis">{long}</p>
@@ -18,6 +19,7 @@ _LONG = "word " * 60
 def page(browser: Browser) -> Iterator[Page]:
     """An empty page of 400 pixels."""
     context = browser.new_context(viewport={"width": 400, "height": 600})
+    context.set_default_timeout(1000 * LONG_S)
     context.add_init_script(OBSERVE)
     found = context.new_page()
     found.goto("about:blank")
@@ -61,6 +63,8 @@ def test_shifts_are_found(page: Page) -> None:
     """What is pushed down by something that comes later."""
     page.set_content(_GOOD.format(long="short"))
     page.wait_for_timeout(200)
+    # Only what has been drawn can shift: the second frame begins when the first one has been drawn.
+    page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     page.evaluate(
         "document.querySelector('h1').insertAdjacentHTML('beforebegin', '<div style=\"height: 300px\"></div>')"
     )

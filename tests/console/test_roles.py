@@ -59,6 +59,7 @@ def letter(group: Group) -> str:
 def unchanged(group: Group) -> Iterator[None]:
     """Assert that a test has written nothing: no letter again, no job, no pause, no note."""
     topics = (group.ready, *(f"{group.name}.{each}" for each in ("control", "dlq.actions", "dlq.jobs")))
+    group.cluster.wait_for_markers(*topics)  # of what an earlier test has written
     before = group.cluster.ends(*topics)
     yield
     assert group.cluster.ends(*topics) == before

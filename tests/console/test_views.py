@@ -51,6 +51,7 @@ def console(browser: Browser, bed: tuple[Group, Known]) -> Iterator[Served]:
             expect(page.locator("#list")).to_contain_text(f"{LETTERS} dead letters")
             page.goto(f"{found.address}/topology")
             expect(page.locator("#topology")).to_contain_text("looked at")
+            expect(page.locator("#paused")).not_to_contain_text("Looking at the group")
         yield found
 
 
