@@ -99,7 +99,8 @@ def console(group: Group, *options: str) -> Iterator[RunningConsole]:
     """Run a console until the end of the block."""
     found = RunningConsole(group, *options)
     try:
-        until(lambda: httpx.get(f"{found.address}/healthz").status_code == 200, "the console answers")
+        healthz = f"{found.address}/healthz"
+        until(lambda: httpx.get(healthz, timeout=_TIMEOUT_S).status_code == 200, "the console answers")
         yield found
     finally:
         found.close()
