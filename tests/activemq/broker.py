@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +12,7 @@ from typing import Final, Self
 
 from kafka_redelivery.transport.broker.jars import kafka_jars
 from kafka_redelivery.transport.broker.java import find_java
+from tests.scenarios.scraping import free_port
 
 HERE = Path(__file__).parent
 
@@ -27,9 +27,7 @@ class Broker:
         self._login = login
         self.queue = QUEUES[kind]
         self._kind, self._data = kind, data
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port: int = probe.getsockname()[1]
+        self._port = free_port()
         self._process: subprocess.Popen[str] | None = None
 
     @property

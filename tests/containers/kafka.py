@@ -1,6 +1,5 @@
 """A Kafka container for Testcontainers, configured by the environment variables of the public image."""
 
-import socket
 import time
 from typing import Final, Self
 
@@ -8,6 +7,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
+
+from tests.scenarios.scraping import free_port
 
 NAME: Final = "kafka"
 """The broker's host name in the network."""
@@ -32,7 +33,7 @@ class KafkaContainer(DockerContainer):
         """
         super().__init__(image)
         # The advertised address must be known before the start.
-        self._port = _free_port()
+        self._port = free_port()
         self.with_network(network).with_network_aliases(NAME).with_bind_ports(9092, self._port)
         self.with_envs(
             KAFKA_NODE_ID="1",
@@ -91,10 +92,3 @@ class KafkaContainer(DockerContainer):
         """The end of its log."""
         out, error = self.get_logs()
         return f"Kafka is {self.status}:\n{(out + error).decode(errors='replace')[-3000:]}"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -11,14 +11,17 @@ from testcontainers.core.network import Network
 from tests.containers.kafka import INTERNAL
 from tests.scenarios.running import Group, Role
 from tests.scenarios.scraping import get
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
 PORT: Final = 9404
-GRACE_S: Final = 20
+GRACE_S: Final = 60
 """Seconds that an orchestrator gives a container between SIGTERM and SIGKILL."""
 
-SHUTDOWN: Final = "15s"
+SHUTDOWN: Final = "50s"
 """The group's own shutdown time-out, which is shorter."""
+
+SESSION_S: Final = 240
+"""The session time-out of all members. A test that waits for one has failed long before: after ``LONG_S``."""
 
 LOCKED_DOWN: Final[dict[str, Any]] = {
     "read_only": True,
@@ -49,6 +52,10 @@ class Node:
             lambda: self.probe("/readyz") == 200 or self._ended(), f"{self.container.name} is ready:\n{self.log_tail}"
         )
 
+    def answers(self, path: str) -> None:
+        """Wait until a probe succeeds: on a busy machine an answer can take longer than a second."""
+        until(lambda: self.probe(path) == 200, f"{self.container.name} answers {path}")
+
     def run(self, *command: str) -> tuple[int, str]:
         """Run a command that may be repeated in the container; return its exit code and output."""
 
@@ -65,12 +72,12 @@ class Node:
         asked = time.monotonic()
         self.container.stop(timeout=GRACE_S)
         took = time.monotonic() - asked
-        return int(self.container.wait(timeout=10)["StatusCode"]), took
+        return int(self.container.wait(timeout=LONG_S)["StatusCode"]), took
 
     def kill(self) -> None:
         """Kill the container with SIGKILL."""
         self.container.kill("SIGKILL")
-        self.container.wait(timeout=10)
+        self.container.wait(timeout=LONG_S)
 
     def start_again(self) -> None:
         """Restart it under the same name, as an orchestrator does."""
@@ -113,6 +120,7 @@ class ContainerGroup:
             handler={"callable": "handlers:scripted", "slots": slots},
             limits={"shutdownTimeout": SHUTDOWN, "rebalanceTimeout": "5s"},
             policyEntry={"redeliveryPolicy": policy},
+            kafka={"session.timeout.ms": 1000 * SESSION_S},
         )
 
     def worker(self, instance: str | None = "w1") -> Node:

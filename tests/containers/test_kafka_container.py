@@ -7,7 +7,7 @@ from testcontainers.core.network import Network
 
 from tests.containers.kafka import KafkaContainer
 from tests.scenarios.cluster import Cluster, Sent
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
 _LIST = """
 from confluent_kafka.admin import AdminClient
@@ -19,7 +19,7 @@ def test_a_property_comes_from_the_environment(kafka_container: KafkaContainer) 
     """``KAFKA_MESSAGE_MAX_BYTES`` is the broker's ``message.max.bytes``."""
     admin = AdminClient({"bootstrap.servers": kafka_container.bootstrap_servers})
     broker = ConfigResource(ConfigResource.Type.BROKER, "1")
-    found = admin.describe_configs([broker])[broker].result(20)
+    found = admin.describe_configs([broker])[broker].result(LONG_S)
     assert found["message.max.bytes"].value == "1234567"
 
 
@@ -29,10 +29,10 @@ def test_a_transaction_is_finished_inside_the_container(kafka_container: KafkaCo
     cluster.create(unique)
     cluster.produce(unique, [Sent(b"outside")])
     producer = Producer({"bootstrap.servers": kafka_container.bootstrap_servers, "transactional.id": unique})
-    producer.init_transactions(20)
+    producer.init_transactions(LONG_S)
     producer.begin_transaction()
     producer.produce(unique, b"inside")
-    producer.commit_transaction(20)
+    producer.commit_transaction(LONG_S)
     with cluster.follow(unique) as tail:
         tail.reach(2)
         assert [record.value for record in tail.records] == [b"outside", b"inside"]
@@ -55,7 +55,7 @@ def test_without_any_environment_it_is_one_node(
                 worker_image, command, entrypoint="python", network_mode=shared, detach=True, stderr=True
             )
             try:
-                run.wait(timeout=20)
+                run.wait(timeout=LONG_S)
                 return bool(run.logs(stderr=False).strip() == b"1")
             finally:
                 run.remove(force=True)

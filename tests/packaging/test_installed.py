@@ -92,7 +92,6 @@ def test_a_worker_runs_the_projects_handler(
             until(
                 lambda: len(cluster.read(f"{unique}.out")) == 2 or any(each.poll() is not None for each in processes),
                 "both records are emitted",
-                within_s=60,
             )
         finally:
             for each in processes:
