@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Container
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from typing import Final
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -16,6 +17,7 @@ from starlette.routing import Route
 
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.guard import Guard
+from kafka_redelivery.cli.console.job_book import JobsNotReadError
 from kafka_redelivery.cli.console.letters import NoIndexYetError
 from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.pages import (
@@ -43,6 +45,8 @@ from kafka_redelivery.transport.errors import TransportError
 _log = logging.getLogger(__name__)
 
 _POST = ("POST",)
+_SHOWN_AFTER: Final[Mapping[type[Exception], str]] = {NoIndexYetError: "letters", JobsNotReadError: "jobs"}
+"""The event after which a page that needs what has not been read yet is asked for again."""
 
 
 def application(console: Console, hosts: Container[str] | None) -> Guard:
@@ -141,16 +145,17 @@ def _http_error(console: Console) -> Callable[[Request, Exception], Awaitable[Re
 def _library_error(console: Console) -> Callable[[Request, Exception], Awaitable[Response]]:
     """Show what the library says for people: what happened, and how to fix it.
 
-    A page that needs the index while it is being built is shown as soon as the index is there.
+    A page that needs what has not been read yet is shown as soon as that is there.
     """
 
     async def respond(request: Request, error: Exception) -> Response:
         later = isinstance(error, NoIndexYetError | TransportError)
         status = HTTPStatus.SERVICE_UNAVAILABLE if later else HTTPStatus.CONFLICT
         title = "Not possible now" if later else "Not possible"
-        again = _address(request) if isinstance(error, NoIndexYetError) and request.method == "GET" else ""
+        event = _SHOWN_AFTER.get(type(error)) if request.method == "GET" else None
+        again = {"again": _address(request), "event": event} if event else {}
         return await console.in_thread(
-            console.page, request, "error.html", status, title=title, message=str(error), again=again
+            console.page, request, "error.html", status, title=title, message=str(error), **again
         )
 
     return respond

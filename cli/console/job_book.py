@@ -15,11 +15,16 @@ from kafka_redelivery.consumers.redrive.audit import Entry, trail
 from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import Job
+from kafka_redelivery.transport.errors import TransportError
 
 _Answer = TypeVar("_Answer")
 
 _RATE_MS: Final = 10_000
 _LOCK_S: Final = 10.0
+
+
+class JobsNotReadError(TransportError):
+    """A job is not known, and the topics of the jobs have not been read to their end since."""
 
 
 class JobState(NamedTuple):

@@ -86,14 +86,15 @@ class Polled(Generic[_Value]):
         if asleep:
             self._wake.set()
 
-    def produce_now(self, within_s: float) -> None:
-        """Produce the value again, from what is there now, and wait for it."""
+    def produce_now(self, within_s: float) -> bool:
+        """Produce the value again, from what is there now, and wait for it; return whether it is there in time."""
         self.look()
         with self._served:
             self._asked += 1
             mine = self._asked
             self._wake.set()
             self._served.wait_for(lambda: self._answered >= mine or self._stop.is_set(), within_s)
+            return self._answered >= mine and self.problem is None
 
     def _run(self) -> None:
         failures = 0

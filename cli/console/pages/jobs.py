@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kafka_redelivery.cli.console.console import Console
-from kafka_redelivery.cli.console.job_book import JobState
+from kafka_redelivery.cli.console.job_book import JobsNotReadError, JobState
 from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.requests import action, go_to
 from kafka_redelivery.cli.console.tasks import Task, signature
@@ -72,14 +72,16 @@ def _show_one(console: Console, request: Request, problem: str = "") -> Response
 
 def _job(console: Console, request: Request) -> JobState:
     name = request.path_params["job"]
-    if console.jobs.value is None or name not in console.jobs.value.jobs:
-        console.jobs.produce_now(_FRESH_S)  # it may have been created a moment ago
-    if console.jobs.value is None:
-        why = console.jobs.problem.text if console.jobs.problem else "the topics of the jobs are being read"
-        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, why)
-    if name not in console.jobs.value.jobs:
+    jobs = console.jobs.value
+    if jobs is None or name not in jobs.jobs:
+        current = console.jobs.produce_now(_FRESH_S)  # it may have been created a moment ago
+        jobs = console.jobs.value
+        if not current and (jobs is None or name not in jobs.jobs):
+            why = console.jobs.problem.text if console.jobs.problem else "the topics of the jobs are being read"
+            raise JobsNotReadError(why)
+    if jobs is None or name not in jobs.jobs:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no job {name} of group {console.settings.group}")
-    return console.jobs.value.jobs[name]
+    return jobs.jobs[name]
 
 
 def _cancel(console: Console, request: Request, user: User) -> Response:
