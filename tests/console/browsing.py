@@ -14,7 +14,7 @@ from tests.scenarios.waiting import LONG_S
 
 WIDE, MIDDLE, NARROW = (1280, 800), (820, 1100), (360, 740)
 
-_WITHIN_MS = int(1000 * LONG_S)
+WITHIN_MS = int(1000 * LONG_S)
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -47,9 +47,9 @@ def chromium() -> Iterator[Browser]:
     arguments = ["--no-proxy-server", "--disable-dev-shm-usage"]
     if os.getuid() == 0:
         arguments.append("--no-sandbox")  # Chromium refuses to sandbox what root runs
-    expect.set_options(timeout=_WITHIN_MS)
+    expect.set_options(timeout=WITHIN_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=arguments)
+        browser = playwright.chromium.launch(executable_path=program, args=arguments, timeout=WITHIN_MS)
         try:
             yield browser
         finally:
@@ -68,7 +68,7 @@ class Visit:
 
     def __post_init__(self) -> None:
         """Watch every page."""
-        self.context.set_default_timeout(_WITHIN_MS)
+        self.context.set_default_timeout(WITHIN_MS)
         self.context.add_init_script(OBSERVE)
         self.context.on("request", self._requested)
         self.context.on("console", self._logged)

@@ -6,20 +6,24 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from kafka_redelivery.transport.broker.quorum import Quorum, new_cluster_id
 from tests.console.browsing import visiting
 from tests.console.serving import serving
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.redriving import dead_letter
 from tests.scenarios.running import Group
+from tests.scenarios.scraping import free_port
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
 LETTERS = 5
 
 
 def test_pages_answer_while_kafka_is_away(browser: Browser, tmp_path: Path) -> None:
     """The page that is open says so and stops saying so, without being loaded again."""
-    with EmbeddedKafka(data_dir=tmp_path / "kafka") as kafka:
+    # The console knows one port alone, so no connection of another test may get it while Kafka is away.
+    quorum = Quorum(1, {1: free_port()}, new_cluster_id())
+    with EmbeddedKafka(data_dir=tmp_path / "kafka", port=free_port(), quorum=quorum) as kafka:
         group = Group(Cluster(kafka.bootstrap_servers), "outage-of-the-console", tmp_path)
         group.prepare()
         dead_letter(group, range(LETTERS))

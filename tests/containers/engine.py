@@ -26,7 +26,7 @@ from tests.containers.compose import compose_command
 
 ENGINE: Final = ("docker.io", "containerd", "runc", "iptables")
 
-_START_S: Final = 60.0
+_START_S: Final = 180.0
 _STOP_S: Final = 20.0
 _LOOK_S: Final = 0.1
 _LEAVE_OUT: Final = "`./dev test --no-containers` skips the tests with containers"

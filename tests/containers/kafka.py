@@ -16,7 +16,7 @@ NAME: Final = "kafka"
 INTERNAL: Final = f"{NAME}:19092"
 """The value of ``bootstrap.servers`` for clients in other containers."""
 
-_START_S: Final = 90.0
+_START_S: Final = 240.0
 
 
 class KafkaContainer(DockerContainer):

@@ -1,6 +1,7 @@
 """The image runs without root and with a read-only disk, has no pip, and takes a mounted or layered handler."""
 
 import json
+from typing import Any
 
 import pytest
 from docker import DockerClient
@@ -11,6 +12,7 @@ from tests.containers.context import built
 from tests.containers.kafka_image import ROOT
 from tests.containers.processes import LOCKED_DOWN, ContainerGroup
 from tests.containers.worker_image import console_image
+from tests.scenarios.waiting import until
 
 _OWN_LAYERS_MB = 110
 """The most that the image may add to its base image."""
@@ -26,15 +28,25 @@ print(json.dumps({"packages": packages, "tests": [str(path) for path in site.rgl
 """
 
 
+def _said(client: DockerClient, image: str, *command: str, **options: Any) -> bytes:  # noqa: ANN401 (the engine's)
+    """Run a container that prints something, and return that; exit code 0 is expected."""
+
+    def output() -> bytes:
+        said: bytes = client.containers.run(image, list(command), remove=True, **options)
+        return said
+
+    # On a busy machine an engine can lose the output of a container that ends at once.
+    return until(output, f"the output of {command} is there")
+
+
 def test_it_is_small_and_its_user_is_not_root(client: DockerClient, worker_image: str) -> None:
     """The size of its own layers is limited, it has no pip, and its numeric user shows that it is not root."""
     image = client.images.get(worker_image)
     own = sum(layer["Size"] for layer in image.history() if "COPY dir:" in layer["CreatedBy"])
     assert 0 < own < _OWN_LAYERS_MB * 1e6
     assert image.attrs["Config"]["User"] == "10001:10001"
-    assert client.containers.run(
-        worker_image, ["-c", "import importlib.util as u; print(u.find_spec('pip'))"], entrypoint="python", remove=True
-    ) == b"None\n"  # fmt: skip
+    code = "import importlib.util as u; print(u.find_spec('pip'))"
+    assert _said(client, worker_image, "-c", code, entrypoint="python") == b"None\n"
 
 
 def test_it_contains_nothing_but_its_bill_of_materials(client: DockerClient, worker_image: str) -> None:
@@ -54,7 +66,7 @@ def test_the_image_of_the_console_contains_nothing_but_its_bill_of_materials(cli
 def _check_contents(client: DockerClient, image: str, bill: str) -> None:
     """Assert that the Python packages in an image are those of its bill, and that no tests are there."""
     components = [each for each in bills()[bill]["components"] if each["purl"].startswith("pkg:pypi/")]
-    said = client.containers.run(image, ["-c", _CONTENTS], entrypoint="python", remove=True)
+    said = _said(client, image, "-c", _CONTENTS, entrypoint="python")
     contents = json.loads(said)
     found = {(canonicalize_name(name), version) for name, version in contents["packages"]}
     assert found == {(each["name"], each["version"]) for each in components}
@@ -65,7 +77,7 @@ def test_a_handler_is_layered_in(client: DockerClient, worker_image: str) -> Non
     """``FROM`` and ``COPY`` suffice: the configuration is read without network, root or a writable disk."""
     recipe = f"FROM {worker_image}\nCOPY quickstart /app\n".encode()
     image = built(client, "redelivery-layered", {"Dockerfile": recipe, "quickstart": ROOT / "examples" / "quickstart"})
-    said = client.containers.run(image, ["config", "check"], network_mode="none", remove=True, **LOCKED_DOWN)
+    said = _said(client, image, "config", "check", network_mode="none", **LOCKED_DOWN)
     assert said == b"redelivery.yaml: no faults\n"
 
 

@@ -142,7 +142,7 @@ def _work(group: Group) -> None:
     group.send([["ok"]] * 30 + [["raise", "raise", "ok"]] * 300 + [["raise"]] * 40 + [["reject"]] * 10)
     group.cluster.produce(group.source, [Sent(b"\xff no JSON")] * 3)
     group.send([["ok"]] * 5, first=1000, headers=[("JMSExpiration", b"1")])
-    group.settle()
+    group.settle(_SPARK_S)  # Spark starts meanwhile
 
 
 def _halt(group: Group, ports: Ports) -> None:

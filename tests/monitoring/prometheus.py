@@ -18,7 +18,7 @@ import yaml
 from kafka_redelivery.transport.broker.guard import GuardedProcess
 from tests.monitoring.expressions import ROOT, RULES, Expression
 from tests.scenarios.scraping import free_port
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
 _JOB = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text())["scrape_configs"][0]["job_name"]
 
@@ -124,4 +124,4 @@ def running(folder: Path, ports: Sequence[int]) -> Iterator[Prometheus]:
         yield found
     finally:
         child.terminate()
-        child.wait(60)
+        child.wait(LONG_S)

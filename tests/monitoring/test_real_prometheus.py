@@ -12,7 +12,7 @@ from tests.monitoring.prometheus import Prometheus, running
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("monitoring")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_group("monitoring")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 _TOOLS: Final = Path(sys.executable).parent
 _INSTALL_S: Final = 600
+_COMMAND_S: Final = 300
+"""The first command compiles all modules that it imports."""
 
 # `consumers` holds the user's handler. This project must never import the other modules.
 _HANDLER: Final = '''
@@ -127,7 +129,7 @@ class Environment:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=_COMMAND_S,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -76,6 +76,7 @@ def test_dead_letters_are_counted_and_expire(users: Users) -> None:
     group.cluster.produce(group.dead_letters, [letter(group, n, 1000) for n in range(5)])
     group.cluster.produce(group.dead_letters, [letter(group, n, now_ms() + 3_600_000) for n in range(5, 8)])
     until(lambda: kept(group) == [5, 6, 7], "expired dead letters are removed")
+    group.cluster.wait_for_markers(f"EXP.{group.source}")
     assert kept(group, f"EXP.{group.source}") == list(range(5))
     until(lambda: value_of(port, "redelivery_dead_letter_depth") == 8, "all in both topics are counted")
     group.stop()
@@ -97,6 +98,8 @@ def test_an_operator_looks_at_a_group_and_pauses_it(users: Users) -> None:
     scheduler, worker = users.start("scheduler"), users.start("worker")
     group.send([["ok"], ["reject"]])
     group.settle()
+    status = ("status", user)
+    until(lambda: commands.in_process(*status, file=group.file).code == 0, "both processes are there")
     for command in (["status"], ["find", "k1"], ["pause", "--source", group.source], ["resume", "--all"]):
         done = commands.in_process(*command, user, file=group.file)
         assert done.code == 0, (command, done)

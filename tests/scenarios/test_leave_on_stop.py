@@ -3,16 +3,17 @@
 import pytest
 
 from tests.scenarios.running import Group, exactly
-from tests.scenarios.waiting import until
+from tests.scenarios.waiting import LONG_S, until
 
-SOON_S = 20
-"""Far below the session time-out of 45 s."""
+_SESSION = {"session.timeout.ms": 280_000}
+SOON_S = LONG_S
+"""Far below the session time-out."""
 
 
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
 def test_others_take_the_partitions_of_a_stopped_process(group: Group, strategy: str) -> None:
     """Workers and schedulers. A record that is being handled is finished or handled by the other worker."""
-    group.prepare(partitions=4, leaveOnStop=True, kafka={"partition.assignment.strategy": strategy})
+    group.prepare(partitions=4, leaveOnStop=True, kafka=_SESSION | {"partition.assignment.strategy": strategy})
     groups = {"worker": group.name, "scheduler": f"{group.name}.scheduler"}
     processes = {role: [group.start(role, f"{role}{n}") for n in range(2)] for role in ("worker", "scheduler")}
     for name in groups.values():
@@ -29,7 +30,7 @@ def test_others_take_the_partitions_of_a_stopped_process(group: Group, strategy:
 
 def test_a_killed_process_keeps_its_place(group: Group) -> None:
     """It continues under its name without waiting for its session."""
-    group.prepare(leaveOnStop=True)
+    group.prepare(leaveOnStop=True, kafka=_SESSION)
     worker = group.worker()
     group.send([["ok"]] * 5)
     group.settle()
