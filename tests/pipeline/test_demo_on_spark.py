@@ -88,8 +88,9 @@ def _executor(demo: DemoRun) -> psutil.Process | None:
     """Return the executor of the first worker of the cluster; ``None`` if it has none now."""
     pid = demo.pid("spark-worker-1")
     assert pid is not None
-    with suppress(psutil.NoSuchProcess):  # it may just have ended
-        for each in psutil.Process(pid).children():
+    for each in psutil.Process(pid).children():
+        # It may just have ended, and the shell of `spark-class`, which has become the worker, leaves a dead child.
+        with suppress(psutil.NoSuchProcess):
             if any("CoarseGrainedExecutorBackend" in word for word in each.cmdline()):
                 return each
     return None
