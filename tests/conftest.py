@@ -23,6 +23,10 @@ _QUERY_ERROR_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _IMAGES_S = 600
 """Time-out of a test with containers, in seconds; the first one builds the images."""
 
+_SPARK_S = 900
+"""Time-out of a test with Spark. After a time-out all later tests of the process fail, because the answer to the call
+that it interrupts is read as that to the next call; so it is long."""
+
 _JVM_FLAG = "-XX:TieredStopAtLevel=1"
 """A JVM of a test ends so soon that optimising its code takes more time than it saves."""
 
@@ -101,6 +105,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "client" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.containers)
             item.add_marker(pytest.mark.timeout(_IMAGES_S))
+        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(_SPARK_S))
     whole = config.getoption("crash")
     deselected = [
         item for item in items if (not item.get_closest_marker("crash") if whole else item.get_closest_marker("full"))

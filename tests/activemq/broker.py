@@ -13,6 +13,7 @@ from typing import Final, Self
 from kafka_redelivery.transport.broker.jars import kafka_jars
 from kafka_redelivery.transport.broker.java import find_java
 from tests.scenarios.scraping import free_port
+from tests.scenarios.waiting import until
 
 HERE = Path(__file__).parent
 
@@ -61,6 +62,10 @@ class Broker:
     def count(self) -> int:
         """Return how many messages the broker itself counts in its dead-letter queue."""
         return self._ask(f"count {self.queue}")
+
+    def until_it_has(self, number: int) -> None:
+        """Wait until it counts so many; what a reader held when it left is counted again a little later."""
+        until(lambda: self.count() == number, f"the broker has {number} messages")
 
     def fill(self, end: int, *, first: int = 0, queue: str = "orders") -> None:
         """Let messages with these numbers die."""

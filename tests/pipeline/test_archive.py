@@ -179,7 +179,6 @@ def test_a_missing_table_is_named(session: SparkSession, tmp_path: Path) -> None
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
 def test_a_killed_run_is_finished_by_the_next(
     spark: SparkSession, session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:

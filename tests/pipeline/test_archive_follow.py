@@ -15,7 +15,7 @@ from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import COMMAND
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 _LONG_S = 150
 

@@ -22,7 +22,7 @@ from tests.scenarios.cluster import Cluster, Partition, Seen, Sent
 from tests.scenarios.running import Group, script
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 _SCRIPTS = {1: ["raise", "ok"], 2: ["raise", "raise", "ok"], 3: ["raise"], 4: ["reject"], 5: ["broken"]}
 _EXPIRED = 7

@@ -14,7 +14,7 @@ from tests.scenarios.cluster import Seen, Sent
 from tests.scenarios.running import Group, script
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark]
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from kafka_redelivery.pipeline.frames.kafka_frames import Frames
 from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan
 from kafka_redelivery.transport.protocols import Partition
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 _NOW_MS: Final = 10_000
 _LIFE_MS: Final = 1000

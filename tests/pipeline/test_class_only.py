@@ -17,7 +17,7 @@ from tests.pipeline.streaming import prepare, run
 from tests.scenarios.cluster import Sent
 from tests.scenarios.running import Group
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 _CANARY = "canary7741"
 

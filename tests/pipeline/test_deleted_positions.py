@@ -10,7 +10,7 @@ from tests.scenarios.running import Group, exactly, script
 from tests.scenarios.scraping import free_port, get, value_of
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 
 def test_a_run_handles_the_other_partitions_and_names_the_command(spark: SparkSession, group: Group) -> None:

@@ -25,7 +25,7 @@ from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, document_of, letter, 
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import COMMAND
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 _ORIGINS = 4
 _TODAY_MS = FIRST_MS + DAY_MS + 1

@@ -22,7 +22,7 @@ from tests.pipeline.delta_table import remove_column
 from tests.pipeline.letters import FIRST_MS, KEPT, letter, settings_of
 from tests.scenarios.cluster import Cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 _TABLES = Path(__file__).with_name("tables")
 _RECORDED = ("orders", "bills")

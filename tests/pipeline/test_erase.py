@@ -21,7 +21,7 @@ from tests.pipeline.crashing import DiedError, traps
 from tests.pipeline.letters import DAY_MS, FIRST_MS, KEPT, letter, settings_of
 from tests.scenarios.cluster import Cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 _PARQUET = TableFormat.PARQUET
 

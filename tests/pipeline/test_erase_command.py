@@ -17,7 +17,6 @@ from tests.scenarios.running import COMMAND
 
 @pytest.mark.spark
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_a_slow_condition_is_stopped(spark: SparkSession, tmp_path: Path) -> None:
     """The error says what is slow, and what to do. The table still has the row."""
     table, config = _archive(spark, tmp_path)
@@ -35,7 +34,6 @@ def test_a_slow_condition_is_stopped(spark: SparkSession, tmp_path: Path) -> Non
 
 @pytest.mark.spark
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_a_person_is_asked(spark: SparkSession, tmp_path: Path) -> None:
     """The command shows how many rows it would erase, and erases none without a yes."""
     table, config = _archive(spark, tmp_path)

@@ -13,7 +13,7 @@ from tests.scenarios.cluster import Sent
 from tests.scenarios.running import Group, Process
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 _OPEN_S = 40
 """How long the transaction is open, within the 60 s after which the broker aborts it."""

@@ -11,7 +11,6 @@ from tests.scenarios.waiting import LONG_S, until
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
 def test_stream(secured: AuthenticatedKafka, namespace: Namespace) -> None:
     """After the Job a query handles an order with its user's rights, and stops on SIGTERM within its grace period."""
     assert namespace.start("kubernetes/topology.yaml").process.wait(LONG_S) == 0

@@ -20,7 +20,7 @@ from tests.scenarios.running import COMMAND, Group
 from tests.scenarios.scraping import free_port
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 _HANDLER = """
 import os

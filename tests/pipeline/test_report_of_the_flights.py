@@ -26,7 +26,6 @@ pytestmark = [
     pytest.mark.kafka,
     pytest.mark.long,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
 ]
 
 

@@ -11,7 +11,7 @@ from kafka_redelivery.pipeline.frames.kafka_frames import Frames
 from kafka_redelivery.pipeline.report import tables
 from kafka_redelivery.pipeline.report.report import _acked
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 _FIRST_S: Final = 1_767_225_600
 

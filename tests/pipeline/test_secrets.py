@@ -10,7 +10,7 @@ from tests.scenarios.canary import CANARY, REGISTRY, SPARK
 from tests.scenarios.cluster import Sent
 from tests.scenarios.running import COMMAND, Group
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 _KAFKA = {
     "sasl.mechanism": "PLAIN",

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.streaming import prepare, run
 from tests.scenarios.running import Group, exactly
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def test_two_groups_with_one_checkpoint_folder(spark: SparkSession, group: Group, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.pipeline.streaming import LONG_S, Gate, audited, prepare, run, runnin
 from tests.scenarios.running import Group, exactly, number, script
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 
 def test_each_record_has_one_outcome(spark: SparkSession, group: Group, caplog: pytest.LogCaptureFixture) -> None:

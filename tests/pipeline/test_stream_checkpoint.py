@@ -10,7 +10,7 @@ from kafka_redelivery.pipeline.lake.table import read_table
 from tests.pipeline.streaming import prepare, run
 from tests.scenarios.running import Group, exactly, script
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def test_a_checkpoint_older_than_the_log_start(spark: SparkSession, group: Group) -> None:

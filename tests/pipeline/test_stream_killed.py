@@ -15,7 +15,7 @@ from tests.pipeline.streaming import LONG_S, Gate, audited, prepare, start
 from tests.scenarios.running import Group, Process, exactly, script
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 _PIECE = 30
 """The number of records between two gates; more than one write has."""

@@ -8,7 +8,7 @@ from tests.scenarios.running import Group
 from tests.scenarios.scraping import families, free_port, get, value_of
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark]
 
 _LONG_S = 180.0
 """The first micro-batch of a session starts Python workers and handler processes."""

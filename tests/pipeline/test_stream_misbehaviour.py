@@ -12,7 +12,7 @@ from tests.scenarios.cluster import Seen, Sent
 from tests.scenarios.running import Group, exactly, script
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 POLICY = {
     "redeliveryPolicy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 0, "redeliveryDelay": 300_000},

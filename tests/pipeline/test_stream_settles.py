@@ -7,7 +7,7 @@ from kafka_redelivery.pipeline.errors import StreamUnsettledError
 from tests.pipeline.streaming import audited, prepare, settle
 from tests.scenarios.running import Group, exactly
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark]
 
 
 def test_a_run_settles_a_group_without_another_process(spark: SparkSession, group: Group) -> None:

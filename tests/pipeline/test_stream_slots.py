@@ -8,7 +8,7 @@ from kafka_redelivery.pipeline.task.contract import TaskResult
 from tests.pipeline.streaming import audited, prepare, run
 from tests.scenarios.running import Group, exactly, number
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 POLICY = {"redeliveryPolicy": {"initialRedeliveryDelay": 0, "redeliveryDelay": 300_000}}
 

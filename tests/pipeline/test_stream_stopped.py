@@ -13,7 +13,7 @@ from tests.pipeline.streaming import LONG_S, Gate, prepare
 from tests.scenarios.running import COMMAND, Group, exactly, script
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.mark.long

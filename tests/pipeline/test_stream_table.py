@@ -14,7 +14,7 @@ from tests.scenarios.cluster import Sent
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 
 def test_records_are_handled_while_the_table_cannot_be_written(

@@ -13,7 +13,7 @@ import pytest
 from tests.pipeline.submitting import make_environment, spark_daemon, spark_variables, submission
 from tests.scenarios.running import Group
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 _SUBMITTED = {
     "spark.sql.shuffle.partitions": "400",
