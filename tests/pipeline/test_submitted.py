@@ -105,6 +105,6 @@ def _submit(folder: Path, master: str, settings: dict[str, str]) -> subprocess.C
         env=os.environ | spark_variables(folder / "spark"),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=800,
         check=False,
     )
