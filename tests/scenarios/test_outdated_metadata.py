@@ -49,5 +49,5 @@ def test_a_topic_that_is_deleted_and_created_again(cluster: Cluster, unique: str
         writer.trial(_record(other))
     cluster.create(other)
     until(lambda: _written(writer, _record(unique), _record(other)), "both are written")
-    # A commit ends before its markers are written, and nobody sees the record until then.
+    # Kafka answers a commit before it writes the markers that let readers see the record.
     until(lambda: cluster.read(other), "the record can be read")

@@ -72,16 +72,19 @@ def _show_one(console: Console, request: Request, problem: str = "") -> Response
 
 def _job(console: Console, request: Request) -> JobState:
     name = request.path_params["job"]
-    jobs = console.jobs.value
-    if jobs is None or name not in jobs.jobs:
-        current = console.jobs.produce_now(_FRESH_S)  # it may have been created a moment ago
-        jobs = console.jobs.value
-        if not current and (jobs is None or name not in jobs.jobs):
-            why = console.jobs.problem.text if console.jobs.problem else "the topics of the jobs are being read"
-            raise JobsNotReadError(why)
-    if jobs is None or name not in jobs.jobs:
+    if found := _known(console, name):
+        return found
+    current = console.jobs.produce_now(_FRESH_S)  # it may have been created a moment ago
+    if found := _known(console, name):
+        return found
+    if current:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no job {name} of group {console.settings.group}")
-    return jobs.jobs[name]
+    problem = console.jobs.problem
+    raise JobsNotReadError(problem.text if problem else "the topics of the jobs are being read")
+
+
+def _known(console: Console, name: str) -> JobState | None:
+    return console.jobs.value.jobs.get(name) if console.jobs.value else None
 
 
 def _cancel(console: Console, request: Request, user: User) -> Response:

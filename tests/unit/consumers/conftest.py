@@ -1,4 +1,4 @@
-"""Shortens the waits of the worker in tests that simulate the time."""
+"""Makes tests independent of the real clock: waits are short, and a busy machine changes no outcome."""
 
 import pytest
 
@@ -8,11 +8,15 @@ from kafka_redelivery.consumers.writes import abort_deadline, committer
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot returns a work item after its slice of time, which a busy machine can take up before the second record."""
+    monkeypatch.setattr(processor, "SLICE_S", 600.0)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch, one_slice: None) -> None:  # noqa: ARG001 - what a seed leads to needs it
     """A worker that hardly waits for its slots, and not for more outcomes before a write nor after an aborted one."""
     monkeypatch.setattr(worker, "_MAX_COLLECT_WAIT_S", 0.00001)
-    # The real clock would end a work item early on a busy machine, and so change what a seed leads to.
-    monkeypatch.setattr(processor, "SLICE_S", 600.0)
     monkeypatch.setattr(committer, "LINGER_S", 0.0)
     monkeypatch.setattr(abort_deadline, "_FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(abort_deadline, "_LONGEST_PAUSE_S", 0.0)

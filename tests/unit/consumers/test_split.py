@@ -17,10 +17,7 @@ SOON_S = 10.0
 EVER = float("inf")
 
 
-@pytest.fixture(autouse=True)
-def _one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slot returns a work item after its slice of time, which a busy machine can take up before the slow record."""
-    monkeypatch.setattr("kafka_redelivery.consumers.handlers.processor.SLICE_S", 600.0)
+pytestmark = pytest.mark.usefixtures("one_slice")
 
 
 class Slow:

@@ -10,13 +10,9 @@ from kafka_redelivery.cli.console.pages import jobs
 from tests.unit.cli.console.consoles import client, console_of, guarded
 
 
-@pytest.fixture(autouse=True)
-def _no_long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_FRESH_S", 0.1)
-
-
-def test_its_page_is_shown_as_soon_as_it_is_read(tmp_path: Path) -> None:
+def test_its_page_is_shown_as_soon_as_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows yet whether it exists, so the page does not say that it does not."""
+    monkeypatch.setattr(jobs, "_FRESH_S", 0.1)
     console = console_of(tmp_path)
     console.jobs.value = Jobs({}, [], 0)
 

@@ -18,11 +18,7 @@ from kafka_redelivery.consumers.handlers.session_processor import SessionProcess
 from kafka_redelivery.topology.policy.decision import FailureKind
 from tests.unit.consumers.records import NOW, item, record, source
 
-
-@pytest.fixture(autouse=True)
-def _one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slot returns a work item after its slice of time, which a busy machine can take up before the second record."""
-    monkeypatch.setattr("kafka_redelivery.consumers.handlers.processor.SLICE_S", 600.0)
+pytestmark = pytest.mark.usefixtures("one_slice")
 
 
 class Fixture:

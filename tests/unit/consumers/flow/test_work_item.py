@@ -48,10 +48,9 @@ class TestEarlyReturn:
         given = run(handle, record(0), record(1))
         assert (given.position, given.seconds) == (1, [300])
 
-    def test_an_abandoned_item_stores_no_more_outcomes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.usefixtures("one_slice")
+    def test_an_abandoned_item_stores_no_more_outcomes(self) -> None:
         """The polling thread has decided about its record."""
-        # A busy machine can take up the slice of time before the second record.
-        monkeypatch.setattr("kafka_redelivery.consumers.handlers.processor.SLICE_S", 600.0)
         given = item(source(), map(record, range(3)))
         called: list[int] = []
 

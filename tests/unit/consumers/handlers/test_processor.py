@@ -41,10 +41,7 @@ from tests.unit.consumers.records import (
 JSON = JsonCodec()
 
 
-@pytest.fixture(autouse=True)
-def _one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slot returns a work item after its slice of time, which a busy machine can take up before the second record."""
-    monkeypatch.setattr("kafka_redelivery.consumers.handlers.processor.SLICE_S", 600.0)
+pytestmark = pytest.mark.usefixtures("one_slice")
 
 
 class TestSuccess:

@@ -141,10 +141,9 @@ def test_a_forgotten_await_is_a_critical_failure() -> None:
     assert only_failure(run(handle, record(0))).kind is FailureKind.CRITICAL
 
 
-def test_undecodable_bytes_do_not_reach_the_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("one_slice")
+def test_undecodable_bytes_do_not_reach_the_handler() -> None:
     """The next record is handled."""
-    # A busy machine can take up the slice of time before the second record.
-    monkeypatch.setattr("kafka_redelivery.consumers.handlers.processor.SLICE_S", 600.0)
 
     async def handle(record: Record) -> None:
         if record.value is None:
