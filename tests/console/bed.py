@@ -1,6 +1,5 @@
 """A group that has everything the views show: failures of several kinds, a job, an edit, a pause, records that wait."""
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from kafka_redelivery.topology.policy.decision import Reason
 from tests.console.views import Known
 from tests.scenarios.cluster import Cluster, Sent
 from tests.scenarios.commands import in_process
-from tests.scenarios.redriving import died
+from tests.scenarios.redriving import died, dlq_json
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
 
@@ -44,18 +43,16 @@ def busy_group(cluster: Cluster, name: str, folder: Path, **sections: Any) -> It
         ):
             done = in_process(*arguments, file=group.file)
             assert done.code == 0, done
-        [job, *_] = _jobs(group)
+        [job, *_] = dlq_json(group, "jobs")["jobs"]
         # From here on nothing changes by itself, so that two looks at a view show the same.
         until(lambda: len(cluster.read(group.tier("30m"))) == _WAITING, "records wait")
-        until(lambda: sum(each["recovered"] for each in _jobs(group)) == 1, "the letter that was sent again recovers")
+        until(
+            lambda: sum(each["recovered"] for each in dlq_json(group, "jobs")["jobs"]) == 1,
+            "the letter that was sent again recovers",
+        )
         yield group, Known(first, second, job["job"])
     finally:
         group.close()
-
-
-def _jobs(group: Group) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(in_process("dlq", "jobs", "--json", file=group.file).out)["jobs"]
-    return found
 
 
 def letters(group: Group) -> Iterator[Sent]:

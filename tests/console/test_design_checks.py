@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.console.browsing import OBSERVE
+from tests.console.browsing import OBSERVE, WITHIN_MS
 from tests.console.design import barriers, faults, settle, shift
-from tests.scenarios.waiting import LONG_S
 
 _GOOD = """<!doctype html><html lang="en"><title>Good</title><body><main><h1>A heading</h1>
 <p>One line</p><p style="width: 200px; overflow: hidden; white-space: nowrap; text-overflow: ellipsis">{long}</p>
@@ -19,7 +18,7 @@ _LONG = "word " * 60
 def page(browser: Browser) -> Iterator[Page]:
     """An empty page of 400 pixels."""
     context = browser.new_context(viewport={"width": 400, "height": 600})
-    context.set_default_timeout(1000 * LONG_S)
+    context.set_default_timeout(WITHIN_MS)
     context.add_init_script(OBSERVE)
     found = context.new_page()
     found.goto("about:blank")

@@ -1,12 +1,10 @@
 """What each role may do: a viewer reads, an operator acts, and a forged form is refused."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -17,7 +15,7 @@ from tests.console.browsing import Visit, visiting
 from tests.console.serving import TOKENS, Served, serving, token_file
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.commands import redelivery
-from tests.scenarios.redriving import dead_letter
+from tests.scenarios.redriving import dead_letter, dlq_json
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
 
@@ -241,15 +239,10 @@ def test_an_operator_acts_in_their_own_name(browser: Browser, console: Served, g
         page = visit.log_in(TOKENS["ada"])
         page.goto(f"{console.address}/purge")
         expect(page.get_by_role("heading", name="Purge letters that are done")).to_be_visible()
-    jobs = _jobs(group)
+    jobs = dlq_json(group, "jobs")["jobs"]
     assert sum("otto (console" in each["by"] for each in jobs) == 2, jobs
     # Other tests assert that nothing is written any more.
-    until(lambda: all(each["state"] == "done" for each in _jobs(group)), "both jobs have ended")
-
-
-def _jobs(group: Group) -> list[dict[str, Any]]:
-    jobs: list[dict[str, Any]] = json.loads(redelivery("dlq", "jobs", "--json", file=group.file).out)["jobs"]
-    return jobs
+    until(lambda: all(each["state"] == "done" for each in dlq_json(group, "jobs")["jobs"]), "both jobs have ended")
 
 
 @pytest.mark.long

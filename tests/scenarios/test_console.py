@@ -33,7 +33,7 @@ def _job_at(browser: Browser, location: str) -> str:
 def _shown_of(browser: Browser, job: str) -> str:
     """Return what the page of a job says, and nothing until the console has read of the job."""
     answer = browser.client.get(f"/jobs/{job}")
-    assert answer.status_code in {200, 404, 503}, answer.text
+    assert answer.status_code in {200, 503}, answer.text
     return text_of(answer.text) if answer.status_code == 200 else ""
 
 
