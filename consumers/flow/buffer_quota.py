@@ -64,14 +64,17 @@ class BufferQuota:
             unwritten_bytes: size of the batches that are not written yet.
         """
         free = {redelivered: self._free(unwritten_bytes, redelivered=redelivered) for redelivered in (False, True)}
+        # No partition has buffered more than all of its kind. This is decided without a look at each of them, because
+        # there can be hundreds and the question is asked in every turn.
+        if not self._paused and not any(
+            _exceeds(self._lanes.buffered(redelivered=redelivered), left) for redelivered, left in free.items()
+        ):
+            return set()
         paused = {}
         for partition, lane in self._lanes.all():
             left, buffered = free[lane.assigned.redelivered], lane.buffered
             before = self._paused.get(partition)
-            if (
-                buffered.records >= _MAX_MULTIPLE_OF_FREE * left.records
-                or buffered.bytes >= _MAX_MULTIPLE_OF_FREE * left.bytes
-            ):
+            if _exceeds(buffered, left):
                 paused[partition] = Buffered(buffered.records, buffered.bytes) if before is None else before
             elif before is not None and (buffered.records * 2 > before.records or buffered.bytes * 2 > before.bytes):
                 paused[partition] = before
@@ -83,3 +86,9 @@ class BufferQuota:
         # Batches contain records of both kinds, so each share is charged in proportion to its size.
         charged = unwritten_bytes // _REDELIVERY_DIVISOR * (1 if redelivered else _REDELIVERY_DIVISOR - 1)
         return Buffered(limit.records - buffered.records, limit.bytes - buffered.bytes - charged)
+
+
+def _exceeds(buffered: Buffered, free: Buffered) -> bool:
+    return (
+        buffered.records >= _MAX_MULTIPLE_OF_FREE * free.records or buffered.bytes >= _MAX_MULTIPLE_OF_FREE * free.bytes
+    )

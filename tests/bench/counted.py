@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka_redelivery.transport import opening
 
-_INTERVAL_MS = 500
+_INTERVAL_MS = 5_000
 _WRITE_S = 0.5
 
 

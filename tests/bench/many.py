@@ -150,7 +150,8 @@ def _result(bed: Bed, options: Options, size: _Size, others: int) -> Result:
 def _observe(group: _Group, options: Options, size: _Size, topics: Sequence[str], n: int) -> dict[str, Any]:
     """Start the processes, let one join and leave, and return what was measured meanwhile."""
     bed, team, found = group.bed, group.team, dict[str, Any]()
-    partitions = 2 * size.sources * size.partitions
+    kept = min(size.partitions, options.max_partitions or size.partitions)
+    partitions = size.sources * (size.partitions + kept)
     bed.report_progress("start")
     began_s = time.monotonic()
     for number in range(SCHEDULERS):
@@ -162,7 +163,7 @@ def _observe(group: _Group, options: Options, size: _Size, topics: Sequence[str]
     bed.report_progress("a worker joins")
     group.start("worker", WORKERS - 1, stable=False)
     found["join_s"] = group.until_owned(team.name, WORKERS, partitions)
-    group.until_owned(f"{team.name}.scheduler", SCHEDULERS, size.partitions)
+    group.until_owned(f"{team.name}.scheduler", SCHEDULERS, kept)
     time.sleep(_QUIET_S)
     bed.report_progress("idle")
     found["idle"] = group.spend(options.seconds)

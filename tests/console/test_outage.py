@@ -14,7 +14,7 @@ from tests.scenarios.redriving import dead_letter
 from tests.scenarios.running import Group
 from tests.scenarios.scraping import free_port
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
 
 LETTERS = 5
 

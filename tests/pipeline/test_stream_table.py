@@ -17,6 +17,7 @@ from tests.scenarios.waiting import until
 pytestmark = [pytest.mark.spark]
 
 
+@pytest.mark.long
 def test_records_are_handled_while_the_table_cannot_be_written(
     spark: SparkSession, group: Group, caplog: pytest.LogCaptureFixture
 ) -> None:

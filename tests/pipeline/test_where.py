@@ -151,7 +151,7 @@ def engines(spark: SparkSession) -> Engines:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [100, pytest.param(4_000, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
+@pytest.mark.parametrize("number", [30, pytest.param(4_000, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
 def test_random_expressions_select_the_same_letters(engines: Engines, number: int) -> None:
     """Of each letter both engines say true, false or unknown alike."""
     expressions = [parse(each) for each in _drawn(conditions(3), number) if len(each) < 2000]
@@ -164,7 +164,7 @@ def test_random_expressions_select_the_same_letters(engines: Engines, number: in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [300, pytest.param(_MANY, marks=[pytest.mark.long, pytest.mark.timeout(14400)])])
+@pytest.mark.parametrize("number", [100, pytest.param(_MANY, marks=[pytest.mark.long, pytest.mark.timeout(14400)])])
 def test_crossed_expressions_select_the_same_letters(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

@@ -1,14 +1,19 @@
 """The buffer is bounded and shared: between partitions, and between first deliveries and redeliveries."""
 
+from collections.abc import Iterable
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.buffer_quota import BufferQuota, batch_bytes
+from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.topology.config.settings import LimitsSection, Ordering
 from kafka_redelivery.transport.clients.message_headers import HEADER_OVERHEAD_BYTES
+from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.records import ready, record, source
 
 LIMITS = LimitsSection(batch=100, buffer_records=1200, buffer_bytes=2**20)
@@ -133,6 +138,27 @@ def test_headers_count_like_values() -> None:
     buffer.finish(2**6)
     assert buffer.lanes.buffered(redelivered=False).bytes == 0
     assert buffer.paused() == ([], [])
+
+
+def test_no_partition_is_looked_at_while_little_is_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question is asked in every turn, and there may be hundreds of partitions."""
+    buffer, looks = Buffer(300, 300), 0
+    everything = buffer.lanes.all
+
+    def counted() -> Iterable[tuple[Partition, Lane]]:
+        nonlocal looks
+        looks += 1
+        return everything()
+
+    monkeypatch.setattr(buffer.lanes, "all", counted)
+    buffer.fetch(buffer.sources[0], SOURCE_RECORDS // 2)
+    buffer.fetch(buffer.readies[0], READY_RECORDS // 2)
+    assert (buffer.paused(), looks) == (([], []), 0)
+    buffer.fetch(buffer.sources[0], SOURCE_RECORDS // 4)
+    assert (buffer.paused(), looks) == (([0], []), 1)
+    buffer.finish(SOURCE_RECORDS + READY_RECORDS)
+    assert (buffer.paused(), looks) == (([], []), 2)
+    assert (buffer.paused(), looks) == (([], []), 2)
 
 
 def test_unwritten_batches_count() -> None:
