@@ -112,6 +112,18 @@ def test_live_updates_keep_still(
             check_still(page)
 
 
+def test_a_slow_network_moves_nothing(browser: Browser, console: Served) -> None:
+    """A page of which only a part has arrived is not shown: what comes later would push away what one reads."""
+    with visiting(browser, console.address, NARROW) as visit:
+        page = visit.open("/")  # from now on its styles and scripts are cached
+        settle(page)
+        slow = {"offline": False, "latency": 0, "downloadThroughput": 3000, "uploadThroughput": -1}
+        page.context.new_cdp_session(page).send("Network.emulateNetworkConditions", slow)
+        page.reload()
+        settle(page)
+        check_still(page)
+
+
 def test_a_letter_before_the_index(browser: Browser, bed: tuple[Group, Known], tmp_path: Path) -> None:
     """A letter that is opened while the first index is being built is shown when that is there, without a reload."""
     group, known = bed

@@ -202,12 +202,10 @@ POINTS: Final[tuple[KillPoint, ...]] = (
 
 SAMPLE: Final[tuple[KillPoint, ...]] = (
     KillPoint("worker", "produce", "after", 8),
-    KillPoint("worker", "commit", "before", 3),
     KillPoint("worker", "commit", "after", 3),
     KillPoint("worker", "handle", "after", 12, noting=True),
     KillPoint("worker", "init", "before", 2, "refused"),
     KillPoint("worker", "commit", "before", 4, "aborted"),
-    KillPoint("scheduler", "offsets", "after", 3),
     KillPoint("scheduler", "commit", "after", 3),
     KillPoint("scheduler", "seek", "before", 1, "refused"),
     KillPoint("worker", "revoked", "before", 1, "joined", wide=True),

@@ -24,8 +24,8 @@ _PROTOCOLS: dict[str, dict[str, Any]] = {
     **{strategy: {**SHORT_SESSION, "partition.assignment.strategy": strategy} for strategy in _STRATEGIES},
     "consumer": SHORT_SESSION_CONSUMER,
 }
-_ALWAYS = frozenset({"range", "cooperative-sticky"})
-"""One protocol that revokes all partitions in a rebalance, and one that revokes only those that move."""
+_ALWAYS = "cooperative-sticky"
+"""The default of workers. What an eager rebalance revokes is also tested in ``test_repeated_writes.py``."""
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def _on(group: Group, sent: list[int]) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "protocol", [pytest.param(p, marks=[] if p in _ALWAYS else pytest.mark.full) for p in _PROTOCOLS]
+    "protocol", [pytest.param(p, marks=[] if p == _ALWAYS else pytest.mark.full) for p in _PROTOCOLS]
 )
 def test_others_come_and_go(group: Group, protocol: str) -> None:
     """Others join, leave in order, join again, are killed inside a write and removed after their session time-out."""

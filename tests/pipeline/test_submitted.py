@@ -16,7 +16,7 @@ from tests.scenarios.running import Group
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 _SUBMITTED = {
-    "spark.sql.shuffle.partitions": "400",
+    "spark.sql.shuffle.partitions": "3",
     "spark.ui.enabled": "true",
     "spark.ui.port": "0",
     "spark.speculation": "true",

@@ -40,7 +40,7 @@ _CASES = {
 }
 """The role of each kind of rows."""
 
-_SAMPLE = {"redrive"}
+_SAMPLE = {"viewer"}
 
 _UNUSED = {
     "redrive: `dlq show`": {

@@ -40,6 +40,7 @@ def test_too_few_ready_partitions_hold_redeliveries_back() -> None:
     assert narrow.redeliveries_per_s < 12
 
 
+@pytest.mark.long
 def test_wide_releases_are_later_than_narrow_ones() -> None:
     """As measured: each partition of a write costs a request and a marker."""
     narrow, wide = (lateness(case, seconds=0.3)["p50"] for case in MEASURED[1:])
