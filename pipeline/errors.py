@@ -50,7 +50,7 @@ class StreamHaltedError(PipelineError):
 
 
 class StreamUnsettledError(PipelineError):
-    """Records still wait for a redelivery after the time that the run was given. All others have their outcome."""
+    """After the time that the run was given, records still wait for a redelivery, or for their first delivery."""
 
     exit_code = exit_codes.UNSETTLED
 

@@ -43,13 +43,17 @@ class AvailableNow:
         self._handle = handle
         self._look = look
         self._waiting: WaitingRecords | None = None
+        self._unsettled: StreamUnsettledError | None = None
 
     def handle(self, until_settled: timedelta | None) -> None:
         """Handle the records; with a time limit also those that are redelivered until then."""
         if until_settled is None:
             self._handle()
-        else:
+            return
+        try:
             self._waiting = settle(self._handle, self._look, self._runner.pause, until_settled)
+        except StreamUnsettledError as error:
+            self._unsettled = error  # what was handled is still appended
 
     def append(self, table: SinkTable, *, skip_removed: bool) -> None:
         """Append to the table what was sent.
@@ -70,10 +74,12 @@ class AvailableNow:
         """Say how many records wait, unless a shutdown was requested.
 
         Raises:
-            StreamUnsettledError: records wait although the run was to go on until none does.
+            StreamUnsettledError: records wait although the run was to go on until none does, or its time was over.
         """
         if self._shutdown.requested:
             return
+        if self._unsettled is not None and until_settled is not None:
+            raise self._unsettled
         waiting = self._waiting
         try:
             waiting = waiting or self._look()

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
-from kafka_redelivery.pipeline.errors import first_line
+from kafka_redelivery.pipeline.errors import StreamUnsettledError, first_line
 from kafka_redelivery.pipeline.stream.deleted_positions import DeletedPositions, RecordsDeletedError, is_data_loss
 from kafka_redelivery.pipeline.stream.driver_scheduler import DriverScheduler
 from kafka_redelivery.pipeline.stream.membership import Membership
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 POLL_S: Final = 0.2
+
+_LAST_S: Final = 3.0
+"""How long a query may take to end after its last micro-batch."""
 
 
 class QueryRunner:
@@ -42,6 +45,8 @@ class QueryRunner:
         self._member = member
         self._deleted = deleted
         self._scheduler = scheduler
+        self.end_s: float | None = None
+        """When :meth:`run_once` begins no other micro-batch (monotonic); ``None`` = it goes on."""
 
     def run(self, writer: DataStreamWriter, every: timedelta, table: TableQuery | None) -> bool:
         """Run the query that handles records until a shutdown is requested, or a partition left out can go on.
@@ -76,6 +81,7 @@ class QueryRunner:
 
         Raises:
             RecordsDeletedError: Kafka deleted records that the query had to handle.
+            StreamUnsettledError: at :attr:`end_s` it had not read everything.
         """
         self._shutdown.resume()
         query = writer.trigger(availableNow=True).start()
@@ -113,12 +119,34 @@ class QueryRunner:
                     self._shutdown.finish_soon()
                     query.stop()
                     return False
+                if handling and not restarts and self._is_over():
+                    self._end_in_time(query)
+                    return False
                 held = held or (restarts and self._deleted.moved())
                 if held and self._shutdown.hold():
                     self._shutdown.release_soon()
                     query.stop()
                     return True
         return False
+
+    def _is_over(self) -> bool:
+        """Whether :attr:`end_s` has passed. A micro-batch that waits for the end of a pause says so itself."""
+        gate = self._monitor.gate
+        return self.end_s is not None and monotonic_s() >= self.end_s and not (gate is not None and gate.waiting)
+
+    def _end_in_time(self, query: StreamingQuery) -> None:
+        """Let no other micro-batch begin, and wait for the running one for as long as a shutdown may take.
+
+        Raises:
+            StreamUnsettledError: the query has not read everything.
+        """
+        ended = self._shutdown.hold() or self._shutdown.wait_for_micro_batch()
+        if ended and query.awaitTermination(_LAST_S):  # type: ignore[arg-type] # accepts float
+            return
+        self._shutdown.release_soon()
+        query.stop()
+        cause = "records are not handled yet" if ended else "a micro-batch was still running, and was cancelled"
+        raise StreamUnsettledError(f"not settled in time: {cause}; run again, or allow more time")
 
 
 def _has_ended(query: StreamingQuery, *, handling: bool) -> bool:

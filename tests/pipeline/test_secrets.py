@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from kafka_redelivery.topology import exit_codes
 from tests.pipeline.streaming import LONG_S, prepare
 from tests.scenarios.canary import CANARY, REGISTRY, SPARK
 from tests.scenarios.cluster import Sent
@@ -35,7 +36,7 @@ def _run(group: Group, *words: str) -> tuple[int, str]:
 
 @pytest.mark.long
 def test_a_canary_in_every_job(group: Group) -> None:
-    """Records fail because the registry is down, so the query describes a failure of a secret address."""
+    """Also in those that say why a record cannot be decoded, or that a registry with a secret address is down."""
     prepare(
         group,
         kafka=_KAFKA,
@@ -44,7 +45,7 @@ def test_a_canary_in_every_job(group: Group) -> None:
         policyEntry={"redeliveryPolicy": {"maximumRedeliveries": 0}},
         journal=True,
     )
-    group.cluster.produce(group.source, [Sent(b"\x00\x00\x00\x00\x07%d" % n, b"k") for n in range(4)])
+    group.cluster.produce(group.source, [Sent(b"no avro %d" % n, b"k") for n in range(4)])
     table = str(group.folder / "table")
     jobs = (
         ("stream", "--available-now"),
@@ -54,6 +55,11 @@ def test_a_canary_in_every_job(group: Group) -> None:
         ("archive", "--output", "nowhere://table", *_MASTER),
     )
     said = {each: _run(group, *each) for each in jobs}
+    group.cluster.produce(group.source, [Sent(b"\x00\x00\x00\x00\x07%d" % n, b"k") for n in range(4)])
+    waits = _run(group, "stream", "--available-now", "--until-settled", "30s")
+    said["waits",] = waits
+    assert waits[0] == exit_codes.UNSETTLED, waits
+    assert "uncounted: schema source registry http://127.0.0.1" in waits[1]
     assert [code for code, _ in said.values()][:3] == [0, 0, 0], said
     assert said[jobs[-1]][0] != 0
     assert CANARY not in str(said)
