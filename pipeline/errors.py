@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import ClassVar, Final
 
 from kafka_redelivery.topology import exit_codes
@@ -139,6 +141,7 @@ class CompactionError(PipelineError):
 
 _PACKAGE: Final = "kafka_redelivery."
 _WITHOUT_CAUSE: Final = "An error occurred while calling"
+_TRACEBACK: Final = "Traceback (most recent call last):"
 _STACK: Final = ("\tat ", "JVM stacktrace")
 
 
@@ -146,14 +149,21 @@ def first_line(error: BaseException) -> str:
     """Return the line of a Spark error that names the cause, cut to 500 characters.
 
     Spark's message contains the stack of every process that the error passed through. The last line that names an
-    exception of this library wins; otherwise it is the first line that says something.
+    exception of this library wins, then the exception of the last Python traceback; otherwise it is the first line that
+    says something.
     """
-    lines = [line.strip(": ") for line in str(error).splitlines()]
-    lines = [line for line in lines if line and not line.startswith(_WITHOUT_CAUSE)]
+    text = str(error).splitlines()
+    lines = [line.strip(": ") for line in text]
     own = [line for line in lines if line.startswith(_PACKAGE)]
-    if own:
-        return own[-1][:500]
-    return (lines or [type(error).__name__])[0][:500]
+    found = own[-1:] or _raised(text) or [line for line in lines if line and not line.startswith(_WITHOUT_CAUSE)]
+    return (found or [type(error).__name__])[0][:500]
+
+
+def _raised(lines: Sequence[str]) -> list[str]:
+    """Return what the last Python traceback says about its exception: its lines that are not indented."""
+    after = next((n for n in range(len(lines), 0, -1) if lines[n - 1].endswith(_TRACEBACK)), len(lines))
+    outermost = [line for line in takewhile(bool, lines[after:]) if not line[0].isspace()]
+    return [line.lstrip(": ") for line in outermost if _WITHOUT_CAUSE not in line]
 
 
 def without_stack(error: BaseException) -> str:

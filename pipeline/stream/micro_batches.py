@@ -8,6 +8,7 @@ the right to commit, before the next one begins: if a micro-batch does not end w
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.telemetry.observers import QueryObserver
-from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
+from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S, AbortDeadline
 from kafka_redelivery.pipeline.errors import StreamHaltedError, first_line
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.stream.deleted_positions import RecordsDeletedError, is_data_loss
@@ -38,6 +39,11 @@ _TASKS_PER_CORE: Final = 4
 
 With several slots it is one task for each core: the slots of a task work on the partitions that the task covers.
 """
+
+_INCOMPLETE: Final = re.compile(
+    r"ModuleNotFoundError: |.*\[(PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION|PYTHON_VERSION_MISMATCH)\]"
+)
+"""Errors of a task whose executor lacks a package, or has another Python. No other attempt can do better."""
 
 
 class QueryEndedError(Exception):
@@ -128,9 +134,7 @@ class MicroBatches:
                 if self._shutdown.cancelled:
                     raise
                 self._member.member()  # raises the cause if the membership is lost
-                if is_data_loss(error):
-                    raise RecordsDeletedError(first_line(error)) from error
-                cause, outdated = first_line(error), None
+                cause, outdated = _repeatable(error), None
             else:
                 results = [TaskResult.from_bytes(bytes(row.summary)) for row in rows]
                 self._report(results)
@@ -142,11 +146,25 @@ class MicroBatches:
                     return
                 cause = repeated[0].cause
                 outdated = member if any(each.status is TaskStatus.OUTDATED for each in repeated) else None
-            self._observer.write_aborted(cause)
+            self._pause(number, cause)
+
+    def _pause(self, number: int, cause: str) -> None:
+        """Wait until the micro-batch may run again.
+
+        Raises:
+            StreamHaltedError: it has failed for too long, or a shutdown does not let it run again.
+        """
+        self._observer.write_aborted(cause)
+        try:
             self._abort_deadline.aborted(cause)
-            _log.warning("micro-batch %d is run again: %s", number, cause)
-            if self._shutdown.wait_cancelled(_RETRY_PAUSE_S):
-                raise StreamHaltedError("stopped before the micro-batch could be run again")
+        except HaltedError:
+            raise StreamHaltedError(
+                f"every attempt of the micro-batch in the last {GIVE_UP_AFTER_S:.0f} s failed, the last one because: "
+                f"{cause}"
+            ) from None
+        _log.warning("micro-batch %d is run again: %s", number, cause)
+        if self._shutdown.wait_cancelled(_RETRY_PAUSE_S):
+            raise StreamHaltedError("stopped before the micro-batch could be run again")
 
     def _report(self, results: list[TaskResult]) -> None:
         for each in results:
@@ -165,6 +183,24 @@ class MicroBatches:
                     f"another query of group {self._config.settings.group} was started and has taken over; "
                     "this one ends"
                 )
+
+
+def _repeatable(error: Exception) -> str:
+    """Return why a micro-batch failed that may run again.
+
+    Raises:
+        RecordsDeletedError: it had to read records that were deleted.
+        StreamHaltedError: an executor lacks what a task needs.
+    """
+    cause = first_line(error)
+    if is_data_loss(error):
+        raise RecordsDeletedError(cause) from error
+    if _INCOMPLETE.match(cause):
+        raise StreamHaltedError(
+            f"a task cannot run on its executor: {cause}; the section 'On a cluster' of docs/spark.md says what "
+            "executors need"
+        ) from error
+    return cause
 
 
 def _log_outcomes(number: int, seconds: float, results: Sequence[TaskResult]) -> None:

@@ -1,11 +1,13 @@
 """The query continues whatever a record does, and the record has the same outcome as with a worker."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_redelivery.pipeline.errors import StreamRefusedError
+from kafka_redelivery.pipeline.errors import StreamHaltedError, StreamRefusedError
 from kafka_redelivery.transport.admin.errors import TopologyRefusedError
 from tests.pipeline.streaming import prepare, run
 from tests.scenarios.cluster import Seen, Sent
@@ -109,3 +111,24 @@ def _neutral(group: Group, record: Seen) -> tuple[object, ...]:
         for header, value in record.headers
     )
     return record.topic.replace(group.name, "GROUP"), record.partition, record.key, record.value, headers
+
+
+@pytest.mark.parametrize("missing", ["kafka_redelivery", pytest.param("pyarrow", marks=pytest.mark.long)])
+def test_an_executor_without_a_package_ends_the_query(
+    spark: SparkSession, group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """As on a cluster whose executors have not been given the environment: no later attempt could do better."""
+    prepare(group)
+    group.send([["ok"]])
+    blocked = tmp_path / "blocked" / missing / "__init__.py"
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text(f"raise ModuleNotFoundError(\"No module named '{missing}'\")", encoding="utf-8")
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{tmp_path}/blocked:$PYTHONPATH" exec {sys.executable} "$@"\n', encoding="utf-8"
+    )
+    python.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+
+    with pytest.raises(StreamHaltedError, match=rf"executor: .*(?i:{missing}).*'On a cluster' of docs/spark\.md"):
+        run(group, spark)

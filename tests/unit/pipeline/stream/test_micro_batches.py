@@ -1,0 +1,79 @@
+"""A micro-batch whose tasks fail runs again; the query ends with what made them fail."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pytest
+
+from kafka_redelivery.pipeline.errors import StreamHaltedError
+from kafka_redelivery.pipeline.handler.config import HandlerConfig
+from kafka_redelivery.pipeline.stream import micro_batches
+from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEndedError
+from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
+from kafka_redelivery.pipeline.stream.shutdown import Shutdown
+from kafka_redelivery.topology.config.loading import load_settings
+from tests.unit.consumers.doubles import Clock
+from tests.unit.consumers.worker.test_pausing import Switch
+
+_SETTINGS = {
+    "handler": {"callable": "h:h"},
+    "group": "g",
+    "kafka": {"bootstrap.servers": "k:9092"},
+    "sources": [{"topic": "s"}],
+}
+_WORKER = "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  File x\n"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the attempts, which do not wait for each other."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.writes.abort_deadline.monotonic_s", clock)
+    monkeypatch.setattr(micro_batches, "_RETRY_PAUSE_S", 0)
+    return clock
+
+
+def test_tasks_that_fail_for_a_minute_end_the_query(clock: Clock) -> None:
+    """The error does not blame writes, which may not have been tried."""
+    ended = _ended(clock, f"{_WORKER}OSError: no space")
+
+    assert (
+        str(ended)
+        == "every attempt of the micro-batch in the last 60 s failed, the last one because: OSError: no space"
+    )
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "ModuleNotFoundError: No module named 'kafka_redelivery'",
+        "pyspark.errors.exceptions.base.PySparkImportError: [PACKAGE_NOT_INSTALLED] PyArrow >= 18 must be installed",
+    ],
+)
+def test_an_executor_without_the_packages_ends_the_query_at_once(clock: Clock, cause: str) -> None:
+    """The error says where to read what executors need."""
+    ended = _ended(clock, f"{_WORKER}{cause}")
+
+    assert cause in str(ended)
+    assert "'On a cluster' of docs/spark.md" in str(ended)
+
+
+def _ended(clock: Clock, message: str) -> Exception | None:
+    """Return the error of a query whose tasks fail with a message, every 20 seconds."""
+
+    def fail() -> None:
+        clock.advance(20)
+        raise RuntimeError(message)
+
+    frame = MagicMock()
+    frame.sparkSession.sparkContext.defaultParallelism = 2
+    frame.coalesce.return_value.mapInArrow.return_value.collect = fail
+    shutdown, others = Shutdown(timedelta(seconds=25)), MagicMock()
+    config = HandlerConfig(load_settings(json.dumps(_SETTINGS)), Path(), (), 0, "")
+    batches = MicroBatches(config, others, {}, others, shutdown, PauseGate(Switch(), ["s"], shutdown))
+    with pytest.raises(QueryEndedError):
+        batches(frame, 0)
+    assert isinstance(batches.failure, StreamHaltedError)
+    return batches.failure
