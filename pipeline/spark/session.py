@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOPBACK: Final = "127.0.0.1"
+_ADDRESSES: Final = ("spark.driver.host", "spark.driver.bindAddress")
 _JAVA_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
 _GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit: the port of its JVM."""
@@ -175,15 +176,14 @@ def _has_class(name: str) -> bool:
 def _local(chosen: Mapping[str, str], jars: Iterable[JarSet]) -> dict[str, str]:
     """Return the settings of a session without spark-submit, which runs in a JVM that this process starts."""
     os.environ["JAVA_HOME"] = str(find_spark_java())
-    os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     # Python workers use this interpreter, not python3 of PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if "SPARK_CONF_DIR" not in os.environ and _LOG not in os.environ.get(_JAVA_OPTIONS, ""):
         option = f'"-D{_LOG}={_QUIET.as_uri()}"'
         os.environ[_JAVA_OPTIONS] = f"{os.environ.get(_JAVA_OPTIONS, '')} {option}".strip()
-    return {
-        "spark.master": chosen.get("spark.master", "local[*]"),
-        "spark.driver.host": _LOOPBACK,
-        "spark.driver.bindAddress": _LOOPBACK,
-        **with_jars(chosen, (CONNECTOR, *jars)),
-    }
+    master = chosen.get("spark.master", "local[*]")
+    addresses: dict[str, str] = {}
+    if master.startswith("local"):  # executors of a cluster could not reach the driver there
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+        addresses = {name: chosen.get(name, _LOOPBACK) for name in _ADDRESSES}
+    return {"spark.master": master, **addresses, **with_jars(chosen, (CONNECTOR, *jars))}

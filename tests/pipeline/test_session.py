@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from kafka_redelivery.pipeline.errors import SparkUnavailableError, StreamRefusedError
 from kafka_redelivery.pipeline.lake.table import utc_day
 from kafka_redelivery.pipeline.spark.java import find_spark_java
-from kafka_redelivery.pipeline.spark.session import spark_session
+from kafka_redelivery.pipeline.spark.session import _local, spark_session
 from kafka_redelivery.pipeline.stream.checkpoint import refuse_unwritable
 from tests.scenarios.cluster import Cluster, Sent
 
@@ -80,6 +80,34 @@ def test_a_job_leaves_the_sessions_of_its_application_alone(spark: SparkSession)
         assert spark.conf.get("spark.sql.ansi.enabled") == before == "true"
 
     assert spark.range(3).count() == 3
+
+
+_SPARK = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+
+
+@pytest.mark.parametrize(
+    ("settings", "addresses"),
+    [
+        ({}, ["127.0.0.1", "127.0.0.1", "127.0.0.1"]),
+        ({"spark.master": "local-cluster[2,1,512]"}, ["127.0.0.1", "127.0.0.1", "127.0.0.1"]),
+        ({"spark.master": "local[2]", "spark.driver.host": "10.0.0.7"}, ["10.0.0.7", "127.0.0.1", "127.0.0.1"]),
+        ({"spark.master": "spark://m:7077"}, [None, None, None]),
+        ({"spark.master": "spark://m:7077", "spark.driver.host": "10.0.0.7"}, ["10.0.0.7", None, None]),
+    ],
+)
+def test_only_a_local_master_is_on_loopback(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], addresses: list[str | None]
+) -> None:
+    """Executors on other machines can reach the driver, and an address that the user has set is kept."""
+    for name in ("SPARK_LOCAL_IP", "JAVA_HOME", "PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))  # restored after the test
+    monkeypatch.delenv("SPARK_LOCAL_IP")
+    given = {**settings, "spark.jars.packages": _SPARK}
+
+    found = given | _local(given, ())
+
+    names = ("spark.driver.host", "spark.driver.bindAddress")
+    assert [*map(found.get, names), os.environ.get("SPARK_LOCAL_IP")] == addresses
 
 
 _JOB = """
