@@ -16,6 +16,7 @@ from typing import Final
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.process.clients import Instance, open_reader
 from kafka_redelivery.pipeline.errors import StreamHaltedError, StreamRefusedError
+from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.group_members import GroupMembers
 from kafka_redelivery.transport.clients.reader import GroupReader
@@ -41,17 +42,23 @@ _CLASSIC: Final = {"group.protocol": "classic"}
 """Only this protocol lets a second driver replace the first one without a wait for the session timeout."""
 
 
+class StoppedJoiningError(StreamHaltedError):
+    """A shutdown ended the wait for the membership."""
+
+
 class Membership:
     """The membership. One thread keeps it (:meth:`run`), other threads use it."""
 
-    def __init__(self, settings: Settings, wanted: frozenset[Partition]) -> None:
+    def __init__(self, settings: Settings, wanted: frozenset[Partition], shutdown: Shutdown) -> None:
         """Join no group yet.
 
         Args:
             settings: the configuration.
             wanted: every partition of the sources and their ready topics.
+            shutdown: whether to stop.
         """
         self._settings = settings
+        self._shutdown = shutdown
         self._wanted = wanted
         self._owned: set[Partition] = set()
         self._unpaused: set[Partition] = set()
@@ -78,15 +85,19 @@ class Membership:
 
         Raises:
             StreamHaltedError: another driver or workers have the group, or joining timed out.
+            StoppedJoiningError: the shutdown was requested, and the running micro-batch, if any, was cancelled.
         """
         end_s = monotonic_s() + _JOIN_S
         with self._changed:
             while self._failure is None and (self._member is None or self._member == than):
-                if not self._changed.wait(end_s - monotonic_s()):
+                if self._shutdown.cancelled or (self._shutdown.requested and self._shutdown.idle):
+                    raise StoppedJoiningError(f"stopped before group {self._settings.group} was joined")
+                if monotonic_s() >= end_s:
                     raise StreamHaltedError(
                         f"could not join group {self._settings.group} within {_JOIN_S:.0f} s: stop its other members "
                         "(redelivery workers cannot run at the same time)"
                     )
+                self._changed.wait(_POLL_S)
             if self._failure is not None:
                 raise self._failure
             return self._member
@@ -205,18 +216,20 @@ def refuse_members(settings: Settings) -> None:
 
 
 @contextmanager
-def membership(settings: Settings, wanted: frozenset[Partition]) -> Iterator[Membership]:
-    """Join the group, and leave it after the block.
+def membership(settings: Settings, wanted: frozenset[Partition], shutdown: Shutdown) -> Iterator[Membership]:
+    """Join the group, unless a shutdown is requested meanwhile, and leave it after the block.
 
     Raises:
         StreamHaltedError, StreamRefusedError: the query cannot join.
     """
-    member = Membership(settings, wanted)
+    member = Membership(settings, wanted, shutdown)
     thread = threading.Thread(target=member.run, name="membership", daemon=True)
     thread.start()
     try:
         try:
             member.member()
+        except StoppedJoiningError:
+            _log.info("stopped before group %s was joined", settings.group)
         except StreamHaltedError as error:
             raise StreamRefusedError(str(error)) from None
         yield member

@@ -38,7 +38,13 @@ from kafka_redelivery.pipeline.stream.checkpoint import (
 )
 from kafka_redelivery.pipeline.stream.deleted_positions import DeletedPositions, RecordsDeletedError
 from kafka_redelivery.pipeline.stream.driver_scheduler import scheduler_in_driver
-from kafka_redelivery.pipeline.stream.membership import NAME, Membership, membership, refuse_members
+from kafka_redelivery.pipeline.stream.membership import (
+    NAME,
+    Membership,
+    StoppedJoiningError,
+    membership,
+    refuse_members,
+)
 from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEndedError
 from kafka_redelivery.pipeline.stream.monitor import ROLE, QueryMonitor, query_monitor
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
@@ -143,7 +149,7 @@ def run_stream(
         own = nullcontext(session) if session is not None else spark_session(settings.group, spark, jars)
         session = stack.enter_context(own)
         # Join after Spark has started, which takes seconds: a query that this one replaces keeps running until then.
-        member = stack.enter_context(membership(settings, wanted))
+        member = stack.enter_context(membership(settings, wanted, stop))
         scheduler = stack.enter_context(scheduler_in_driver(settings, monitor))
         stack.enter_context(scheduler_watch(settings, monitor.health))
         deleted = DeletedPositions(settings, monitor.observer, monitor.health)
@@ -241,7 +247,11 @@ class _Stream:
         failed: Mapping[Partition, int] | None = None
         again = True
         while again and not self.shutdown.requested:
-            starts = start_offsets(self.settings, self.wanted, self.member.member())
+            try:
+                member = self.member.member()
+            except StoppedJoiningError:
+                return
+            starts = start_offsets(self.settings, self.wanted, member)
             self.monitor.started(starts)
             readable = self.deleted.leave_out(starts, self.wanted - starts.keys())
             if not readable:

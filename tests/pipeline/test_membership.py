@@ -1,8 +1,11 @@
-"""A renewed membership is a fence: no task that still has the earlier one can commit."""
+"""A renewed membership is a fence: tasks with the earlier one cannot commit. A shutdown does not wait for it."""
+
+from datetime import timedelta
 
 import pytest
 
 from kafka_redelivery.pipeline.stream.membership import membership
+from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.stream.start_offsets import partition_counts, partitions_of
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
@@ -21,7 +24,7 @@ def test_tasks_with_the_earlier_membership_cannot_commit(group: Group) -> None:
     prepare(group)
     settings = load_settings(group.file.read_text(encoding="utf-8"))
     wanted = partitions_of(settings, partition_counts(settings))
-    with membership(settings, wanted) as member:
+    with membership(settings, wanted, Shutdown(timedelta(seconds=25))) as member:
         first = member.member()
         _commit(settings, group.source, 1, first, task=0)
 
@@ -34,6 +37,16 @@ def test_tasks_with_the_earlier_membership_cannot_commit(group: Group) -> None:
         _commit(settings, group.source, 3, second, task=0)
 
     assert group.cluster.committed(group.name, group.source)[group.source, 0] == (3, "")
+
+
+def test_a_query_that_is_stopped_while_it_joins_ends_in_order(group: Group) -> None:
+    """It is not refused, which would be another exit code, and leaves the group."""
+    prepare(group)
+    settings = load_settings(group.file.read_text(encoding="utf-8"))
+    shutdown = Shutdown(timedelta(seconds=25))
+    shutdown.request()
+    with membership(settings, partitions_of(settings, partition_counts(settings)), shutdown) as member:
+        assert not member.joined
 
 
 def _commit(settings: Settings, topic: str, offset: int, member: object, *, task: int) -> None:

@@ -1,6 +1,9 @@
 """A position that a worker saved when it stopped is not used after a query has served the group."""
 
+from datetime import timedelta
+
 from kafka_redelivery.pipeline.stream.membership import membership
+from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.stream.start_offsets import partition_counts, partitions_of, start_offsets
 from kafka_redelivery.topology.config.loading import load_settings
 from tests.pipeline.streaming import prepare
@@ -19,7 +22,7 @@ def test_what_a_query_has_handled_is_not_handled_again(group: Group) -> None:
     group.send([["ok"]] * 10, first=10)
     settings = load_settings(group.file.read_text(encoding="utf-8"))
     wanted = partitions_of(settings, partition_counts(settings))
-    with membership(settings, wanted) as member:
+    with membership(settings, wanted, Shutdown(timedelta(seconds=25))) as member:
         start_offsets(settings, wanted, member.member())
         for (topic, number), end in group.cluster.ends(group.source).items():
             if number == 0:
