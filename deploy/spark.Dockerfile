@@ -1,7 +1,7 @@
 # The jobs on Spark: `docker build -f deploy/spark.Dockerfile -t kafka-redelivery-spark .` in the root of a checkout.
 #
-# BASE needs Python 3.11 or newer as python3; Java is installed from its Debian packages if it is missing. BUILD_BASE
-# is the same Python with the venv module; packages are installed there, from the index of its pip.
+# BASE needs Python 3.11 or newer as python3; Java and tini are installed from its Debian packages if they are missing.
+# BUILD_BASE is the same Python with the venv module; packages are installed there, from the index of its pip.
 ARG BASE=python:3.13-slim
 ARG BUILD_BASE=${BASE}
 
@@ -34,8 +34,9 @@ RUN /opt/redelivery/bin/python -c "from kafka_redelivery.pipeline.spark.jars imp
     && echo 'from kafka_redelivery.cli.main import app; app()' >/opt/redelivery/run.py
 
 FROM ${BASE}
-RUN command -v java >/dev/null \
-    || { apt-get update && apt-get install --yes --no-install-recommends default-jre-headless \
+RUN { command -v java && command -v tini; } >/dev/null \
+    || { java=$(command -v java >/dev/null || echo default-jre-headless) \
+        && apt-get update && apt-get install --yes --no-install-recommends tini $java \
         && rm -rf /var/lib/apt/lists/*; } \
     # Java needs the name of its user.
     && echo 'redelivery:x:10001:10001::/tmp:/usr/sbin/nologin' >>/etc/passwd \
@@ -57,5 +58,7 @@ USER 10001:10001
 EXPOSE 9404
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
     CMD ["python", "-I", "-m", "kafka_redelivery.cli.probe", "/healthz"]
-ENTRYPOINT ["redelivery", "pipeline"]
+# The handler processes of Python workers that have ended are children of the first process. Neither Java nor our own
+# process would wait for them, and they would stay as zombies until the container has no more process numbers.
+ENTRYPOINT ["tini", "-s", "--", "redelivery", "pipeline"]
 CMD ["stream"]

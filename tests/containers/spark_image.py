@@ -24,7 +24,7 @@ from tests.containers.engine import engine
 from tests.containers.kafka_image import ROOT, download
 from tests.containers.worker_image import CHOSEN_BASE, PACKAGES, context_of
 
-_JAVA: Final = "openjdk-17-jre-headless"
+_INSTALLED: Final = ("openjdk-17-jre-headless", "tini")
 _LOCKS: Final = (ROOT / "requirements" / "build.txt", ROOT / "requirements" / "spark.txt")
 _BUILDER: Final = b"""
 ARG BASE
@@ -57,7 +57,7 @@ def spark_image(client: DockerClient) -> str:
         client,
         "redelivery-spark",
         _context(),
-        BASE=base_image(client, _JAVA),
+        BASE=base_image(client, *_INSTALLED),
         BUILD_BASE=builder,
     )
 
