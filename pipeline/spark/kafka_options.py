@@ -169,7 +169,9 @@ def refuse_delegation_tokens(kafka: Mapping[str, ConfigValue], spark: Mapping[st
             f"is missing, and {clusters[0]} is set: Spark gets delegation tokens for its own client, but the driver "
             "and the tasks also use librdkafka, which cannot log in with them",
             "add the login of a user to the kafka section (security.protocol, sasl.mechanism, sasl.username and "
-            "sasl.password, or ssl.certificate.location and ssl.key.location); Spark then uses it, too",
+            "sasl.password, or ssl.certificate.location and ssl.key.location), and remove the settings of "
+            "spark.kafka.clusters: Spark's own client prefers a token to the SASL login of the kafka section, so with "
+            "them the owner of the token needs Read on the topics, too",
         )
 
 

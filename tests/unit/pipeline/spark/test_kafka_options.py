@@ -114,7 +114,7 @@ _TOKENS = {"spark.kafka.clusters.main.auth.bootstrap.servers": "a:1"}
 def test_delegation_tokens_are_refused_without_a_login_for_the_tasks() -> None:
     """The error says why and what to add. A login is enough, and without tokens none is needed."""
     servers = {"bootstrap.servers": "a:1"}
-    with pytest.raises(KafkaOptionError, match="librdkafka, which cannot log in with them; add the login"):
+    with pytest.raises(KafkaOptionError, match=r"librdkafka, which cannot log in with them; add the login.* remove"):
         refuse_delegation_tokens(servers | {"security.protocol": "SASL_SSL"}, _TOKENS)
 
     refuse_delegation_tokens(servers | {"sasl.mechanism": "SCRAM-SHA-512"}, _TOKENS)
