@@ -135,6 +135,8 @@ class Shutdown:
 def shutdown_on_signals(timeout: timedelta, given: Shutdown | None) -> Iterator[Shutdown]:
     """Request a shutdown on SIGTERM and SIGINT; a second signal ends the process immediately.
 
+    In any other thread than the main one signals are left alone, because Python handles them only there.
+
     Args:
         timeout: the longest time that the shutdown may take.
         given: used instead, and signals are left alone.
@@ -152,7 +154,8 @@ def shutdown_on_signals(timeout: timedelta, given: Shutdown | None) -> Iterator[
         exit_at_next(number)
         shutdown.request()
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    handled = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, on_signal) for number in handled}
     try:
         yield shutdown
         _log.info("stopped")

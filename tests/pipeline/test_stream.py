@@ -3,6 +3,7 @@
 import logging
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
@@ -11,6 +12,8 @@ from pyspark.sql import SparkSession
 from kafka_redelivery.pipeline.errors import StreamRefusedError, TableFormatError
 from kafka_redelivery.pipeline.lake.table import read_table
 from kafka_redelivery.pipeline.stream import query_runner
+from kafka_redelivery.pipeline.stream.stream import run_stream
+from kafka_redelivery.topology.config.loading import load_settings
 from tests.pipeline.streaming import LONG_S, Gate, audited, prepare, run, running
 from tests.scenarios.running import Group, exactly, number, script
 from tests.scenarios.waiting import until
@@ -45,6 +48,19 @@ def test_each_record_has_one_outcome(spark: SparkSession, group: Group, caplog: 
 
     assert group.outputs() == exactly(range(50))
     assert "no record waits for a redelivery" in caplog.text
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_query_runs_in_another_thread_of_a_running_application(group: Group) -> None:
+    """With a session of its own, and without a request to stop."""
+    prepare(group)
+    group.send([["ok"]] * 20)
+    settings = load_settings(group.file.read_text(encoding="utf-8"))
+
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(run_stream, settings, group.folder, available_now=True).result(LONG_S)
+
+    assert group.outputs() == exactly(range(20))
 
 
 def test_a_vectorised_handler_fails_single_rows(spark: SparkSession, group: Group) -> None:
