@@ -32,7 +32,7 @@ class _Page(HTMLParser):
         for name in ("src", "href", "action"):
             if given.get(name):
                 self.loaded.append(str(given[name]))
-        if tag in {"script", "link"} and given.get("rel") != "icon" and "integrity" not in given:
+        if tag in {"script", "link"} and given.get("rel") not in {"icon", "expect"} and "integrity" not in given:
             self.refused.append(f"{tag} without integrity")
         if tag == "label":
             self.labels.add(given.get("for") or "")
