@@ -30,12 +30,15 @@ class RefusalCause(StrEnum):
     MISSING = "missing"
     """The topic or its partition does not exist."""
 
+    OFFLINE = "offline"
+    """The partition has no leader, because no broker with a replica of it runs."""
+
     OTHER = "other"
 
     @property
     def outside(self) -> bool:
         """Whether the cause is outside the record, so that it decides nothing about it."""
-        return self in {RefusalCause.FORBIDDEN, RefusalCause.MISSING}
+        return self in {RefusalCause.FORBIDDEN, RefusalCause.MISSING, RefusalCause.OFFLINE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +51,10 @@ class RefusedRecord:
 
 
 class WriteRefusedError(TransportError):
-    """The broker refuses some records (too large), or all records of some topics (no right, no such topic).
+    """The broker refuses some records (too large), or all of some topics or partitions (no right, no topic, no leader).
 
     Nothing was committed. The caller decides about each record in ``refused`` and writes the others again. A missing
-    right or topic decides about no record: the caller holds back what needs the topic until it can be written.
+    right, topic or leader decides about no record: the caller holds back what needs it until it can be written.
     """
 
     def __init__(self, refused: Sequence[RefusedRecord], *, others_written: bool = False) -> None:
@@ -67,12 +70,12 @@ class WriteRefusedError(TransportError):
 
     @property
     def outside(self) -> bool:
-        """Whether only rights or topics are missing."""
+        """Whether only rights, topics or leaders are missing."""
         return all(each.cause.outside for each in self.refused)
 
     @property
     def others_written(self) -> bool:
-        """Whether all records are written, but for those that lack a right or a topic."""
+        """Whether all records are written, but for those that lack a right, a topic or a leader."""
         return self._others_written and self.outside
 
 

@@ -28,6 +28,7 @@ _FIXES: Mapping[RefusalCause, str] = {
     RefusalCause.FORBIDDEN: "grant the right Write on {topic} (`redelivery topology acls` prints the command), or "
     "remove the rule that denies it",
     RefusalCause.MISSING: "run `redelivery topology apply`, or create {topic} yourself if it is an output",
+    RefusalCause.OFFLINE: "start a broker that has a replica of the partition, or repair its storage",
     RefusalCause.OTHER: "change the configuration of {topic} so that Kafka accepts the record",
 }
 
@@ -200,11 +201,13 @@ class HaltedPartitions:
         _log.info("%s-%d goes on: what halted it is gone", *halted.partition)
 
     def _postpone(self, trial: HaltedPartition, cause: str) -> None:
-        """Wait longer, also with the partitions for which the same topic refuses records of any size."""
+        """Wait longer, also with the partitions for which the same topic, or its partition, refuses any record."""
         _log.warning("%s-%d stays halted: %s", *trial.partition, cause)
         same_topic = trial.label.cause != RefusalCause.TOO_LARGE
+        offline = trial.label.cause == RefusalCause.OFFLINE
         for each in self._halted.values():
-            if each is trial or (same_topic and each.paused and each.label == trial.label):
+            alike = each.label == trial.label and not (offline and each.record.partition != trial.record.partition)
+            if each is trial or (same_topic and each.paused and alike):
                 each.pause_s = min(2 * each.pause_s, _LONGEST_PAUSE_S)
                 each.retry_s = monotonic_s() + each.pause_s
 

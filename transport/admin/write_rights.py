@@ -1,9 +1,9 @@
-"""Which topics a producer can write. A transaction that fails because of a right or a topic does not name it."""
+"""What a producer cannot write. A transaction that fails for a right, a topic or a partition does not name it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclOperation, TopicDescription
@@ -12,6 +12,7 @@ from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.topic_rights import describe_topics
 from kafka_redelivery.transport.client_config import Config, identity_config
 from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.protocols import ProducerRecord
 
 _log = logging.getLogger(__name__)
 
@@ -19,7 +20,7 @@ _TIMEOUT_S = 10.0
 
 
 class WriteRights:
-    """Asks the brokers for the rights of a producer's user. Connects with the first question. Not thread-safe."""
+    """Asks the brokers what a producer's user can write. Connects with the first question. Not thread-safe."""
 
     def __init__(self, producer: Config) -> None:
         """Use the user of a producer with these settings."""
@@ -28,28 +29,41 @@ class WriteRights:
         self.partition_counts: dict[str, int] = {}
         """Numbers of partitions of the topics that were asked for and exist."""
 
-    def unwritable(self, topics: Iterable[str]) -> dict[str, int]:
-        """Return those of some topics that may not be written or do not exist, each with the error code that says so.
+    def unwritable(self, records: Sequence[ProducerRecord]) -> dict[int, KafkaError]:
+        """Return the indexes of the records that cannot be written, each with the cause.
 
-        A topic whose rights the brokers do not report is not among them. Without an answer, none is.
+        Their topic may not be written or does not exist, or their partition has no leader. If the partitioner chooses
+        the partition of a record, each partition of its topic needs a leader. A topic whose rights the brokers do not
+        report can be written. Without an answer, every record can.
         """
-        wanted = sorted(set(topics))
+        wanted = {record.topic for record in records}
         try:
-            return self._ask(wanted) if wanted else {}
+            topics = self._ask(wanted) if wanted else {}
         except TransportError as error:
             _log.warning("it is unknown which topic cannot be written: %s", error)
             return {}
+        found = ((index, _cause(topics[record.topic], record.partition)) for index, record in enumerate(records))
+        return {index: cause for index, cause in found if cause is not None}
 
-    def _ask(self, topics: list[str]) -> dict[str, int]:
+    def _ask(self, topics: set[str]) -> dict[str, TopicDescription | int]:
         if self._calls is None:
             self._calls = AdminCalls(self._config, timeout_s=_TIMEOUT_S)
-        unwritable = {}
-        for topic, description in describe_topics(self._calls, topics).items():
+        described = describe_topics(self._calls, topics)
+        for topic, description in described.items():
             if isinstance(description, TopicDescription):
                 self.partition_counts[topic] = len(description.partitions)
-                operations = description.authorized_operations
-                if operations is not None and AclOperation.WRITE not in operations:
-                    unwritable[topic] = KafkaError.TOPIC_AUTHORIZATION_FAILED
-            else:
-                unwritable[topic] = description  # the right to write includes the right to describe
-        return unwritable
+        return described
+
+
+def _cause(described: TopicDescription | int, partition: int | None) -> KafkaError | None:
+    """Return why a record for a partition of a topic cannot be written; ``None`` if it can."""
+    if isinstance(described, int):
+        return KafkaError(described)  # the right to write includes the right to describe
+    operations = described.authorized_operations
+    if operations is not None and AclOperation.WRITE not in operations:
+        return KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    leaderless = [each.id for each in described.partitions if each.leader is None or each.leader.id < 0]
+    if partition in leaderless or (partition is None and leaderless):
+        numbers = ", ".join(map(str, leaderless))
+        return KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"no leader of its partition(s) {numbers} is available")
+    return None

@@ -115,8 +115,12 @@ class AutoWriter:
         if not (failures or unwritable):
             self._reports = reports
             return failures
-        if not unwritable and any(error.code() in ASK for _, error in failures):
-            unwritable = self._rights.unwritable({records[index].topic for index, _ in failures})
+        if unwritable:
+            self._producer.purge()  # reports the records without an answer; a later one would write them twice
+            if self._producer.flush(_PURGE_TIMEOUT_S):
+                raise WriteAbortedError("it is unknown which records are written")
+        elif any(error.code() in ASK for _, error in failures):
+            unwritable = self._rights.unwritable(records)
         failures = confirmed(failures, records, unwritable, self._rights.partition_counts)
         if any(error.code() in ASK for _, error in failures):
             # This client would refuse the topic by itself, for minutes after it can be written again.

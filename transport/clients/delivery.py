@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -28,6 +29,7 @@ _PERMANENT = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_EXCEPTION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
         _UNKNOWN_PARTITION,
     }
 )
@@ -37,10 +39,15 @@ UNKNOWN_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._
 """The client also reports them when its metadata is outdated. Ask the brokers whether the topic exists."""
 
 FORBIDDEN: Final = KafkaError.TOPIC_AUTHORIZATION_FAILED
-_UNWRITABLE = frozenset({FORBIDDEN, KafkaError.UNKNOWN_TOPIC_OR_PART})
+_OFFLINE: Final = KafkaError.LEADER_NOT_AVAILABLE
+_UNWRITABLE = frozenset({FORBIDDEN, KafkaError.UNKNOWN_TOPIC_OR_PART, _OFFLINE})
 
-ASK: Final = UNKNOWN_TOPIC | {_UNKNOWN_PARTITION, FORBIDDEN, KafkaError._TIMED_OUT}  # noqa: SLF001
-"""Errors that may be those of topics that cannot be written."""
+_LATE = frozenset({KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT})  # noqa: SLF001 - the client's own names
+ASK: Final = UNKNOWN_TOPIC | {_UNKNOWN_PARTITION, FORBIDDEN, _OFFLINE} | _LATE
+"""Errors that may be those of topics or partitions that cannot be written."""
+
+Unwritable = Callable[[Sequence[ProducerRecord]], Mapping[int, KafkaError]]
+"""Asks the brokers, and returns the indexes of the records that cannot be written, each with the cause."""
 
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 
@@ -50,13 +57,17 @@ _CAUSES: Mapping[int, RefusalCause] = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: RefusalCause.FORBIDDEN,
     KafkaError.UNKNOWN_TOPIC_OR_PART: RefusalCause.MISSING,
     _UNKNOWN_PARTITION: RefusalCause.MISSING,
+    _OFFLINE: RefusalCause.OFFLINE,
 }
 
 _ATTEMPTS_PER_RECORD = 3
 """The client may purge a record of a transaction that follows an aborted one, so one attempt is not enough."""
 
 _ASK_AFTER_S = 3.0
-"""How long to wait for answers before asking whether there can be any. The client waits half a minute for a topic."""
+"""How long to wait for answers before asking whether there can be any. The client waits half a minute for a topic.
+
+The wait before each further question is twice as long: a broker that has died leads its partitions for some seconds.
+"""
 
 _AFTER_FAILURE_S = 1.0
 """How long to wait for further answers after the first failed delivery."""
@@ -138,10 +149,10 @@ def await_answers(
     records: Sequence[ProducerRecord],
     failures: Failures,
     timeout_s: float,
-    unwritable: Callable[[Iterable[str]], Mapping[str, int]],
+    unwritable: Unwritable,
     *,
     until_failure: bool = False,
-) -> Mapping[str, int]:
+) -> Mapping[int, KafkaError]:
     """Wait until the broker has answered for each record.
 
     Args:
@@ -149,38 +160,40 @@ def await_answers(
         records: the records of the write.
         failures: receives those that are not delivered.
         timeout_s: how long to wait at most.
-        unwritable: returns those of some topics that cannot be written; there is no answer for their records.
+        unwritable: says which records cannot be written, for which there is no answer.
         until_failure: wait at most a second after the first failed delivery. If the broker refuses a batch of a
             transaction, the client cannot finish the batches in flight behind it before the transaction is aborted. A
             commit would wait for them until its time-out.
 
     Returns:
-        what ``unwritable`` has returned; empty if it was not asked.
+        what ``unwritable`` has returned; empty if it was not asked. If it is not empty, some other records may not be
+        answered either: a record may have been written before it could not be any more.
 
     Raises:
         KafkaException: there was not an answer for each record in ``timeout_s`` seconds; with ``until_failure`` also if
-            a topic cannot be written.
+            a record cannot be written.
     """
     began = time.monotonic()
     deadline = began + timeout_s
-    found: Mapping[str, int] | None = None
+    ask_after_s = _ASK_AFTER_S
+    found: Mapping[int, KafkaError] = {}
     while True:
         left = producer.flush(_FLUSH_S)
         if found:
-            left -= sum(record.topic in found for record in records)
-            left += sum(records[index].topic in found for index, _ in failures)
+            left -= len(found.keys() - {index for index, _ in failures})
         now = time.monotonic()
         if left <= 0 or (now >= deadline and failures and until_failure):
-            return found or {}
+            return found
         if now >= deadline:
             reason = f"the broker did not confirm {left} of {len(records)} records in {timeout_s:.0f} s"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason))  # noqa: SLF001 - the client's own name
         if failures and until_failure:
             deadline = min(deadline, now + _AFTER_FAILURE_S)
-        elif found is None and now >= began + _ASK_AFTER_S:
-            found = unwritable({record.topic for record in records})
+        elif not found and now >= began + ask_after_s:
+            ask_after_s *= 2
+            found = unwritable(records)
             if found and until_failure:
-                raise KafkaException(KafkaError(next(iter(found.values()))))
+                raise KafkaException(next(iter(found.values())))
 
 
 def is_refused(failures: Failures) -> bool:
@@ -211,42 +224,42 @@ def raise_if_refused(failures: Failures, *, one_per_batch: bool = False, transac
 def confirmed(
     failures: Failures,
     records: Sequence[ProducerRecord],
-    unwritable: Mapping[str, int],
+    unwritable: Mapping[int, KafkaError],
     partition_counts: Mapping[str, int],
 ) -> Failures:
     """Return the failures of a write with what the brokers say about its topics.
 
-    All records of a topic that cannot be written have failed. Where only the client does not know a topic or a
+    All records that cannot be written have failed. Where only the client does not know a topic or a
     partition, its metadata is outdated: the error becomes one that refuses no record.
 
     Args:
         failures: the records that were not delivered.
         records: all records of the write.
-        unwritable: the topics that cannot be written, and the error codes that say so.
+        unwritable: the indexes of the records that cannot be written, and the causes.
         partition_counts: the numbers of partitions of topics that exist.
     """
-    codes = {records[index].topic: FORBIDDEN for index, error in failures if error.code() == FORBIDDEN} | {**unwritable}
+    denied = {records[index].topic for index, error in failures if error.code() == FORBIDDEN}
+    causes = {index: KafkaError(FORBIDDEN) for index, record in enumerate(records) if record.topic in denied}
+    causes |= unwritable
     outdated = KafkaError(KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001 - the client's own name
     others = [
         (index, outdated if _is_unconfirmed(error.code(), records[index], partition_counts) else error)
         for index, error in failures
-        if records[index].topic not in codes
+        if index not in causes
     ]
-    return others + [
-        (index, KafkaError(codes[record.topic])) for index, record in enumerate(records) if record.topic in codes
-    ]
+    return others + sorted(causes.items(), key=itemgetter(0))
 
 
 def _is_unconfirmed(code: int, record: ProducerRecord, partition_counts: Mapping[str, int]) -> bool:
-    """Whether an error says that the topic or partition of a record does not exist, but the brokers do not."""
+    """Whether an error says that a record has no topic, partition or leader, but the brokers do not."""
     if code == _UNKNOWN_PARTITION:
         count = partition_counts.get(record.topic)
         return count is None or (record.partition or 0) < count
-    return code in UNKNOWN_TOPIC
+    return code in UNKNOWN_TOPIC or code == _OFFLINE
 
 
 def raise_if_unwritable(failures: Failures) -> None:
-    """Raise an error for all records of topics that cannot be written; see :func:`confirmed`.
+    """Raise an error for all records of topics or partitions that cannot be written; see :func:`confirmed`.
 
     Raises:
         WriteRefusedError: there are such records.
@@ -261,17 +274,17 @@ def trial_timeout_s(record: ProducerRecord) -> float:
     return min(_LONGEST_TRIAL_S, _TRIAL_TIMEOUT_S + len(record.value or b"") / _TRIAL_BYTES_PER_S)
 
 
-def raise_if_still_unwritable(record: ProducerRecord, unwritable: Callable[[Iterable[str]], Mapping[str, int]]) -> None:
-    """Ask before a trial, because the client waits for a topic that does not exist.
+def raise_if_still_unwritable(record: ProducerRecord, unwritable: Unwritable) -> None:
+    """Ask before a trial, because the client waits for a topic or leader that does not exist.
 
     Args:
         record: the record to try.
         unwritable: as of :func:`await_answers`.
 
     Raises:
-        WriteRefusedError: the topic of the record cannot be written.
+        WriteRefusedError: the record cannot be written.
     """
-    raise_if_unwritable(confirmed([], [record], unwritable([record.topic]), {}))
+    raise_if_unwritable(confirmed([], [record], unwritable([record]), {}))
 
 
 def find_too_large(

@@ -13,9 +13,9 @@ If records were refused permanently, the error that rules 2 and 3 raise names th
 refuses causes no error of the transaction; the writer aborts the transaction and names the record.
 
 A transaction with a topic that may not be written, or that does not exist, fails as a whole before any record is sent,
-and its error names no topic; or there is no answer for half a minute. The writer asks the brokers which topics of the
-write cannot be written, and names all records of these topics. Only the brokers decide that a topic or partition does
-not exist: the metadata of the client may be outdated.
+and its error names no topic; or there is no answer for half a minute, as for a partition without a leader. The writer
+asks the brokers which topics and partitions of the write cannot be written, and names all their records. Only the
+brokers decide that a topic, partition or leader does not exist: the metadata of the client may be outdated.
 
 The broker checks the size of a batch as a whole and refuses all its records alike. If more than one record is refused
 for its size, each of them is produced in a batch of its own to find those that are too large.
@@ -281,18 +281,21 @@ class TransactionalWriter:
             raise kind(f"transaction aborted: {error.str()}")
         _log.warning("outcome of a transaction unknown; creating a new producer: %s", error)
         self._replace_producer(one_per_batch=self._one_per_batch)
-        self._raise_if_refused(failures, records, error)
+        self._raise_if_refused(failures, records, error, replaced=True)
         raise WriteAbortedError(f"a new producer ended the transaction: {error.str()}")
 
     def _raise_if_refused(
-        self, failures: Failures, records: Sequence[ProducerRecord], error: KafkaError | None = None
+        self,
+        failures: Failures,
+        records: Sequence[ProducerRecord],
+        error: KafkaError | None = None,
+        *,
+        replaced: bool = False,
     ) -> None:
         errors = [each for _, each in failures] if error is None else [error, *(each for _, each in failures)]
-        unwritable = {}
-        if any(each.code() in ASK for each in errors):
-            unwritable = self._rights.unwritable({record.topic for record in records})
+        unwritable = self._rights.unwritable(records) if any(each.code() in ASK for each in errors) else {}
         failures = confirmed(failures, records, unwritable, self._rights.partition_counts)
-        if any(each.code() in ASK for _, each in failures):
+        if not replaced and any(each.code() in ASK for _, each in failures):
             self._replace_producer(one_per_batch=self._one_per_batch)  # as in AutoWriter
         raise_if_unwritable(failures)
         raise_if_refused(failures, one_per_batch=self._one_per_batch)

@@ -9,6 +9,7 @@ from kafka_redelivery.transport.protocols import ProducerRecord
 
 UNKNOWN_TOPIC, UNKNOWN_PARTITION = KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION
 FORBIDDEN, MISSING = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART
+OFFLINE = KafkaError.LEADER_NOT_AVAILABLE
 RECORDS = [ProducerRecord(topic, number, None, b"", []) for topic in ("a", "b") for number in range(2)]
 
 
@@ -21,7 +22,7 @@ def refused(failures: Failures) -> dict[int, RefusalCause]:
     return {}
 
 
-@pytest.mark.parametrize("code", [UNKNOWN_TOPIC, MISSING, UNKNOWN_PARTITION])
+@pytest.mark.parametrize("code", [UNKNOWN_TOPIC, MISSING, UNKNOWN_PARTITION, OFFLINE])
 def test_outdated_metadata_of_the_client_refuses_no_record(code: int) -> None:
     """The brokers have the topic and the partition, or they have not answered."""
     failures = [(1, KafkaError(code))]
@@ -37,11 +38,13 @@ def test_a_partition_that_the_brokers_do_not_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "cause"), [(FORBIDDEN, RefusalCause.FORBIDDEN), (MISSING, RefusalCause.MISSING)], ids=["denied", "missing"]
+    ("code", "cause"),
+    [(FORBIDDEN, RefusalCause.FORBIDDEN), (MISSING, RefusalCause.MISSING), (OFFLINE, RefusalCause.OFFLINE)],
+    ids=["denied", "missing", "offline"],
 )
-def test_all_records_of_a_topic_that_cannot_be_written_are_refused(code: int, cause: RefusalCause) -> None:
+def test_all_records_that_cannot_be_written_are_refused(code: int, cause: RefusalCause) -> None:
     """Also if no delivery report names them, as in a transaction."""
-    assert refused(confirmed([], RECORDS, {"b": code}, {})) == {2: cause, 3: cause}
+    assert refused(confirmed([], RECORDS, dict.fromkeys((2, 3), KafkaError(code)), {})) == {2: cause, 3: cause}
 
 
 def test_one_denied_record_shows_that_its_topic_may_not_be_written() -> None:
@@ -55,7 +58,9 @@ def test_the_error_says_whether_the_other_records_are_written(*, transactional: 
     """They are, if none of them failed and no transaction is aborted with them."""
     failures = [(2, KafkaError(KafkaError._MSG_TIMED_OUT))] if others_failed else []
     with pytest.raises(WriteRefusedError) as error:
-        raise_if_refused(confirmed(failures, RECORDS, {"a": FORBIDDEN}, {}), transactional=transactional)
+        raise_if_refused(
+            confirmed(failures, RECORDS, dict.fromkeys((0, 1), KafkaError(FORBIDDEN)), {}), transactional=transactional
+        )
     assert error.value.outside
     assert error.value.others_written is not (transactional or others_failed)
 

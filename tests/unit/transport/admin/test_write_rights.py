@@ -1,0 +1,56 @@
+"""Which records of a write cannot be written, by the answers of the brokers."""
+
+from collections.abc import Iterable
+
+import pytest
+from confluent_kafka import KafkaError, Node, TopicPartitionInfo
+from confluent_kafka.admin import AclOperation, TopicDescription
+
+from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.admin.write_rights import WriteRights
+from kafka_redelivery.transport.protocols import ProducerRecord
+
+MISSING, FORBIDDEN = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED
+OFFLINE = KafkaError.LEADER_NOT_AVAILABLE
+SOMEWHERE, NOWHERE = Node(1, "kafka", 9092), Node(-1, "", -1)
+
+
+def described(*leaders: Node | None, rights: Iterable[AclOperation] = (AclOperation.WRITE,)) -> TopicDescription:
+    """A topic with a partition for each leader."""
+    partitions = [TopicPartitionInfo(number, leader, [], []) for number, leader in enumerate(leaders)]
+    return TopicDescription("t", None, is_internal=False, partitions=partitions, authorized_operations=list(rights))
+
+
+def codes(monkeypatch: pytest.MonkeyPatch, answer: TopicDescription | int, *partitions: int | None) -> dict[int, int]:
+    """Return the error codes of records for these partitions."""
+    topics = {"t": answer}
+
+    def describe(_calls: AdminCalls, names: Iterable[str]) -> dict[str, TopicDescription | int]:
+        return {name: topics[name] for name in names}
+
+    monkeypatch.setattr("kafka_redelivery.transport.admin.write_rights.describe_topics", describe)
+    rights = WriteRights({"bootstrap.servers": "localhost:1", "log_level": 0})
+    found = rights.unwritable([ProducerRecord("t", partition, None, b"", []) for partition in partitions])
+    return {index: error.code() for index, error in found.items()}
+
+
+@pytest.mark.parametrize("nobody", [None, NOWHERE])
+def test_only_the_records_of_a_partition_without_a_leader(monkeypatch: pytest.MonkeyPatch, nobody: Node | None) -> None:
+    """And those whose partition the partitioner chooses: it may be that one."""
+    answer = described(SOMEWHERE, nobody, SOMEWHERE)
+    assert codes(monkeypatch, answer, 0, 1, 2, None) == {1: OFFLINE, 3: OFFLINE}
+
+
+def test_all_records_of_a_topic_that_is_led(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They can be written."""
+    assert codes(monkeypatch, described(SOMEWHERE, SOMEWHERE), 0, 1, None) == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"), [(MISSING, MISSING), (described(None, rights=[AclOperation.READ]), FORBIDDEN)]
+)
+def test_a_topic_that_is_missing_or_forbidden(
+    monkeypatch: pytest.MonkeyPatch, answer: TopicDescription | int, code: int
+) -> None:
+    """It says so, whether or not it has leaders."""
+    assert codes(monkeypatch, answer, 0, None) == {0: code, 1: code}
