@@ -129,9 +129,10 @@ def open_writer(
     """Open a writer for the configured mode, which commits the offsets of ``group``. ``report``: as of a reader."""
     if settings.mode is not AcknowledgementMode.TRANSACTED:
         return AutoWriter(producer_config(settings.kafka, transactional_id=None), group)
+    topic = settings.naming().control_topic()
     prefix = f"{settings.group}.{role}."
     config = producer_config(settings.kafka, transactional_id=prefix + instance.name)
     if report is None:
-        return TransactionalWriter(config, group)
+        return TransactionalWriter(config, group, topic=topic)
     endurance = Endurance(report, lambda: prefix + Instance.random().name, instance.name)
-    return TransactionalWriter(config, group, endurance)
+    return TransactionalWriter(config, group, endurance, topic=topic)

@@ -94,7 +94,7 @@ def start_offsets(settings: Settings, wanted: frozenset[Partition], member: obje
         initial = {each: start for each, start in starts.items() if committed[each] is None or each in restored}
         if initial:
             config = producer_config(settings.kafka, transactional_id=f"{settings.group}.spark")
-            writer = TransactionalWriter(config, reader)
+            writer = TransactionalWriter(config, reader, topic=settings.naming().control_topic())
             try:
                 writer.write((), initial, group_metadata=member)
             finally:

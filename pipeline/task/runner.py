@@ -95,7 +95,8 @@ class Runner:
         self._writers.pop(number, None)
         identity = f"{self._settings.group}.spark.{number}"
         config = producer_config(self._settings.kafka, transactional_id=identity)
-        writer = self._writers[number] = TransactionalWriter(config, self._reader)
+        topic = self._settings.naming().control_topic()
+        writer = self._writers[number] = TransactionalWriter(config, self._reader, topic=topic)
         while len(self._writers) > _MAX_PRODUCERS:
             self._release(self._writers.popitem(last=False)[1])
         return writer

@@ -32,7 +32,7 @@ def move_to_log_start(kafka: Mapping[str, ConfigValue], moves: Sequence[MoveToLo
             moved = dict(_moved(reader, group, wanted, expired))
             if moved:
                 config = producer_config(kafka, transactional_id=f"{group}.topology")
-                writer = TransactionalWriter(config, reader)
+                writer = TransactionalWriter(config, reader, topic=wanted[0].topic)
                 try:
                     checkpoints = {Partition(move.topic, move.partition): point for move, point in moved.items()}
                     writer.write((), checkpoints, group_metadata=writer.group_metadata())

@@ -40,13 +40,19 @@ class Endurance:
     """The name of this process in its configuration, for messages."""
 
 
-def take_over(config: Config, outage: Outage | None = None) -> Producer:
+def take_over(config: Config, topic: str | None = None, outage: Outage | None = None) -> Producer:
     """Create a producer and initialize its transactions; with an ``outage``, for as long as it takes.
+
+    Args:
+        config: its settings.
+        topic: a topic that exists, for a request that connects the producer. With ``None`` it asks for all topics,
+            which may be many.
+        outage: how to wait.
 
     Raises:
         TransportError: the broker does not answer, or does not allow transactions.
     """
-    producer = _connected(config)
+    producer = _connected(config, topic)
     while True:
         try:
             producer.init_transactions(_TIMEOUT_S if outage is None else _ATTEMPT_S)
@@ -58,17 +64,20 @@ def take_over(config: Config, outage: Outage | None = None) -> Producer:
             if outage is None or not outage.wait(problem):
                 raise TransportError(problem) from exception
             if not error.retriable():
-                producer = _connected(config)
+                producer = _connected(config, topic)
         else:
             if outage is not None:
                 outage.over()
             return producer
 
 
-def _connected(config: Config) -> Producer:
+def _connected(config: Config, topic: str | None) -> Producer:
     """Create a producer and connect it: without a connection it looks for its coordinator only half a second later."""
     producer = open_producer(config, client_log)
     with suppress(KafkaException):  # the next call reports the error
         for _ in range(2):  # the first answer names the broker, which can replace the connection
-            producer.list_topics(timeout=_CONNECT_S)
+            if topic is None:
+                producer.list_topics(timeout=_CONNECT_S)
+            else:
+                producer.list_topics(topic, timeout=_CONNECT_S)
     return producer

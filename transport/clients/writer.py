@@ -108,10 +108,21 @@ def _raise_if_offsets_forbidden(error: KafkaError, offsets: Sequence[TopicPartit
 class TransactionalWriter:
     """Exactly once: records and offsets in one transaction, fenced by the group metadata."""
 
-    def __init__(self, config: Config, group: GroupMember | None, endurance: Endurance | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        group: GroupMember | None,
+        endurance: Endurance | None = None,
+        *,
+        topic: str | None = None,
+    ) -> None:
         """Create a producer, which fences the one that had this ``transactional.id`` before.
 
-        Without a ``group`` it writes no offsets.
+        Args:
+            config: its settings.
+            group: whose offsets it writes; ``None`` = none.
+            endurance: how it goes on where another writer raises an error.
+            topic: see :func:`take_over`.
 
         Raises:
             TransportError: the broker does not answer, or does not allow transactions.
@@ -124,7 +135,8 @@ class TransactionalWriter:
         self._rights = WriteRights(config)
         self._one_per_batch = False
         self._reports = DeliveryReports()
-        self._producer = take_over(config)
+        self._topic = topic
+        self._producer = take_over(config, topic)
 
     def group_metadata(self) -> object:
         """See :class:`Writer`."""
@@ -328,7 +340,7 @@ class TransactionalWriter:
         self._one_per_batch = one_per_batch
         self._drop_producer()
         config = self._config | _ONE_RECORD_PER_BATCH if one_per_batch else self._config
-        self._producer = take_over(config, self._outage)
+        self._producer = take_over(config, self._topic, self._outage)
 
     def _drop_producer(self) -> None:
         """Release the client without ending its transaction."""

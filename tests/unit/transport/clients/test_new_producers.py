@@ -7,7 +7,10 @@ import pytest
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from kafka_redelivery.transport.client_config import Config, consumer_config, producer_config
 from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.takeover import Endurance
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
+from kafka_redelivery.transport.errors import WriteAbortedError
+from kafka_redelivery.transport.protocols import ProducerRecord
 
 PRODUCERS = 12
 UNABLE = "Unable to query for transaction coordinator"
@@ -36,3 +39,23 @@ def test_most_look_for_their_coordinator_when_they_are_connected(
     finally:
         reader.close()
     assert unable < PRODUCERS / 2
+
+
+def test_none_asks_for_all_topics_of_the_cluster(
+    kafka: EmbeddedKafka, unique: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither the first one nor one that replaces another: the cluster may be large, and may be in trouble."""
+    monkeypatch.setattr("kafka_redelivery.transport.clients.takeover.client_log", logging.getLogger(unique))
+    caplog.set_level(logging.DEBUG, unique)
+    servers: Config = {"bootstrap.servers": kafka.bootstrap_servers}
+    kafka.create_topics({unique: 1})
+    config = producer_config(servers, transactional_id=unique) | {"debug": "metadata", "log_level": 7}
+    endurance = Endurance(lambda *_, **__: None, lambda: f"{unique}.fresh", "one")
+    older = TransactionalWriter(config, None, endurance, topic=unique)
+    newer = TransactionalWriter(config, None, topic=unique)
+    with pytest.raises(WriteAbortedError, match=f"goes on with transactional.id {unique}.fresh"):
+        older.write([ProducerRecord(unique, 0, None, b"", [])], {})
+    older.close()
+    newer.close()
+    assert caplog.text.count("application requested") >= 3
+    assert "for all topics" not in caplog.text
