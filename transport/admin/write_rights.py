@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AclOperation, TopicDescription
+from confluent_kafka.admin import AclOperation, ConfigResource, TopicDescription
 
+from kafka_redelivery.topology.cluster.facts import MAX_MESSAGE
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.topic_rights import describe_topics
 from kafka_redelivery.transport.client_config import Config, identity_config
@@ -45,10 +46,24 @@ class WriteRights:
         found = ((index, _cause(topics[record.topic], record.partition)) for index, record in enumerate(records))
         return {index: cause for index, cause in found if cause is not None}
 
-    def _ask(self, topics: set[str]) -> dict[str, TopicDescription | int]:
+    def smallest_limit(self, topics: Iterable[str]) -> int | None:
+        """Return the smallest ``max.message.bytes`` of some topics; ``None`` if the user may not know it."""
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in sorted(set(topics))]
+        calls = self._connected()
+        try:
+            answers = calls.each("read the limits of topics", lambda: calls.client.describe_configs(resources))
+        except TransportError as error:
+            _log.warning("it is unknown how large a batch may be: %s", error)
+            return None
+        return min(int(entries[MAX_MESSAGE].value) for entries in answers.values())
+
+    def _connected(self) -> AdminCalls:
         if self._calls is None:
             self._calls = AdminCalls(self._config, timeout_s=_TIMEOUT_S)
-        described = describe_topics(self._calls, topics)
+        return self._calls
+
+    def _ask(self, topics: set[str]) -> dict[str, TopicDescription | int]:
+        described = describe_topics(self._connected(), topics)
         for topic, description in described.items():
             if isinstance(description, TopicDescription):
                 self.partition_counts[topic] = len(description.partitions)

@@ -10,9 +10,11 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.write_rights import WriteRights
 from kafka_redelivery.transport.client_config import Config
+from kafka_redelivery.transport.clients.batch_size import fitting, halved
 from kafka_redelivery.transport.clients.bounded_waits import wait_until
 from kafka_redelivery.transport.clients.delivery import (
     ASK,
+    TOO_LARGE,
     BatchTooLargeError,
     DeliveryReports,
     Failures,
@@ -65,9 +67,8 @@ class AutoWriter:
             except BatchTooLargeError as error:
                 failures = [failure for failure in failures if failure[0] not in error.candidates]
                 try:
-                    for index in error.candidates:
-                        failures += [(index, why) for _, why in self._deliver([records[index]], _CALL_TIMEOUT_S)]
-                except WriteAbortedError as abort:  # its index is that of a single record
+                    failures += self._deliver_in_smaller_batches(records, error.candidates)
+                except WriteAbortedError as abort:  # its indexes are those of a part of the records
                     raise WriteAbortedError(str(abort)) from abort
                 raise_if_refused(failures, one_per_batch=True, transactional=False)
             if failures:
@@ -94,6 +95,27 @@ class AutoWriter:
     def close(self) -> None:
         """Release the client."""
         self._producer.flush(1.0)
+
+    def _deliver_in_smaller_batches(self, records: Sequence[ProducerRecord], candidates: Sequence[int]) -> Failures:
+        """Deliver records that were in batches too large for their topics: in batches that fit, or one by one."""
+        topics = {records[index].topic for index in candidates}
+        smaller = fitting(self._config, self._rights.smallest_limit(topics))
+        failures: Failures = []
+        if smaller is not None:
+            self._use(smaller)
+            together = self._deliver([records[index] for index in candidates], _CALL_TIMEOUT_S)
+            failures = [(candidates[index], why) for index, why in together if why.code() not in TOO_LARGE]
+            candidates = [candidates[index] for index, why in together if why.code() in TOO_LARGE]
+        for index in candidates:
+            failures += [(index, why) for _, why in self._deliver([records[index]], _CALL_TIMEOUT_S)]
+        if smaller is None and not any(why.code() in TOO_LARGE for _, why in failures):
+            self._use(halved(self._config) or self._config)
+        return failures
+
+    def _use(self, config: Config) -> None:
+        """Go on with another producer; this one has nothing left to send."""
+        self._config = config
+        self._producer = open_producer(config)
 
     def _deliver(self, records: Sequence[ProducerRecord], timeout_s: float) -> Failures:
         reports, self._reports = self._reports, DeliveryReports()

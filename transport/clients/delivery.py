@@ -49,7 +49,7 @@ ASK: Final = UNKNOWN_TOPIC | {_UNKNOWN_PARTITION, FORBIDDEN, _OFFLINE} | _LATE
 Unwritable = Callable[[Sequence[ProducerRecord]], Mapping[int, KafkaError]]
 """Asks the brokers, and returns the indexes of the records that cannot be written, each with the cause."""
 
-_TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 
 _CAUSES: Mapping[int, RefusalCause] = {
     KafkaError.MSG_SIZE_TOO_LARGE: RefusalCause.TOO_LARGE,
@@ -59,6 +59,9 @@ _CAUSES: Mapping[int, RefusalCause] = {
     _UNKNOWN_PARTITION: RefusalCause.MISSING,
     _OFFLINE: RefusalCause.OFFLINE,
 }
+
+_SEARCH_S = 5.0
+"""How long one transaction of the search for records that are too large may be open; it must not time out."""
 
 _ATTEMPTS_PER_RECORD = 3
 """The client may purge a record of a transaction that follows an aborted one, so one attempt is not enough."""
@@ -213,7 +216,7 @@ def raise_if_refused(failures: Failures, *, one_per_batch: bool = False, transac
         WriteRefusedError: names the refused records.
         BatchTooLargeError: they are among these records, but it is not known which they are.
     """
-    too_large = [index for index, error in failures if error.code() in _TOO_LARGE]
+    too_large = [index for index, error in failures if error.code() in TOO_LARGE]
     if not one_per_batch and len(too_large) > 1:
         raise BatchTooLargeError(too_large)
     refused = [_refused(index, error) for index, error in failures if error.code() in _PERMANENT]
@@ -287,6 +290,25 @@ def raise_if_still_unwritable(record: ProducerRecord, unwritable: Unwritable) ->
     raise_if_unwritable(confirmed([], [record], unwritable([record]), {}))
 
 
+def as_large_as(refused: Sequence[RefusedRecord], records: Sequence[ProducerRecord]) -> list[int]:
+    """Return the indexes of the records that are as large as one that is refused for its size; empty if no other is.
+
+    A transaction is aborted at the first record that is refused, so it does not show whether there are more.
+    """
+    least: dict[str, int] = {}
+    for each in refused:
+        if each.cause is RefusalCause.TOO_LARGE:
+            record = records[each.index]
+            least[record.topic] = min(_size(record), least.get(record.topic, _size(record)))
+    found = [index for index, each in enumerate(records) if each.topic in least and _size(each) >= least[each.topic]]
+    return found if len(found) > len(refused) else []
+
+
+def _size(record: ProducerRecord) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers or ())
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
 def find_too_large(
     producer: Producer, records: Sequence[ProducerRecord], candidates: Sequence[int], timeout_s: float
 ) -> list[RefusedRecord]:
@@ -311,11 +333,12 @@ def find_too_large(
         reports = DeliveryReports()
         failures = reports.failures
         producer.begin_transaction()
-        while left and not failures:
+        ends_s = time.monotonic() + _SEARCH_S
+        while left and not failures and time.monotonic() < ends_s:
             produce(producer, [records[left[0]]], reports)
             if producer.flush(timeout_s) > 0:
                 raise WriteAbortedError(f"the broker did not answer in {timeout_s:.0f} s")
-            if not failures or failures[0][1].code() in _TOO_LARGE:
+            if not failures or failures[0][1].code() in TOO_LARGE:
                 refused += [_refused(left[0], error) for _, error in failures]
                 left.pop(0)
         producer.abort_transaction(timeout_s)

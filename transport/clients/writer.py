@@ -18,7 +18,9 @@ asks the brokers which topics and partitions of the write cannot be written, and
 brokers decide that a topic, partition or leader does not exist: the metadata of the client may be outdated.
 
 The broker checks the size of a batch as a whole and refuses all its records alike. If more than one record is refused
-for its size, each of them is produced in a batch of its own to find those that are too large.
+for its size, the writer goes on with batches that fit into the topics. If they do already, or the user may not know the
+limit, each of the records is produced in a batch of its own to find those that are too large. So are the others of a
+write that are as large as one that is too large.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.write_rights import WriteRights
 from kafka_redelivery.transport.client_config import Config
+from kafka_redelivery.transport.clients.batch_size import fitting, halved
 from kafka_redelivery.transport.clients.bounded_waits import BoundedCalls, wait_until
 from kafka_redelivery.transport.clients.committed_offsets import offsets_of
 from kafka_redelivery.transport.clients.delivery import (
@@ -42,6 +45,7 @@ from kafka_redelivery.transport.clients.delivery import (
     BatchTooLargeError,
     DeliveryReports,
     Failures,
+    as_large_as,
     await_answers,
     confirmed,
     find_too_large,
@@ -133,7 +137,6 @@ class TransactionalWriter:
         self._group = group
         self._calls = BoundedCalls()
         self._rights = WriteRights(config)
-        self._one_per_batch = False
         self._reports = DeliveryReports()
         self._topic = topic
         self._producer = take_over(config, topic)
@@ -158,17 +161,23 @@ class TransactionalWriter:
             raise
 
     def _write_or_find_too_large(self, transaction: _Transaction) -> WriteResult:
-        try:
-            result = self._write(transaction)
-        except BatchTooLargeError as error:
-            self._replace_producer(one_per_batch=True)
+        while True:
             try:
-                result = self._write_one_per_batch(transaction, error.candidates)
-            except (WriteRefusedError, WriteAbortedError):
-                self._replace_producer()
+                return self._write(transaction)
+            except WriteRefusedError as error:
+                if suspects := as_large_as(error.refused, transaction.records):
+                    self._raise_if_too_large(transaction.records, suspects)
                 raise
-            self._replace_producer()
-        return result
+            except BatchTooLargeError as error:
+                topics = {transaction.records[index].topic for index in error.candidates}
+                smaller = fitting(self._config, self._rights.smallest_limit(topics))
+                if smaller is None:
+                    self._raise_if_too_large(transaction.records, error.candidates)
+                    smaller = halved(self._config)
+                if smaller is None:
+                    raise WriteAbortedError(str(error)) from error
+                self._config = smaller
+                self._replace_producer()
 
     def trial(self, record: ProducerRecord) -> WriteResult:
         """See :class:`Writer`. The transaction of the record is always aborted."""
@@ -204,17 +213,22 @@ class TransactionalWriter:
         if hasattr(self, "_producer"):  # missing if creating one failed, which is being raised
             self._drop_producer()
 
-    def _write_one_per_batch(self, transaction: _Transaction, candidates: Sequence[int]) -> WriteResult:
-        """Find the records that are too large; if there are none, write."""
+    def _raise_if_too_large(self, records: Sequence[ProducerRecord], candidates: Sequence[int]) -> None:
+        """Raise an error if some of the candidates are too large by themselves."""
+        self._replace_producer(one_per_batch=True)
         try:
-            refused = find_too_large(self._producer, transaction.records, candidates, _CALL_TIMEOUT_S)
+            refused = find_too_large(self._producer, records, candidates, _CALL_TIMEOUT_S)
         except (KafkaException, SystemError) as exception:
             cause = self._error_of(exception)
             self._raise_if_fenced(cause)
+            self._replace_producer()
             raise WriteAbortedError(cause.str()) from exception
+        except WriteAbortedError:
+            self._replace_producer()
+            raise
+        self._replace_producer()
         if refused:
             raise WriteRefusedError(refused)
-        return self._write(transaction)
 
     def _write(self, transaction: _Transaction) -> WriteResult:
         records, offsets, release_time, group_metadata = transaction
@@ -286,13 +300,13 @@ class TransactionalWriter:
                 cause = self._error_of(exception)
                 self._raise_if_fenced(cause)  # a new producer would take the identity from the process that has it
                 _log.warning("abort of a transaction failed; creating a new producer: %s", cause)
-                self._replace_producer(one_per_batch=self._one_per_batch)
+                self._replace_producer()
             self._raise_if_refused(failures, records, error)
             _raise_if_offsets_forbidden(error, offsets)
             kind = MembershipOutdatedError if error.code() in _OUTDATED else WriteAbortedError
             raise kind(f"transaction aborted: {error.str()}")
         _log.warning("outcome of a transaction unknown; creating a new producer: %s", error)
-        self._replace_producer(one_per_batch=self._one_per_batch)
+        self._replace_producer()
         self._raise_if_refused(failures, records, error, replaced=True)
         raise WriteAbortedError(f"a new producer ended the transaction: {error.str()}")
 
@@ -308,9 +322,9 @@ class TransactionalWriter:
         unwritable = self._rights.unwritable(records) if any(each.code() in ASK for each in errors) else {}
         failures = confirmed(failures, records, unwritable, self._rights.partition_counts)
         if not replaced and any(each.code() in ASK for _, each in failures):
-            self._replace_producer(one_per_batch=self._one_per_batch)  # as in AutoWriter
+            self._replace_producer()  # as in AutoWriter
         raise_if_unwritable(failures)
-        raise_if_refused(failures, one_per_batch=self._one_per_batch)
+        raise_if_refused(failures)
 
     def _raise_if_fenced(self, error: KafkaError) -> None:
         as_member = error.code() == KafkaError.FENCED_INSTANCE_ID
@@ -337,7 +351,6 @@ class TransactionalWriter:
             raise WriteAbortedError(message, fenced=True) from error
 
     def _replace_producer(self, *, one_per_batch: bool = False) -> None:
-        self._one_per_batch = one_per_batch
         self._drop_producer()
         config = self._config | _ONE_RECORD_PER_BATCH if one_per_batch else self._config
         self._producer = take_over(config, self._topic, self._outage)

@@ -1,9 +1,10 @@
 """Which records of a write cannot be written, by the answers of the brokers."""
 
 from collections.abc import Iterable
+from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError, Node, TopicPartitionInfo
+from confluent_kafka import KafkaError, Node, TopicPartitionInfo, Uuid
 from confluent_kafka.admin import AclOperation, TopicDescription
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
@@ -17,8 +18,10 @@ SOMEWHERE, NOWHERE = Node(1, "kafka", 9092), Node(-1, "", -1)
 
 def described(*leaders: Node | None, rights: Iterable[AclOperation] = (AclOperation.WRITE,)) -> TopicDescription:
     """A topic with a partition for each leader."""
-    partitions = [TopicPartitionInfo(number, leader, [], []) for number, leader in enumerate(leaders)]
-    return TopicDescription("t", None, is_internal=False, partitions=partitions, authorized_operations=list(rights))
+    partitions = [TopicPartitionInfo(number, cast("Node", leader), [], []) for number, leader in enumerate(leaders)]
+    return TopicDescription(
+        "t", Uuid(0, 1), is_internal=False, partitions=partitions, authorized_operations=list(rights)
+    )
 
 
 def codes(monkeypatch: pytest.MonkeyPatch, answer: TopicDescription | int, *partitions: int | None) -> dict[int, int]:
