@@ -129,7 +129,7 @@ def open_writer(
     """Open a writer for the configured mode, which commits the offsets of ``group``. ``report``: as of a reader."""
     if settings.mode is not AcknowledgementMode.TRANSACTED:
         return AutoWriter(producer_config(settings.kafka, transactional_id=None), group)
-    topic = settings.naming().control_topic()
+    topic = settings.sources[0].topic  # it exists, so that the request of a producer creates nothing
     prefix = f"{settings.group}.{role}."
     config = producer_config(settings.kafka, transactional_id=prefix + instance.name)
     if report is None:
