@@ -9,14 +9,11 @@ from kafka_redelivery.consumers.telemetry.observers import TierBacklog
 from kafka_redelivery.transport.protocols import Partition, Reader
 
 
-def backlog(
-    tiers: Mapping[Partition, TierPartition], delays_ms: Mapping[str, int], reader: Reader
-) -> list[TierBacklog]:
+def backlog(tiers: Mapping[Partition, TierPartition], reader: Reader) -> list[TierBacklog]:
     """Return the backlog of each tier.
 
     Args:
-        tiers: the assigned partitions.
-        delays_ms: the delay of each tier.
+        tiers: the assigned partitions. The topic of one that is about to be revoked may be deleted already.
         reader: knows how many records of a partition are not fetched.
     """
     backlogs: dict[str, TierBacklog] = {}
@@ -29,5 +26,5 @@ def backlog(
             pending += before.pending
             oldest_ms = min((ms for ms in (oldest_ms, before.oldest_ms) if ms is not None), default=None)
         owned = 1 if before is None else before.partitions + 1
-        backlogs[topic] = TierBacklog(topic, pending, oldest_ms, delays_ms[topic], owned)
+        backlogs[topic] = TierBacklog(topic, pending, oldest_ms, tier.delay_ms, owned)
     return list(backlogs.values())

@@ -173,7 +173,7 @@ class Scheduler:
         now_s = monotonic_s()
         if now_s - self._reported_s >= _REPORT_INTERVAL_S and self._health.alive().ok:
             self._reported_s = now_s
-            self._observer.backlog(backlog(self._tiers, self._assigned.delays_ms, self._reader))
+            self._observer.backlog(backlog(self._tiers, self._reader))
             self._halted.report(self._observer, self._health, self._halted_tiers.labels(self._tiers.keys()))
             self._paused_tiers.report(self._observer, self._tiers)
             self._failure_log.report_left_out()

@@ -48,6 +48,7 @@ class TierPartition:
             ordered: whether all records stay for the same time.
         """
         self.topic = topic
+        self.delay_ms = delay_ms
         self.progress = progress
         self.clock_faults = 0
         """Records with impossible times since this was last set to 0."""
@@ -58,7 +59,6 @@ class TierPartition:
         self.trusted = True
         """Whether the time of each record would be the same if it was fetched again."""
 
-        self._delay_ms = delay_ms
         self._ordered = ordered
         self._queue: deque[TierRecord] = deque()
         self._heap: list[TierRecord] = []
@@ -109,15 +109,15 @@ class TierPartition:
         appended_ms = message.timestamp()[1]
         due_ms = _read_due(message)
         if due_ms is None:
-            due_ms = appended_ms + self._delay_ms  # the header is damaged; the tier's delay is all that is known
-        stays_until_ms = appended_ms + self._delay_ms
+            due_ms = appended_ms + self.delay_ms  # the header is damaged; the tier's delay is all that is known
+        stays_until_ms = appended_ms + self.delay_ms
         final = due_ms <= stays_until_ms + _ROUNDING_MS
         leaves_ms = due_ms if final else stays_until_ms
-        if leaves_ms > now_ms + self._delay_ms + _ROUNDING_MS:
+        if leaves_ms > now_ms + self.delay_ms + _ROUNDING_MS:
             # The clock of the writer or of this process is wrong. No record waits longer than the tier's delay.
             self.clock_faults += 1
             self.trusted = False
-            leaves_ms = now_ms + self._delay_ms
+            leaves_ms = now_ms + self.delay_ms
         record = TierRecord(leaves_ms, offset, due_ms, final, message, size)
         self.bytes += size
         if self._ordered:
@@ -156,7 +156,7 @@ class TierPartition:
     def clock_set_back(self, now_ms: int) -> None:
         """Limit the wait of all records to the tier's delay from ``now_ms``, because the wall clock was set back."""
         self.trusted = False
-        latest_ms = now_ms + self._delay_ms
+        latest_ms = now_ms + self.delay_ms
         self.clock_faults += sum(record.leaves_ms > latest_ms for record in (*self._queue, *self._heap))
         self._queue = deque(record._replace(leaves_ms=min(record.leaves_ms, latest_ms)) for record in self._queue)
         self._heap = [record._replace(leaves_ms=min(record.leaves_ms, latest_ms)) for record in self._heap]

@@ -85,7 +85,7 @@ class Running:
 
     def scheduler_backlog(self) -> list[TierBacklog]:
         """The backlog that the scheduler reports."""
-        return backlog(self.scheduler._tiers, self.scheduler._assigned.delays_ms, self.reader)
+        return backlog(self.scheduler._tiers, self.reader)
 
     def topics(self) -> list[list[str]]:
         """The topics of the records of each confirmed write."""
