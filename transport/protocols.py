@@ -220,8 +220,11 @@ class Reader(Protocol):
         """
         ...
 
-    def lag(self, partition: Partition, next_offset: int) -> int:
-        """Estimate the number of records from ``next_offset`` on, without asking the broker; exactly 0 at the end."""
+    def lags(self, next_offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        """Estimate the number of records from the next offsets of partitions on; exactly 0 at the end.
+
+        Does not wait for the broker. A report calls it once, with all its partitions.
+        """
         ...
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> Mapping[str, int]:

@@ -211,10 +211,9 @@ class Assignment:
     def state(self, in_flight: int, unacknowledged: int) -> WorkerState:
         """Return the state to report; the lag of a topic is about how many of its records are not finished."""
         lag: dict[str, int] = {}
-        for assigned in self._owned.values():
-            topic = assigned.partition.topic
-            ahead = self._reader.lag(assigned.partition, assigned.progress.next_offset)
-            lag[topic] = lag.get(topic, 0) + ahead + assigned.progress.outstanding
+        lags = self._reader.lags({each: assigned.progress.next_offset for each, assigned in self._owned.items()})
+        for partition, assigned in self._owned.items():
+            lag[partition.topic] = lag.get(partition.topic, 0) + lags[partition] + assigned.progress.outstanding
         return WorkerState(len(self._owned), in_flight, lag, unacknowledged)
 
     def accept(self, messages: Sequence[Message]) -> Iterator[tuple[AssignedPartition, list[Message]]]:

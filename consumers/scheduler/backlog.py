@@ -17,9 +17,10 @@ def backlog(tiers: Mapping[Partition, TierPartition], reader: Reader) -> list[Ti
         reader: knows how many records of a partition are not fetched.
     """
     backlogs: dict[str, TierBacklog] = {}
+    lags = reader.lags({partition: tier.progress.next_offset for partition, tier in tiers.items()})
     for partition, tier in tiers.items():
         topic = partition.topic
-        pending = len(tier) + reader.lag(partition, tier.progress.next_offset)
+        pending = len(tier) + lags[partition]
         oldest_ms = tier.oldest_ms
         before = backlogs.get(topic)
         if before is not None:

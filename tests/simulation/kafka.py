@@ -207,9 +207,10 @@ class Reader:
         """See the protocol."""
         return 0, self._kafka.logs[partition].stable_end
 
-    def lag(self, partition: Partition, next_offset: int) -> int:
+    def lags(self, next_offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """See the protocol."""
-        return max(0, len(self._kafka.logs[partition].records) - max(next_offset, self._positions[partition]))
+        ends = {each: len(self._kafka.logs[each].records) for each in next_offsets}
+        return {each: max(0, ends[each] - max(at, self._positions[each])) for each, at in next_offsets.items()}
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> Mapping[str, int]:
         """See the protocol."""

@@ -225,10 +225,8 @@ class GroupReader:
             return [entry for entry in answer if entry.error is None]
 
         right = f"Read on group {self._group} and on topics {', '.join(sorted({entry.topic for entry in asked}))}"
-        found: dict[Partition, Checkpoint | None] = {}
-        for entry in self._requests.repeat(ask, "the committed offsets cannot be read", right):
-            found[Partition(entry.topic, entry.partition)] = checkpoint_of(entry)
-        return found
+        answer = self._requests.repeat(ask, "the committed offsets cannot be read", right)
+        return {Partition(each.topic, each.partition): checkpoint_of(each) for each in answer}
 
     def committed_now(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint | None]:
         """See :class:`Reader`. Waits up to two seconds."""
@@ -258,19 +256,20 @@ class GroupReader:
         low, high = self._requests.repeat(ask, problem, f"Describe on topic {partition.topic}")
         return low, high
 
-    def lag(self, partition: Partition, next_offset: int) -> int:
-        """See :class:`Reader`.
+    def lags(self, next_offsets: Mapping[Partition, int]) -> dict[Partition, int]:
+        """See :class:`Reader`. The end offset of a paused partition is some seconds old."""
+        if self._end_offsets is not None:
+            self._end_offsets.refresh(self._paused)
+        return {partition: self._lag(partition, offset) for partition, offset in next_offsets.items()}
 
-        The offset at which the end was reached counts, because transaction markers keep a difference of offsets above
-        0. The end offset of a paused partition is some seconds old.
-        """
+    def _lag(self, partition: Partition, next_offset: int) -> int:
         try:
             _, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
         except (KafkaException, TypeError):
             high = 0
         if self._end_offsets is not None:
-            self._end_offsets.refresh(self._paused)
             high = max(high, self._end_offsets.end(partition) or 0)
+        # Where the end was reached counts, because transaction markers keep a difference of offsets above 0.
         return max(0, high - max(next_offset, self._ends.get(partition) or 0))
 
     def reached_end(self, partition: Partition) -> int | None:

@@ -195,9 +195,9 @@ class StoredOffsets:
         """See :class:`Reader`."""
         return self.ends[partition]
 
-    def lag(self, partition: Partition, next_offset: int) -> int:
+    def lags(self, next_offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """See :class:`Reader`."""
-        return self.ends.get(partition, (0, next_offset))[1] - next_offset
+        return {each: self.ends.get(each, (0, offset))[1] - offset for each, offset in next_offsets.items()}
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> Mapping[str, int]:
         """See :class:`Reader`."""
