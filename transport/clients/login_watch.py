@@ -97,7 +97,7 @@ class LoginWatch:
         while not self._closed.wait(_TRY_EVERY_S if refused else 0.0):
             self._renew()
             try:
-                AdminCalls(self._config, timeout_s=_ANSWER_S).metadata()
+                AdminCalls(self._config, timeout_s=_ANSWER_S).connected("log in")
             except TransportError as error:
                 refused = refused or isinstance(error, LoginError)
                 if not refused:

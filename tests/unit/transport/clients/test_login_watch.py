@@ -4,11 +4,15 @@ import logging
 
 import pytest
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import ClusterMetadata
 
+from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.errors import LoginError
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.clients import login_watch
 from kafka_redelivery.transport.clients.login_watch import LoginWatch
+from kafka_redelivery.transport.errors import BrokerUnavailableError
 from tests.scenarios.waiting import until
 from tests.unit.transport.clients.test_outage import Reports
 
@@ -23,11 +27,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(login_watch, "_ANSWER_S", 2.0)
 
 
-def test_a_refusal_names_user_mechanism_and_fix_until_the_login_succeeds(caplog: pytest.LogCaptureFixture) -> None:
-    """A cluster in the client itself accepts every login."""
+def test_a_refusal_names_user_mechanism_and_fix_until_the_login_succeeds(
+    kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The broker asks for no login, so it accepts every one."""
     caplog.set_level(logging.INFO)
     reports = Reports()
-    watch = LoginWatch(LOGIN | {"test.mock.num.brokers": 1}, reports)
+    watch = LoginWatch(LOGIN | {"bootstrap.servers": kafka.bootstrap_servers}, reports)
     watch.on_error(REFUSED)
     client, problem = reports.received[0]
     assert problem is not None
@@ -52,12 +58,12 @@ def test_what_stands_in_the_way_is_reported_meanwhile() -> None:
 
 
 def test_a_client_that_is_not_polled_is_suspected(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wait whose cause is another one is only passed on, and not examined again at once."""
     caplog.set_level(logging.INFO)
     reports = Reports()
-    watch = LoginWatch(LOGIN | {"test.mock.num.brokers": 1}, reports)
+    watch = LoginWatch(LOGIN | {"bootstrap.servers": kafka.bootstrap_servers}, reports)
     watch.on_wait("requests", "no answer")
     until(lambda: not watch.trying, "the login is examined")
     watch.on_wait("requests", "no answer yet")
@@ -79,9 +85,27 @@ class Refusing:
     def __init__(self, config: Config, **_: object) -> None:
         self._config = config
 
-    def metadata(self) -> None:
+    def connected(self, operation: str) -> None:
         """Refuse."""
-        raise LoginError("list the topics", self._config, "invalid credentials")
+        raise LoginError(operation, self._config, "invalid credentials")
+
+
+class WithoutLists(AdminCalls):
+    """A client of a cluster with so many topics that a list of them never arrives."""
+
+    def metadata(self) -> ClusterMetadata:
+        """Fail."""
+        raise BrokerUnavailableError(self.servers, "too many topics")
+
+
+def test_a_login_lists_no_topics(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of all topics costs as much as the cluster is large, and here it would be repeated while Kafka is busy."""
+    monkeypatch.setattr(login_watch, "AdminCalls", WithoutLists)
+    reports = Reports()
+    watch = LoginWatch(LOGIN | {"bootstrap.servers": kafka.bootstrap_servers}, reports)
+    watch.on_error(REFUSED)
+    until(lambda: reports.received[-1] == ("login", None), "the login succeeds")
+    watch.close()
 
 
 def test_other_errors_are_no_refusals() -> None:
