@@ -13,12 +13,12 @@ from kafka_redelivery.consumers.process.clients import Instance, open_control, o
 from kafka_redelivery.consumers.process.lifecycle import start_process
 from kafka_redelivery.consumers.process.pause_watch import PauseView
 from kafka_redelivery.consumers.scheduler.scheduler import Scheduler
+from kafka_redelivery.consumers.scheduler.trim_thread import trimming
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Measurements
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.topic_watch import TopicWatch
-from kafka_redelivery.transport.admin.trimming import trimming
 from kafka_redelivery.transport.clients.write_thread import WriteThread
 
 _log = logging.getLogger(__name__)

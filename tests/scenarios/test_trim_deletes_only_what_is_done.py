@@ -2,11 +2,13 @@
 
 import time
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafka_redelivery.topology.cluster.changes import changes
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.preflight import survey
 from kafka_redelivery.transport.admin.trimming import trim
@@ -26,6 +28,8 @@ def test_trim_stops_at_the_commit_and_at_the_horizon(kafka: EmbeddedKafka, uniqu
         age = 2 * HORIZON_MS if number < 4 else 0
         producer.produce(tier, b"%d" % number, partition=0, timestamp=now - age)
         producer.produce(f"{unique}.in", b"%d" % number, partition=0, timestamp=now - 2 * HORIZON_MS)
+    ready = f"{unique}.ready.{unique}.in"  # its committed offset is 0
+    producer.produce(ready, b"unfinished", partition=0, timestamp=now - 2 * HORIZON_MS)
     producer.flush()
     reader = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": f"{unique}.scheduler"})
     reader.commit(offsets=[TopicPartition(tier, 0, 6)], asynchronous=False)
@@ -40,6 +44,24 @@ def test_trim_stops_at_the_commit_and_at_the_horizon(kafka: EmbeddedKafka, uniqu
     assert trim(settings, now) == {}
     assert trim(settings, now + 2 * HORIZON_MS) == {(tier, 0): 6}, "uncommitted records were deleted"
     reader.close()
+
+
+def test_a_damaged_control_topic_does_not_stop_trimming(kafka: EmbeddedKafka, unique: str) -> None:
+    """What is finished does not depend on it."""
+    settings = _group(kafka, unique)
+    now = time.time_ns() // 1_000_000
+    tier = f"{unique}.retry.1s"
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer.produce(settings.naming().control_topic(), b"of another program", b"feature-level")
+    producer.produce(tier, b"finished", partition=0, timestamp=now - 2 * HORIZON_MS)
+    producer.flush()
+    reader = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": f"{unique}.scheduler"})
+    reader.commit(offsets=[TopicPartition(tier, 0, 1)], asynchronous=False)
+    reader.close()
+    with pytest.raises(ControlRecordError):
+        survey(ClusterAdmin(settings.kafka), settings)
+
+    assert trim(settings, now) == {(tier, 0): 1}
 
 
 def _group(kafka: EmbeddedKafka, unique: str) -> Settings:

@@ -153,8 +153,7 @@ class AdminCalls:
                 if cause.code() in _OLD_LEADER:
                     self.client, self._connected = self._open(), False
             except TimeoutError:
-                late = KafkaError(KafkaError._TIMED_OUT, f"no answer in {self.timeout_s:g} s")  # noqa: SLF001
-                raise self._final_error(operation, late, client_errors, right) from None
+                raise self._final_error(operation, _late(self.timeout_s), client_errors, right) from None
             else:
                 return answer
             pause.wait(_RETRY_INTERVAL_S)
@@ -166,6 +165,25 @@ class AdminCalls:
             self.client.poll(0)  # what it reports about its connections
             client_errors = self._client_errors
         return _final_error(operation, error, self._config, client_errors, right)
+
+
+def answers_of(futures: Mapping[_K, Future[_T]], within_s: float) -> tuple[dict[_K, _T], dict[_K, KafkaError]]:
+    """Return the answers of a request for several things, and the errors of those that have failed or came too late."""
+    answers: dict[_K, _T] = {}
+    errors: dict[_K, KafkaError] = {}
+    deadline = time.monotonic() + within_s
+    for key, future in futures.items():
+        try:
+            answers[key] = future.result(max(0.0, deadline - time.monotonic()))
+        except KafkaException as error:
+            errors[key] = error.args[0]
+        except TimeoutError:
+            errors[key] = _late(within_s)
+    return answers, errors
+
+
+def _late(within_s: float) -> KafkaError:
+    return KafkaError(KafkaError._TIMED_OUT, f"no answer in {within_s:g} s")  # noqa: SLF001 - the client's own name
 
 
 def _final_error(

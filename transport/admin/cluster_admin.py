@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import defaultdict
@@ -29,6 +30,8 @@ from kafka_redelivery.transport.admin.partition_offsets import committed, list_o
 from kafka_redelivery.transport.admin.topic_rights import allowed_operations, describe_topics
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10.0
 """Time limit of each request."""
@@ -80,16 +83,25 @@ class ClusterAdmin:
         """Return what the user may do on each topic; those that do not exist, and what is unknown, are missing."""
         return allowed_operations(self._calls, topics)
 
-    def describe(self, names: Iterable[str], readers: Mapping[str, Sequence[str]]) -> ClusterFacts:
+    def describe(
+        self, names: Iterable[str], readers: Mapping[str, Sequence[str]], *, skip_leaderless: bool = False
+    ) -> ClusterFacts:
         """Describe topics and the committed offsets in them.
 
         Args:
             names: the topics; the result leaves out those that do not exist.
             readers: topic -> the groups whose committed offsets to include.
+            skip_leaderless: whether to leave out the offsets of a partition without a leader, and log that, instead of
+                waiting for its leader and then failing.
         """
         found = self._topics(names)
         configs = self._configs(found)
         partitions = [each for name in readers if name in found for each in _partitions_of(found[name])]
+        if skip_leaderless:
+            led = {each for name in readers if name in found for each in _led_partitions_of(found[name])}
+            if leaderless := [str(each) for each in partitions if each not in led]:
+                _log.warning("left out until they have a leader: %s", ", ".join(leaderless))
+            partitions = [each for each in partitions if each in led]
         # In this order a group that commits in the meantime is never outside the bounds of its partitions.
         starts = list_offsets(self._calls, partitions, OffsetSpec.earliest())
         committed = self._committed(found, readers)
@@ -218,10 +230,7 @@ class ClusterAdmin:
         led, deadline = 0, time.monotonic() + self._calls.timeout_s
         pause = threading.Event()
         while awaited and time.monotonic() < deadline:
-            leaders = {
-                name: sum(each.leader is not None and each.leader.id >= 0 for each in topic.partitions)
-                for name, topic in self._topics(awaited).items()
-            }
+            leaders = {name: len(_led_partitions_of(topic)) for name, topic in self._topics(awaited).items()}
             done = [name for name, partitions in awaited.items() if leaders.get(name, 0) >= partitions]
             if sum(leaders.values()) > led:
                 deadline = time.monotonic() + self._calls.timeout_s
@@ -279,6 +288,13 @@ class ClusterAdmin:
 def _partitions_of(topic: TopicDescription) -> list[Partition]:
     """Return the partitions of a topic."""
     return [Partition(topic.name, each.id) for each in topic.partitions]
+
+
+def _led_partitions_of(topic: TopicDescription) -> list[Partition]:
+    """Return the partitions of a topic that have a leader."""
+    return [
+        Partition(topic.name, each.id) for each in topic.partitions if each.leader is not None and each.leader.id >= 0
+    ]
 
 
 def _facts(

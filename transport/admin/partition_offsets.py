@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import OffsetSpec
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error
+from kafka_redelivery.transport.admin.calls import AdminCalls, admin_error, answers_of
 from kafka_redelivery.transport.admin.errors import ClientSettingsError, GroupForbiddenError
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config, consumer_config
 from kafka_redelivery.transport.client_log import admin_log
@@ -21,6 +21,8 @@ from kafka_redelivery.transport.protocols import Partition
 _TIMEOUT_S = 30.0
 _DENIED_S = 1.0
 """How soon it is noticed that the user may not ask about a group."""
+
+_READ_OFFSETS = "read the offsets of partitions"
 
 _WAITING = frozenset({KafkaError._TIMED_OUT, KafkaError._WAIT_COORD})  # noqa: SLF001 - the client's own names
 
@@ -82,9 +84,29 @@ def list_offsets(
     wanted = {TopicPartition(*partition): spec for partition in partitions}
     if not wanted:
         return {}
-    operation = "read the offsets of partitions"
-    answers = calls.each(operation, lambda: calls.connected(operation).list_offsets(wanted, isolation_level=isolation))
+    answers = calls.each(
+        _READ_OFFSETS, lambda: calls.connected(_READ_OFFSETS).list_offsets(wanted, isolation_level=isolation)
+    )
     return {Partition(entry.topic, entry.partition): answer.offset for entry, answer in answers.items()}
+
+
+def readable_offsets(
+    calls: AdminCalls, partitions: Iterable[Partition], spec: OffsetSpec
+) -> tuple[dict[Partition, int], dict[Partition, str]]:
+    """Return the offsets as :func:`list_offsets`, and why those of the other partitions cannot be read now.
+
+    Raises:
+        BrokerUnavailableError, NotAuthorisedError, AdminError: the cluster does not answer.
+    """
+    wanted = {TopicPartition(*partition): spec for partition in partitions}
+    if not wanted:
+        return {}, {}
+    client = calls.connected(_READ_OFFSETS)
+    answers, errors = answers_of(client.list_offsets(wanted, request_timeout=calls.timeout_s), calls.timeout_s)
+    return (
+        {Partition(entry.topic, entry.partition): answer.offset for entry, answer in answers.items()},
+        {Partition(entry.topic, entry.partition): error.str() for entry, error in errors.items()},
+    )
 
 
 def committed(

@@ -49,7 +49,7 @@ _POLL_S = 0.1
 
 
 def survey(
-    admin: ClusterAdmin, settings: Settings, role: AclRole | None = None, names: Collection[str] | None = None
+    admin: ClusterAdmin, settings: Settings, role: AclRole | None = None, *, skip_leaderless: bool = False
 ) -> tuple[TopologyPlan, ClusterFacts]:
     """Return what a configuration needs, and what the cluster has of it.
 
@@ -57,17 +57,15 @@ def survey(
         admin: the cluster.
         settings: the configuration.
         role: the role of the user, whose missing rights are then reported together.
-        names: the topics of the group that may exist, configured or not; ``None``: all topics of the cluster are
-            listed, to find those that are not configured any more.
+        skip_leaderless: see :meth:`ClusterAdmin.describe`.
 
     Raises:
         MissingRightsError: the role cannot do its work.
         TransportError: the cluster does not answer; see :class:`ClusterAdmin`.
     """
-    if names is None:
-        names = admin.topic_names()
+    names = admin.topic_names()
     if role is None:
-        return _survey(admin, settings, names)
+        return _survey(admin, settings, names, skip_leaderless=skip_leaderless)
     topics = [topic.name for topic in configured_topics(settings)]
     missing = missing_rights(settings, role, admin.allowed_operations(topics))
     if missing.refused:
@@ -75,7 +73,7 @@ def survey(
     if missing.rights and role is not AclRole.APPLY:
         _log.warning("starting in spite of missing rights: %s", MissingRightsError(role, missing.rights))
     try:
-        return _survey(admin, settings, names)
+        return _survey(admin, settings, names, skip_leaderless=skip_leaderless)
     except GroupForbiddenError as error:
         group = Resource(ResourceType.GROUP, PatternType.LITERAL, error.group)
         needed = [right for right in rights(settings, [role]) if right.resource == group]
@@ -84,13 +82,15 @@ def survey(
         raise MissingRightsError(role, needed) from error
 
 
-def _survey(admin: ClusterAdmin, settings: Settings, names: Collection[str]) -> tuple[TopologyPlan, ClusterFacts]:
+def _survey(
+    admin: ClusterAdmin, settings: Settings, names: Collection[str], *, skip_leaderless: bool
+) -> tuple[TopologyPlan, ClusterFacts]:
     sources = [source.topic for source in settings.sources]
     planned = plan(settings, admin.describe(sources, {}).topics)
     readers = {name: (group,) for name, group in planned.readers(names).items()}
     readers |= dict.fromkeys((*sources, *planned.unconfigured_ready_topics(names)), (settings.group,))
     wanted = {topic.name for topic in planned.topics} | readers.keys() | set(planned.outputs)
-    cluster = admin.describe(wanted.intersection(names), readers)
+    cluster = admin.describe(wanted.intersection(names), readers, skip_leaderless=skip_leaderless)
     control = settings.naming().control_topic()
     return planned, replace(
         cluster,
@@ -102,6 +102,8 @@ def _survey(admin: ClusterAdmin, settings: Settings, names: Collection[str]) -> 
 
 def verify(settings: Settings, role: AclRole, *, timeout_s: float = TIMEOUT_S) -> None:
     """Refuse to start on a topology that would lose records.
+
+    A partition without a leader is left out, with a warning: it alone waits until it has one.
 
     Args:
         settings: the configuration.
@@ -116,7 +118,8 @@ def verify(settings: Settings, role: AclRole, *, timeout_s: float = TIMEOUT_S) -
     for each in exposed(settings):
         _log.warning("%s", each)
     _log.info("checking the topics at %s", settings.kafka.get("bootstrap.servers"))
-    planned, cluster = survey(ClusterAdmin(settings.kafka, timeout_s=timeout_s), settings, role)
+    admin = ClusterAdmin(settings.kafka, timeout_s=timeout_s)
+    planned, cluster = survey(admin, settings, role, skip_leaderless=True)
     if role is AclRole.SCHEDULER:
         planned = replace(planned, outputs=())
     faults = [fault for fault in check(planned, cluster) if fault.severity is Severity.REFUSE]
@@ -140,26 +143,34 @@ def _shared(admin: ClusterAdmin, planned: TopologyPlan, cluster: ClusterFacts) -
         if topic.role is Role.READY and topic.name in cluster.topics:
             for group in planned.naming.other_groups(topic.name):
                 with suppress(NotAuthorisedError):
-                    if admin.describe([topic.name], {topic.name: (group,)}).committed[group]:
+                    readers = {topic.name: (group,)}
+                    if admin.describe([topic.name], readers, skip_leaderless=True).committed[group]:
                         found[topic.name] = group
     return found
 
 
 def _unfinished(settings: Settings, planned: TopologyPlan, cluster: ClusterFacts) -> frozenset[str]:
-    """Return the topics that are no longer configured but hold records that their group has not finished."""
+    """Return the topics that are no longer configured but hold records that their group has not finished.
+
+    A partition without a leader counts as one with records.
+    """
     scheduler = scheduler_group(planned.group)
     groups = dict.fromkeys(planned.retired_names(cluster.topics), scheduler)
     groups |= dict.fromkeys(planned.unconfigured_ready_topics(cluster.topics), planned.group)
     starts: dict[Partition, int] = {}
+    unknown: frozenset[str] = frozenset()
     for name, group in groups.items():
-        for number, bounds in cluster.topics[name].bounds.items():
-            committed = cluster.offset(group, name, number)
+        for number in range(cluster.topics[name].partitions):
+            committed, bounds = cluster.offset(group, name, number), cluster.topics[name].bounds.get(number)
             if committed is None and group == planned.group:
                 continue  # the topic of another group
+            if bounds is None:
+                unknown |= {name}
+                continue
             start = bounds.start if committed is None else max(committed, bounds.start)
             if start < bounds.end:
                 starts[Partition(name, number)] = start
-    return _topics_with_records(settings.kafka, starts, scheduler) if starts else frozenset()
+    return unknown | (_topics_with_records(settings.kafka, starts, scheduler) if starts else frozenset())
 
 
 def _topics_with_records(

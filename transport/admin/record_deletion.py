@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 
-from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.admin.calls import AdminCalls, answers_of
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
-from kafka_redelivery.transport.errors import TransportError, grant
-from kafka_redelivery.transport.kafka_errors import message_of
+from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.kafka_errors import with_right
 from kafka_redelivery.transport.protocols import Partition
 
 _TIMEOUT_S = 30.0
 
 
 class RecordDeleter:
-    """Deletes records for good. Not thread-safe; connects with the first request."""
+    """Deletes records for good. Not thread-safe; connects with the first request.
 
-    def __init__(self, kafka: Mapping[str, ConfigValue]) -> None:
-        self._calls = AdminCalls(admin_config(kafka), timeout_s=_TIMEOUT_S)
+    Without ``calls`` it has an admin client of its own.
+    """
+
+    def __init__(self, kafka: Mapping[str, ConfigValue], *, calls: AdminCalls | None = None) -> None:
+        self._calls = calls or AdminCalls(admin_config(kafka), timeout_s=_TIMEOUT_S)
 
     def delete_before(self, ends: Mapping[Partition, int]) -> dict[Partition, str]:
         """Delete the records below these offsets.
@@ -28,18 +31,12 @@ class RecordDeleter:
             the reason for each partition that refused, or did not confirm in time.
         """
         wanted = [TopicPartition(*partition, end) for partition, end in ends.items()]
-        failed: dict[Partition, str] = {}
         try:
             client = self._calls.connected("delete records")
         except TransportError as error:
             return dict.fromkeys(ends, str(error))
-        for entry, answer in client.delete_records(wanted, request_timeout=_TIMEOUT_S).items():
-            try:
-                answer.result(_TIMEOUT_S)
-            except KafkaException as error:
-                denied = error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-                hint = grant(f"Delete on topic {entry.topic}") if denied else ""
-                failed[Partition(entry.topic, entry.partition)] = message_of(error) + hint
-            except TimeoutError:
-                failed[Partition(entry.topic, entry.partition)] = f"no answer in {_TIMEOUT_S:g} s"
-        return failed
+        _, errors = answers_of(client.delete_records(wanted, request_timeout=_TIMEOUT_S), _TIMEOUT_S)
+        return {
+            Partition(entry.topic, entry.partition): with_right(error, f"Delete on topic {entry.topic}").str()
+            for entry, error in errors.items()
+        }

@@ -1,0 +1,64 @@
+"""Partitions without a leader: all others are trimmed, and processes start and handle the records of the others."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.transport.admin.trimming import trim
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from tests.scenarios.cluster import Cluster
+from tests.scenarios.letters import now_ms
+from tests.scenarios.running import Group, exactly, script
+from tests.scenarios.waiting import until
+
+_RETRIED = ("raise", "ok")
+
+
+@pytest.mark.kafka
+@pytest.mark.long
+def test_partitions_on_a_lost_disk(tmp_path: Path, unique: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Those of the first disk go on; without the second one, the partitions there have no leader."""
+    home, lost = tmp_path / "kafka", tmp_path / "kafka" / "lost"
+    with EmbeddedKafka(data_dir=home) as kafka:
+        group = Group(Cluster(kafka.bootstrap_servers), unique, tmp_path)
+        group.prepare(topics={"auditHorizon": "1s"})
+        group.scheduler()
+        group.worker()
+        _send(group, 0, 4)
+        group.settle()
+        group.stop()
+        port = int(kafka.bootstrap_servers.rpartition(":")[2])
+    lost.mkdir()
+    formatted = (home / "data" / "meta.properties").read_text(encoding="utf-8").splitlines(keepends=True)
+    own = [line for line in formatted if not line.startswith("directory.id")]  # the broker adds the other one's
+    (lost / "meta.properties").write_text("".join(own), encoding="utf-8")
+    two_disks = EmbeddedKafka(data_dir=home, port=port, properties={"log.dirs": f"{home / 'data'},{lost}"})
+    with two_disks:
+        group.cluster.grow(group.source, 3)  # new partitions go to the disk that has fewer
+        group.apply()
+        assert {path.name for path in lost.glob(f"{unique}.*")} >= {f"{group.source}-2", f"{group.tier('200ms')}-2"}
+    lost.rename(tmp_path / "away")
+    lost.write_text("no directory")
+    with two_disks:
+        try:
+            trimmed = trim(load_settings(group.file.read_text()), now_ms() + 60_000)
+            assert {partition for partition in trimmed if partition.topic == group.tier("200ms")} == {
+                (group.tier("200ms"), 0),
+                (group.tier("200ms"), 1),
+            }
+            [warning] = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+            assert f"{group.tier('200ms')}-2" in warning
+            started = group.scheduler(), group.worker()
+            _send(group, 4, 8)
+            until(lambda: group.outputs() == exactly(range(8)), "the records of the other partitions are handled")
+            for process in started:
+                assert f"{group.source}-2" in process.own_log
+        finally:
+            group.close()
+
+
+def _send(group: Group, first: int, end: int) -> None:
+    """Send records that are retried, to the first two partitions."""
+    group.cluster.produce(group.source, [script(n, _RETRIED, partition=n % 2) for n in range(first, end)])
