@@ -133,10 +133,6 @@ class ReaderError(TransportError):
     exit_code = exit_codes.HALTED
 
 
-class StopRequestedError(ReaderError):
-    """A wait ends because the process is to stop. What was waited for has not happened."""
-
-
 class ConsumerFailedError(ReaderError):
     """The consumer has failed for good. Another one can go on, unless the cause is in the configuration."""
 

@@ -11,6 +11,7 @@ from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.flow.held_partitions import HeldPartitions
+from kafka_redelivery.consumers.flow.lost_position import LostPosition
 from kafka_redelivery.consumers.flow.unread_labels import unread_labels
 from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.consumers.telemetry.health import Health
@@ -65,16 +66,10 @@ class Assignment:
         """Those of the owned partitions; ``None`` after a change."""
 
         self._lost: dict[Partition, str] = {}
-        """Partitions without a position to read from, and the cause.
+        """Partitions without a position to read from, and the label of the cause; see :class:`LostPosition`."""
 
-        The causes are ``deleted``, ``truncated`` (beyond the end of the log), ``expired`` and ``forbidden``.
-        """
-
-        self._expired: dict[Partition, int] = {}
-        """The partitions that :meth:`take_expired` has not returned yet."""
-
-        self._forbidden: list[Partition] = []
-        """The partitions that :meth:`take_forbidden` has not returned yet."""
+        self._opened_lost: list[LostPosition] = []
+        """What :meth:`take_lost` has not returned yet."""
 
         self._reader = reader
         self.deferred: dict[Partition, int] = {}
@@ -145,7 +140,9 @@ class Assignment:
         partitions = list(partitions)
         committed = self._first_offsets.positions(partitions, owned)
         opened = [
-            self._open(partition, committed[partition]) if partition in committed else self._open_forbidden(partition)
+            self._open(partition, committed[partition])
+            if partition in committed
+            else self._halt(LostPosition.forbidden(partition))
             for partition in partitions
         ]
         self._owned |= {assigned.partition: assigned for assigned in opened}
@@ -180,18 +177,15 @@ class Assignment:
         """Stop fetching a partition whose next offset does not exist, until it is closed."""
         self._lost[partition] = cause
 
-    def take_expired(self) -> dict[Partition, int]:
-        """Return the partitions that were opened, and halted because their committed offset has expired.
+    def take_lost(self) -> list[LostPosition]:
+        """Return why partitions were halted when they were opened, each once."""
+        lost, self._opened_lost = self._opened_lost, []
+        return lost
 
-        Each comes once, with the number of records that would be repeated at most.
-        """
-        expired, self._expired = self._expired, {}
-        return expired
-
-    def take_forbidden(self) -> list[Partition]:
-        """Return the partitions that were opened, and halted because their committed offset may not be read."""
-        forbidden, self._forbidden = self._forbidden, []
-        return forbidden
+    @property
+    def control_read(self) -> bool:
+        """Whether the control topic was read since the last partitions were assigned."""
+        return self._first_offsets.control_problem() is None
 
     def report(self, observer: ProcessObserver, health: Health) -> None:
         """Report the halted partitions to the metrics and to the readiness probe, and new ones to the control topic."""
@@ -255,11 +249,11 @@ class Assignment:
                 unfinished.append(record)
         return unfinished
 
-    def _open_forbidden(self, partition: Partition) -> AssignedPartition:
-        route, redelivered = self._routes[partition.topic]
-        self._lost[partition] = "forbidden"
-        self._forbidden.append(partition)
-        return AssignedPartition(partition, route, redelivered, Progress(0))
+    def _halt(self, lost: LostPosition, start: int = 0) -> AssignedPartition:
+        """Open a partition that is not read. ``start``: where it would be."""
+        self._lost[lost.partition] = lost.label
+        self._opened_lost.append(lost)
+        return AssignedPartition(lost.partition, *self._routes[lost.partition.topic], Progress(start))
 
     def _open(self, partition: Partition, committed: Checkpoint | None) -> AssignedPartition:
         route, redelivered = self._routes[partition.topic]
@@ -270,11 +264,12 @@ class Assignment:
             if partition in self._first_offsets.restored:  # nothing is committed yet
                 return AssignedPartition(partition, route, redelivered, progress, dirty=True)
             return AssignedPartition(partition, route, redelivered, progress, committed)
+        if partition in self._first_offsets.unknown:
+            return self._halt(LostPosition.control(partition, self._first_offsets.unknown[partition]))
         expired = self._first_offsets.expired(partition)
         if expired is not None:
-            start, self._expired[partition] = expired
-            self._lost[partition] = "expired"
-            return AssignedPartition(partition, route, redelivered, Progress(start))
+            start, records = expired
+            return self._halt(LostPosition.expired(partition, records, "handled"), start)
         start, starting = (
             (self._first_offsets.internal(partition), False) if redelivered else self._first_offsets.source(partition)
         )

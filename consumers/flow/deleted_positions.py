@@ -23,7 +23,8 @@ class DeletedPositions:
 
     An operator also decides about a committed offset that Kafka has deleted because the group had no members for too
     long (``offsets.retention.minutes``): nothing shows which records are finished. A committed offset that the user may
-    not read needs no decision: the partition goes on when it can be read.
+    not read needs no decision: the partition goes on when it can be read. So does one without a committed offset while
+    the control topic cannot be read.
 
     A position lies beyond the end of the log if Kafka has elected a replica that was not in sync: it has lost records
     that this group has read, and gives their offsets to new ones. The operator stops the group and resets its offset.
@@ -46,22 +47,23 @@ class DeletedPositions:
         lost = LostPosition.of(error)
         if not self._assignment.find([lost.partition]):
             return  # this worker does not read its topic
+        known = self._lost.get(lost.partition)
+        if known is not None and not known.opened:
+            return
         self._assignment.halt_lost(lost.partition, lost.label)
         self._halt(lost)
 
     def halt_opened(self) -> None:
-        """Halt the partitions whose committed offset had expired, or could not be read, when they were opened."""
-        for partition, records in self._assignment.take_expired().items():
-            self._halt(LostPosition.expired(partition, records, "handled"))
-        for partition in self._assignment.take_forbidden():
-            self._halt(LostPosition.forbidden(partition))
+        """Halt the partitions that had no position when they were opened."""
+        for lost in self._assignment.take_lost():
+            self._halt(lost)
 
     def _halt(self, lost: LostPosition) -> None:
         self._pause_s = _FIRST_PAUSE_S
         self._next_s = monotonic_s() + self._pause_s
         known = self._lost.get(lost.partition)
         self._lost[lost.partition] = lost
-        if known is None or known.offset != lost.offset:
+        if not lost.repeats(known):
             lost.report(self._observer, self._health)
 
     def forget(self, partition: Partition) -> None:
@@ -71,7 +73,7 @@ class DeletedPositions:
             lost.withdraw(self._health)
 
     def moved(self) -> list[Partition]:
-        """Return the halted partitions that can go on, because they have a committed offset beyond that position.
+        """Return the halted partitions that can go on, mostly because they have an offset beyond that position.
 
         Asks Kafka after growing pauses, and only about partitions of which every fetched record is finished.
         """
@@ -81,4 +83,9 @@ class DeletedPositions:
         committed = self._reader.committed_now(idle)
         self._pause_s = min(2 * self._pause_s, _MAX_PAUSE_S)
         self._next_s = monotonic_s() + self._pause_s
-        return [partition for partition, found in committed.items() if self._lost[partition].can_go_on(found)]
+        control_read = self._assignment.control_read
+        return [
+            partition
+            for partition, found in committed.items()
+            if self._lost[partition].can_go_on(found, control_read=control_read)
+        ]

@@ -81,13 +81,17 @@ class Fetcher:
             forget: drops all state of partitions.
         """
         self._deleted_positions.halt_opened()
-        for partition in self._deleted_positions.moved():
-            forget([partition])
-            for assigned in self._assignment.open([partition]):
-                assigned.dirty = True  # a write that began before the move may still commit an older offset
-                self._lanes.open(assigned)
-                self._reader.seek(partition, assigned.progress.next_offset)
-                self._reader.resume([partition])
+        moved = self._deleted_positions.moved()
+        if not moved:
+            return
+        forget(moved)
+        for assigned in self._assignment.open(moved):
+            self._lanes.open(assigned)
+            if assigned.partition in self._assignment.halted:
+                continue  # for another cause
+            assigned.dirty = True  # a write that began before the move may still commit an older offset
+            self._reader.seek(assigned.partition, assigned.progress.next_offset)
+            self._reader.resume([assigned.partition])
 
     def _check_metadata_room(self) -> None:
         """Choose the partitions to pause because their commit metadata has no room, and rewind the deferred ones."""

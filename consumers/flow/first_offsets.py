@@ -39,6 +39,10 @@ class Control(Protocol):
         """Read it to its end, and drop the saved positions of partitions that have a committed offset."""
         ...
 
+    def problem(self) -> str | None:
+        """Return why what is known may be older than the last :meth:`begin`; ``None`` = it is not. Never waits."""
+        ...
+
     def save(self, positions: Mapping[Partition, Checkpoint]) -> None:
         """Save the last committed positions of partitions that this process gives up because it stops."""
         ...
@@ -58,6 +62,9 @@ class NoControl:
 
     def begin(self, partitions: Iterable[Partition]) -> None:
         """Do nothing."""
+
+    def problem(self) -> str | None:
+        """Return ``None``."""
 
     def save(self, positions: Mapping[Partition, Checkpoint]) -> None:
         """Do nothing."""
@@ -87,10 +94,16 @@ class FirstOffsets:
         self.restored: set[Partition] = set()
         """Partitions that go on at a saved position, which is to be committed."""
 
+        self.unknown: dict[Partition, str] = {}
+        """Partitions without a committed offset whose start is unknown, because the control topic cannot be read."""
+
     def positions(
         self, partitions: Iterable[Partition], owned: Container[Partition] = ()
     ) -> dict[Partition, Checkpoint | None]:
         """Return the committed offsets; where one has expired, the position that its last owner saved when it stopped.
+
+        While the control topic cannot be read, partitions with a committed offset need not wait for it: what was saved
+        of them is dropped later, by :meth:`note_first_offsets`. The others are in :attr:`unknown`.
 
         Args:
             partitions: the partitions.
@@ -103,14 +116,22 @@ class FirstOffsets:
         new = [partition for partition in found if partition not in owned]
         if new:
             self._control.begin([partition for partition in new if found[partition] is not None])
+        problem = self._control.problem()
         saved = self._control.state.saved
         for partition, committed in found.items():
             self.restored.discard(partition)
-            if committed is None and partition in saved:
+            self.unknown.pop(partition, None)
+            if committed is None and problem is not None:
+                self.unknown[partition] = problem
+            elif committed is None and partition in saved:
                 last = found[partition] = saved[partition]
                 self.restored.add(partition)
                 _log.info("%s-%d has no committed offset and goes on at the saved one, %d", *partition, last.offset)
         return found
+
+    def control_problem(self) -> str | None:
+        """Return why the control topic was not read since the last partitions were assigned; ``None`` = it was."""
+        return self._control.problem()
 
     def save(self, partitions: Iterable[Partition]) -> None:
         """Save the committed positions of partitions that this process gives up because it stops."""
@@ -187,9 +208,12 @@ class FirstOffsets:
     def note_first_offsets(self, committed: Mapping[Partition, int]) -> None:
         """Note in the control topic which partitions have their first committed offset, so that its loss is noticed.
 
+        Their saved positions are dropped by that. Called about once a second, it also lets the topic be read again.
+
         Args:
             committed: the partitions that have a committed offset, each with it or a little more.
         """
+        self._control.problem()
         state = self._control.state
         if not state.exists:
             return

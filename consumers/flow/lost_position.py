@@ -15,7 +15,7 @@ from kafka_redelivery.transport.protocols import Partition
 _log = logging.getLogger(__name__)
 
 _EXPIRED: Final = -1
-_FORBIDDEN: Final = -2
+_UNKNOWN: Final = -2
 _ACCEPT: Final = "to go on at the log start, run: redelivery topology apply {}"
 _RESET: Final = (
     "stop the processes of the group, reset its offset (redelivery topology check prints the command), and start them"
@@ -28,10 +28,14 @@ class LostPosition:
 
     partition: Partition
     offset: int
-    """The offset that does not exist; -1: it has expired, -2: it may not be read."""
+    """The offset that does not exist; -1: it has expired, -2: it is unknown."""
 
     label: str
-    """The cause in the metric: ``deleted``, ``truncated`` (beyond the end of the log), ``expired`` or ``forbidden``."""
+    """The cause in the metric.
+
+    It is ``deleted``, ``truncated`` (beyond the end of the log), ``expired``, ``forbidden`` (the committed offset may
+    not be read) or ``control`` (the control topic cannot be read).
+    """
 
     cause: str
     fix: str
@@ -76,7 +80,13 @@ class LostPosition:
         """Return what a committed offset means that may not be read."""
         cause = "its committed offset may not be read; it goes on by itself when it may"
         fix = grant(f"Read on topic {partition.topic}").removeprefix("; ")
-        return cls(partition, _FORBIDDEN, "forbidden", cause, fix)
+        return cls(partition, _UNKNOWN, "forbidden", cause, fix)
+
+    @classmethod
+    def control(cls, partition: Partition, problem: str) -> Self:
+        """Return what a missing committed offset means while the control topic cannot be read, because of a problem."""
+        cause = f"it has no committed offset, and where it starts is unknown: {problem}"
+        return cls(partition, _UNKNOWN, "control", cause, "it goes on by itself when the control topic can be read")
 
     def report(self, observer: ProcessObserver, health: Health) -> None:
         """Report the halt to the log, to the observer and to the readiness probe."""
@@ -89,9 +99,26 @@ class LostPosition:
         """Remove the halt from the readiness probe."""
         health.note(str(self.partition), "")
 
-    def can_go_on(self, committed: Checkpoint | None) -> bool:
-        """Whether the partition can be read from this committed offset, because it was moved or may now be read."""
-        if (_EXPIRED if committed is None else committed.offset) <= self.offset:
-            return False
-        _log.warning("%s-%d goes on: its committed offset was moved, or may be read", *self.partition)
-        return True
+    @property
+    def opened(self) -> bool:
+        """Whether the partition had a position. Without one, errors about where the client starts mean nothing."""
+        return self.offset != _UNKNOWN
+
+    def repeats(self, known: LostPosition | None) -> bool:
+        """Whether what is ``known`` of the partition, and was reported, says the same."""
+        return known is not None and (known.label, known.offset) == (self.label, self.offset)
+
+    def can_go_on(self, committed: Checkpoint | None, *, control_read: bool) -> bool:
+        """Whether the partition can go on.
+
+        Args:
+            committed: its committed offset, which may have been moved, or may be read now.
+            control_read: whether the control topic was read since the partition was assigned.
+        """
+        if self.label == "control":
+            moved = control_read or committed is not None
+        else:
+            moved = (_EXPIRED if committed is None else committed.offset) > self.offset
+        if moved:
+            _log.warning("%s-%d goes on: its committed offset was moved, or may be read", *self.partition)
+        return moved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -107,16 +107,10 @@ def open_reader(
 
 
 @contextmanager
-def open_control(settings: Settings, report: Report, stopping: Callable[[], bool]) -> Iterator[ControlTopic]:
-    """Read the group's control topic to its end, and keep it open while the block runs.
-
-    Args:
-        settings: the configuration.
-        report: as of a reader.
-        stopping: whether the process is to stop, which ends every wait for the topic.
-    """
+def open_control(settings: Settings) -> Iterator[ControlTopic]:
+    """Read the group's control topic to its end, and keep it open while the block runs."""
     topic = settings.naming().control_topic()
-    control = EnduringControlTopic(settings.kafka, settings.group, topic, wall_clock_ms, report, stopping)
+    control = EnduringControlTopic(settings.kafka, settings.group, topic, wall_clock_ms)
     try:
         yield control
     finally:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
+from kafka_redelivery.consumers.flow.lost_position import LostPosition
 from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
 from kafka_redelivery.consumers.scheduler.release import Release
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
@@ -22,7 +23,7 @@ class AssignedTiers:
         Args:
             reader: returns committed offsets.
             first_offsets: chooses where a partition without a committed offset starts.
-            halted: gets the partitions whose committed offset has expired.
+            halted: gets the partitions that have no position.
             mixed_topic: the name of the tier whose records stay for different times.
         """
         self._reader = reader
@@ -47,8 +48,8 @@ class AssignedTiers:
     def open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Start each partition at its committed progress, and return the offsets to read from.
 
-        A partition whose committed offset has expired halts. What was fetched of it is dropped, because a later commit
-        would pass the records of an aborted write.
+        A partition whose committed offset has expired halts, and one whose start is unknown. What was fetched of it is
+        dropped, because a later commit would pass the records of an aborted write.
         """
         starts = {}
         for partition, committed in self._first_offsets.positions(partitions, self.opened).items():
@@ -56,11 +57,11 @@ class AssignedTiers:
                 self._close(partition)  # the tier was deleted meanwhile
                 continue
             if committed is None:
-                expired = self._first_offsets.expired(partition)
-                if expired is not None:
-                    starts[partition], records = expired
+                lost, start = self._lost(partition)
+                if lost is not None:
+                    starts[partition] = start
                     self._close(partition)
-                    self._halted.halt_expired(partition, records)
+                    self._halted.halt(lost)
                     continue
                 self.unwritten.add(partition)
                 progress = Progress(self._first_offsets.internal(partition), bound=self._first_offsets.bound)
@@ -80,7 +81,8 @@ class AssignedTiers:
 
     def resume_moved(self, in_flight: Release | None) -> None:
         """Open the halted partitions whose committed offset was moved. ``in_flight``: the write that is under way."""
-        self._seek(self._halted.moved(self.opened, in_flight))
+        control_read = self._first_offsets.control_problem() is None
+        self._seek(self._halted.moved(self.opened, in_flight, control_read=control_read))
 
     def give_up(self, partitions: Collection[Partition]) -> None:
         """Drop partitions that are no longer owned."""
@@ -110,6 +112,16 @@ class AssignedTiers:
     def checkpoints(self, released: Iterable[Partition]) -> dict[Partition, Checkpoint]:
         """Return the offsets that a write commits: those of the partitions it releases, and the unwritten ones."""
         return {each: self.opened[each].progress.checkpoint() for each in (*released, *self.unwritten)}
+
+    def _lost(self, partition: Partition) -> tuple[LostPosition | None, int]:
+        """Return why a partition without a committed offset halts, and where it would be read from."""
+        if partition in self._first_offsets.unknown:
+            return LostPosition.control(partition, self._first_offsets.unknown[partition]), 0
+        expired = self._first_offsets.expired(partition)
+        if expired is None:
+            return None, 0
+        start, records = expired
+        return LostPosition.expired(partition, records, "released"), start
 
     def _close(self, partition: Partition) -> None:
         self.opened.pop(partition, None)

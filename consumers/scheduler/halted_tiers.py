@@ -42,17 +42,14 @@ class HaltedTiers:
         except PositionDeletedError as error:
             lost = LostPosition.of(error)
             if lost.partition in owned:
-                self._halt(lost)
+                self.halt(lost)
             return []
 
-    def halt_expired(self, partition: Partition, records: int) -> None:
-        """Halt a partition whose committed offset has expired; up to ``records`` would be released again."""
-        self._halt(LostPosition.expired(partition, records, "released"))
-
-    def _halt(self, lost: LostPosition) -> None:
+    def halt(self, lost: LostPosition) -> None:
+        """Halt a partition."""
         known = self._lost.get(lost.partition)
         self._lost[lost.partition] = lost
-        if known is None or known.offset != lost.offset:
+        if not lost.repeats(known):
             lost.report(self._observer, self._health)
 
     def forget(self, partitions: Collection[Partition]) -> None:
@@ -60,8 +57,10 @@ class HaltedTiers:
         for partition in self._lost.keys() & partitions:
             self._lost.pop(partition).withdraw(self._health)
 
-    def moved(self, tiers: Mapping[Partition, TierPartition], in_flight: Release | None) -> list[Partition]:
-        """Return the partitions that can go on, because their committed offset was moved, and drop them.
+    def moved(
+        self, tiers: Mapping[Partition, TierPartition], in_flight: Release | None, *, control_read: bool
+    ) -> list[Partition]:
+        """Return the partitions that can go on, mostly because their committed offset was moved, and drop them.
 
         A partition stays halted as long as records of it are buffered or being written: their commit would replace the
         offset that was moved.
@@ -69,12 +68,17 @@ class HaltedTiers:
         Args:
             tiers: the partitions that were opened.
             in_flight: the write that is under way.
+            control_read: whether the control topic was read since the last partitions were assigned.
         """
         busy = {partition for partition, tier in tiers.items() if tier.progress.outstanding}
         if in_flight is not None:
             busy |= in_flight.checkpoints.keys()
         found = self._reader.committed_now(self._lost.keys() - busy)
-        moved = [partition for partition, committed in found.items() if self._lost[partition].can_go_on(committed)]
+        moved = [
+            partition
+            for partition, committed in found.items()
+            if self._lost[partition].can_go_on(committed, control_read=control_read)
+        ]
         self.forget(moved)
         return moved
 

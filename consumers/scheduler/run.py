@@ -59,7 +59,7 @@ def open_scheduler(
         TransportError: Kafka refuses a request for good.
     """
     report = health.waiting
-    with open_control(settings, report, lambda: scheduler.stopping) as control:
+    with open_control(settings) as control:
         reader = open_reader(settings, scheduler_group(settings.group), instance, small_prefetch=True, report=report)
         writer = WriteThread(open_writer(settings, "scheduler", instance, reader, report))
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=health, control=control)

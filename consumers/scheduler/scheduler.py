@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
@@ -41,7 +40,6 @@ from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import (
     RefusalCause,
     RefusedRecord,
-    StopRequestedError,
     WriteAbortedError,
     WriteRefusedError,
 )
@@ -147,8 +145,7 @@ class Scheduler:
         try:
             self._refresh()
             while not self._stopping:
-                with suppress(StopRequestedError):
-                    self._turn()
+                self._turn()
             self._await_write(None)
             self._assigned.save_positions()  # while it is closed, the client answers no requests
         finally:

@@ -88,7 +88,7 @@ def run_worker(settings: Settings, base: Path) -> None:
         reader = open_reader(
             settings, settings.group, process.instance, report=process.health.waiting, leave_out_forbidden=True
         )
-        control = stack.enter_context(open_control(settings, process.health.waiting, lambda: worker.stopping))
+        control = stack.enter_context(open_control(settings))
         worker = _build_worker(settings, section, handler, routes, outputs, reader, control, process)
         topics = ", ".join(name for route in routes for name in (route.source, route.ready))
         with process.until_stopped(worker.stop), scheduler_watch(settings, process.health):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -27,7 +27,6 @@ from kafka_redelivery.consumers.worker.unacknowledged import Unacknowledged
 from kafka_redelivery.consumers.worker.write_cycle import WriteCycle
 from kafka_redelivery.consumers.writes.committer import LINGER_S, Committer
 from kafka_redelivery.topology.config.settings import LimitsSection
-from kafka_redelivery.transport.errors import StopRequestedError
 from kafka_redelivery.transport.protocols import Message, Partition, Reader
 
 _MAX_FETCH_WAIT_S = 0.2
@@ -105,8 +104,7 @@ class Worker:
         try:
             self.reader.subscribe(self.assignment.topics, self)
             while not self._stopping:
-                with suppress(StopRequestedError):
-                    self._turn()
+                self._turn()
         finally:
             self._shut_down()
 

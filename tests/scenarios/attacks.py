@@ -75,7 +75,8 @@ EFFECTS: Final = {
     Attack.LETTER: Effect("dead letters", "it is counted and archived like others; a redrive gives it to the handler"),
     Attack.FOREIGN: Effect(
         "control",
-        "**no process starts**, and the error names the record; a running one waits when it has to read the topic",
+        "**no process starts**, and the error names the record; in running ones partitions without a committed offset "
+        "wait",
     ),
     Attack.SAVED: Effect("control", "**the partition starts there**; records before it are not handled"),
     Attack.PAUSE: Effect(

@@ -121,7 +121,7 @@ def test_every_attempt(group: Group) -> None:
     group.cluster.produce(control, [Sent(b"forged", key.encode(), (), 0)])
     group.cluster.grow(group.source, 3)  # so that the worker has to read the topic
     group.cluster.produce(group.source, [script(50, ["ok"], partition=2)])
-    until(lambda: f"trying again in 0.2 s: the record {key!r}" in worker.log, "the running worker waits")
+    until(lambda: f"{group.source}-2 is halted" in worker.log, "the new partition waits")
     late = group.worker("w2")
     assert late.wait(LONG_S) == exit_codes.FAILED
     assert f"the record {key!r} of the control topic was not written by this project" in late.log
@@ -129,7 +129,7 @@ def test_every_attempt(group: Group) -> None:
     late = group.worker("w3")
     until(lambda: " reads " in late.own_log, "a process starts again without the record")
     outputs = exactly([0, 3, 7, 13, 14, 20, 25, 31, 50])
-    until(lambda: group.outputs() == outputs, "the worker goes on")
+    until(lambda: group.outputs() == outputs, "the new partition goes on")
     group.stop()
 
     assert group.outputs() == outputs

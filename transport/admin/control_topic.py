@@ -115,12 +115,25 @@ class ControlTopic:
             ReaderError, ControlRecordError: as :meth:`read`; also if Kafka does not take the records.
         """
         self._read_again_s = 0.0
-        saved = self.read().saved
+        self.read()
+        self._drop(partitions)
+
+    def problem(self) -> str | None:
+        """Return why what is known may be older than the last :meth:`begin`; ``None`` = it is not."""
+        return None
+
+    def _drop(self, partitions: Iterable[Partition], timeout_s: float = _FLUSH_S) -> None:
+        """Drop the saved positions of partitions.
+
+        Raises:
+            ReaderError: Kafka does not take the records.
+        """
+        saved = self.state.saved
         used = [partition for partition in partitions if partition in saved]
         if used:
             records = [first_offset_record(*partition, saved[partition].offset, self._clock()) for partition in used]
             try:
-                append_control(self._kafka, self._topic, records)
+                append_control(self._kafka, self._topic, records, timeout_s)
             except AdminError as error:
                 raise ReaderError(f"the saved positions cannot be dropped: {error}") from error
             self.state = replace(self.state, saved={each: saved[each] for each in saved.keys() - set(used)})

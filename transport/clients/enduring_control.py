@@ -1,37 +1,38 @@
-"""The control topic of a running worker or scheduler, which waits until it can be read."""
+"""The control topic of a running worker or scheduler, for which nothing waits long."""
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import TypeVar
+from queue import Empty, SimpleQueue
+from time import monotonic
 
 from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.wire.control import ControlState
-from kafka_redelivery.transport.admin.control_topic import ControlTopic
+from kafka_redelivery.transport.admin.control_topic import ControlTopic, read_control
 from kafka_redelivery.transport.client_config import ConfigValue
-from kafka_redelivery.transport.clients.outage import Outage, Report
-from kafka_redelivery.transport.errors import ReaderError, StopRequestedError
+from kafka_redelivery.transport.clients.bounded_waits import get_within
+from kafka_redelivery.transport.errors import ReaderError
 from kafka_redelivery.transport.protocols import Partition
 
-_Answer = TypeVar("_Answer")
+_log = logging.getLogger(__name__)
+
+_PATIENCE_S = 5.0
+"""How long :meth:`EnduringControlTopic.begin` waits for an answer, and then for a confirmed write."""
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
 
 
 class EnduringControlTopic(ControlTopic):
-    """A :class:`ControlTopic` that is read when it is created, and then waits without limit.
+    """A :class:`ControlTopic` that is read when it is created, and later by a thread of its own.
 
-    It waits for Kafka, and for an operator who removes the record of another program.
+    :meth:`begin` waits for a few seconds only, and not at all if the last attempt has failed. The topic is then read
+    again after growing pauses, until Kafka answers or an operator has removed the record of another program.
     """
 
-    def __init__(
-        self,
-        kafka: Mapping[str, ConfigValue],
-        group: str,
-        topic: str,
-        clock: Callable[[], int],
-        report: Report,
-        stopping: Callable[[], bool],
-    ) -> None:
+    def __init__(self, kafka: Mapping[str, ConfigValue], group: str, topic: str, clock: Callable[[], int]) -> None:
         """Read the topic to its end.
 
         Args:
@@ -39,8 +40,6 @@ class EnduringControlTopic(ControlTopic):
             group: the consumer group.
             topic: its control topic.
             clock: returns epoch ms.
-            report: receives what the topic is waited for.
-            stopping: whether the process is to stop; every wait then ends with a :class:`StopRequestedError`.
 
         Raises:
             ReaderError: Kafka does not answer, or refuses.
@@ -48,25 +47,77 @@ class EnduringControlTopic(ControlTopic):
         """
         super().__init__(kafka, group, topic, clock)
         super().read()
-        self._outage = Outage("control topic", report)
-        self._stopping = stopping
+        self._answers: SimpleQueue[ControlState | BaseException] = SimpleQueue()
+        self._reading = False
+        """Whether the thread reads, or its answer has not been taken yet."""
+
+        self._outdated = False
+        """Whether that reading began before the last :meth:`begin`."""
+
+        self._problem: str | None = None
+        """Why what is known may be older than the last :meth:`begin`; ``None`` = it is not."""
+
+        self._pause_s = _FIRST_PAUSE_S
+        self._retry_s = 0.0
 
     def read(self) -> ControlState:
-        """See :class:`ControlTopic`."""
-        return self._repeat(super().read)
+        """Return what is known. :meth:`problem` says whether that is what the topic had at the last :meth:`begin`."""
+        return self.state
 
     def begin(self, partitions: Iterable[Partition]) -> None:
-        """See :class:`ControlTopic`."""
-        self._repeat(partial(super().begin, list(partitions)))
+        """See :class:`ControlTopic`. What fails is not raised; :meth:`problem` and :meth:`note_first_offset` repeat it.
 
-    def _repeat(self, ask: Callable[[], _Answer]) -> _Answer:
-        while True:
+        Call it after the partitions were assigned: their last owner may have saved positions before.
+        """
+        failed_before = self._problem is not None
+        self._problem = self._problem or f"topic {self._topic} cannot be read to its end: no answer yet"
+        if self._reading:
+            self._outdated = True
+        else:
+            self._start()
+        if failed_before:
+            return
+        end_s = monotonic() + _PATIENCE_S
+        while self._reading and (left_s := end_s - monotonic()) > 0:
+            self._take(left_s)
+        if self._problem is None:
             try:
-                answer = ask()
-            except (ReaderError, ControlRecordError) as error:
-                if self._stopping():
-                    raise StopRequestedError(str(error)) from error
-                self._outage.wait(str(error))
-            else:
-                self._outage.over()
-                return answer
+                self._drop(partitions, _PATIENCE_S)
+            except ReaderError as error:
+                _log.warning("%s; it is tried again", error)
+
+    def problem(self) -> str | None:
+        """See :class:`ControlTopic`. Reads the topic again if that is due; never waits for it."""
+        if self._problem is not None:
+            if not self._reading and monotonic() >= self._retry_s:
+                self._start()
+            self._take(0.0)
+        return self._problem
+
+    def _start(self) -> None:
+        self._reading, self._outdated = True, False
+        threading.Thread(target=self._read, name="control topic", daemon=True).start()
+
+    def _read(self) -> None:
+        try:
+            self._answers.put(read_control(self._kafka, self._group, self._topic, self._timeout_s))
+        except BaseException as error:  # noqa: BLE001 - the polling thread decides about it
+            self._answers.put(error)
+
+    def _take(self, within_s: float) -> None:
+        try:
+            answer = get_within(self._answers, within_s)
+        except Empty:
+            return
+        self._reading = False
+        if isinstance(answer, (ReaderError, ControlRecordError)):
+            self._problem = str(answer)
+            self._retry_s = monotonic() + self._pause_s
+            _log.warning("trying again in %.0f s: %s", self._pause_s, answer)
+            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        elif isinstance(answer, BaseException):
+            raise answer
+        elif self._outdated:
+            self._start()
+        else:
+            self.state, self._problem, self._pause_s = answer, None, _FIRST_PAUSE_S

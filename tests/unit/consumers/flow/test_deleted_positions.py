@@ -126,6 +126,34 @@ def test_a_committed_offset_that_may_not_be_read_halts_its_partition(fixture: Fi
     assert positions.moved() == [ORDERS]
 
 
+def test_a_first_offset_that_is_unknown_halts_its_partition(fixture: Fixture) -> None:
+    """It goes on when the control topic can be read. The client starts the partition anywhere meanwhile."""
+    reader = StoredOffsets({OTHER: Checkpoint(0, "")}, ends={ORDERS: (3, 90)})
+    control = Known(ControlState(exists=True, committed={ORDERS: 40}, saved={ORDERS: Checkpoint(40, "")}))
+    control.unreadable = "no answer"
+    assignment = Assignment([route()], reader, FirstOffsets(reader, "billing", control=control))
+    positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
+    assignment.open([ORDERS, OTHER])
+    positions.halt_opened()
+    positions.halt(PositionDeletedError("orders", 0, 0, "out of range"))
+    assert assignment.halted == {ORDERS}
+    assert assignment.dirty() == []
+    text = "orders-0: it has no committed offset, and where it starts is unknown: no answer"
+    assert fixture.observer.halt_causes == [text]
+    assert "it goes on by itself when the control topic can be read" in fixture.health.ready().reason
+    assignment.report(fixture.observer, fixture.health)
+    assert dict(fixture.observer.halted_numbers) == {HaltLabel("orders", "control"): 1}
+    fixture.clock.advance(1)
+    assert positions.moved() == []
+    control.unreadable = None
+    fixture.clock.advance(2)
+    assert positions.moved() == [ORDERS]
+    assignment.close(ORDERS)
+    [assigned] = assignment.open([ORDERS])
+    assert assigned.progress.next_offset == 40
+    assert not assignment.halted
+
+
 def test_an_own_commit_is_no_move(fixture: Fixture) -> None:
     """What was fetched before the deletion is still committed."""
     fixture.halt()

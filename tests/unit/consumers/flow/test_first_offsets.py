@@ -24,6 +24,7 @@ class Known:
         self.committed: dict[Partition, int] = {}
         self.began: list[Partition] = []
         self.saved: Mapping[Partition, Checkpoint] = {}
+        self.unreadable: str | None = None
 
     def read(self) -> ControlState:
         self.state = self._state
@@ -33,8 +34,12 @@ class Known:
         self.committed[partition] = offset
 
     def begin(self, partitions: Iterable[Partition]) -> None:
-        self.read()
+        if self.unreadable is None:
+            self.read()
         self.began += partitions
+
+    def problem(self) -> str | None:
+        return self.unreadable
 
     def save(self, positions: Mapping[Partition, Checkpoint]) -> None:
         self.saved = positions
@@ -107,6 +112,25 @@ def test_a_saved_position_replaces_an_expired_offset() -> None:
     control.committed.clear()
     first.note_first_offsets({OLD: 40})
     assert control.committed == {OLD: 40}, "until the control topic has it"
+
+
+def test_only_a_partition_without_a_committed_offset_needs_the_control_topic() -> None:
+    """What is saved of the others is dropped when the topic can be read."""
+    last = Checkpoint(40, "")
+    control = Known(ControlState(exists=True, committed={OLD: 40, READY: 5}, saved={OLD: last, READY: last}))
+    control.unreadable = "no answer"
+    reader = StoredOffsets({READY: Checkpoint(7, "")})
+    first = FirstOffsets(reader, "billing", control=control)
+    assert first.positions([OLD, READY]) == {OLD: None, READY: Checkpoint(7, "")}
+    assert (first.unknown, first.restored) == ({OLD: "no answer"}, set())
+    first.note_first_offsets({READY: 7})
+    assert control.committed == {}
+    control.unreadable = None
+    control.read()
+    first.note_first_offsets({READY: 7})
+    assert control.committed == {READY: 7}
+    assert first.positions([OLD]) == {OLD: last}
+    assert (first.unknown, first.restored) == ({}, {OLD})
 
 
 def test_committed_positions_are_saved() -> None:

@@ -53,6 +53,29 @@ def test_an_expired_tier_is_halted_until_it_has_an_offset() -> None:
     assert QUICK not in running.reader.paused
 
 
+def test_a_tier_whose_first_offset_is_unknown_halts_alone() -> None:
+    """It starts when the control topic can be read."""
+    running = Running()
+    control = Known(ControlState(exists=True))
+    control.unreadable = "no answer"
+    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, "billing.scheduler", control=control)
+    del running.reader.commits[QUICK]
+    running.reader.ends[QUICK] = (3, 9)
+    running.scheduler.revoked([QUICK, SLOW])
+    assert running.scheduler.assigned([QUICK, SLOW])[SLOW] == 0
+    running.turn([*due(QUICK, 3), *due(SLOW, 0)])
+    assert running.values() == [[b"0"]]
+    assert running.reader.paused == {QUICK}
+    running.scheduler._refresh()
+    assert running.reader.sought == []
+    control.unreadable = None
+    running.scheduler._refresh()
+    assert running.reader.sought == [(QUICK, 3)]
+    running.turn(due(QUICK, 3))
+    assert running.values()[1:] == [[], [b"3"]], "its start offset is committed first"
+    assert running.reader.paused == set()
+
+
 def test_an_offset_that_expires_between_two_writes_halts_the_tier() -> None:
     """What was fetched is dropped: its commit would pass the records of the aborted write, which would be lost."""
     running = Running(WriteAbortedError("no"))
