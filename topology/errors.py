@@ -28,7 +28,7 @@ class HeaderError(TopologyError):
 class ProgressError(TopologyError):
     """Progress cannot be parsed from the commit metadata, or does not fit into it.
 
-    If it cannot be parsed, another program has committed the offset; ``redelivery topology check`` reports a fix.
+    If it cannot be parsed, another program or a newer version has committed the offset; the partition halts alone.
     """
 
 

@@ -135,7 +135,6 @@ class Assignment:
 
         Raises:
             MissingOffsetError: a partition of a ready topic has no committed offset, and records wait in it.
-            ProgressError: the metadata of a commit is damaged or was written by another tool.
         """
         partitions = list(partitions)
         committed = self._first_offsets.positions(partitions, owned)
@@ -260,6 +259,8 @@ class Assignment:
         if committed is not None:
             self._first_offsets.committed(partition)
             progress = self._first_offsets.restore(partition, committed, self._author)
+            if isinstance(progress, LostPosition):
+                return self._halt(progress, committed.offset)
             progress.max_waiting = self._max_in_place
             if partition in self._first_offsets.restored:  # nothing is committed yet
                 return AssignedPartition(partition, route, redelivered, progress, dirty=True)

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Container, Iterable, Mapping
 from typing import Protocol
 
+from kafka_redelivery.consumers.flow.lost_position import LostPosition
+from kafka_redelivery.topology.errors import ProgressError
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.progress_metadata import BOUND_LEVEL
@@ -145,13 +147,14 @@ class FirstOffsets:
         """Whether the metadata of commits names the offset, because all members can read that."""
         return self._control.state.level >= BOUND_LEVEL
 
-    def restore(self, partition: Partition, committed: Checkpoint, author: int | None = None) -> Progress:
-        """Return the progress that a commit of a partition describes.
-
-        Raises:
-            ProgressError: the metadata was not written by this project, is damaged, or has a newer format.
-        """
-        progress = Progress.restore(committed.offset, committed.metadata, author)
+    def restore(
+        self, partition: Partition, committed: Checkpoint, author: int | None = None
+    ) -> Progress | LostPosition:
+        """Return the progress that a position of a partition describes, or why it halts: its metadata is unreadable."""
+        try:
+            progress = Progress.restore(committed.offset, committed.metadata, author)
+        except ProgressError as error:
+            return LostPosition.metadata(partition, committed, str(error), saved=partition in self.restored)
         progress.bound = self.bound
         if progress.moved:
             _log.warning(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import ProcessObserver
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.topology.wire.progress_metadata import newer_format
 from kafka_redelivery.transport.errors import PositionDeletedError, grant
 from kafka_redelivery.transport.protocols import Partition
 
@@ -17,6 +18,11 @@ _log = logging.getLogger(__name__)
 _EXPIRED: Final = -1
 _UNKNOWN: Final = -2
 _ACCEPT: Final = "to go on at the log start, run: redelivery topology apply {}"
+_CHANGED: Final = "it goes on by itself when the commit has changed"
+_COMMIT_AGAIN: Final = (
+    "stop the processes of the group, commit the offset again without metadata "
+    "(kafka-consumer-groups.sh --reset-offsets --to-current), and start them"
+)
 _RESET: Final = (
     "stop the processes of the group, reset its offset (redelivery topology check prints the command), and start them"
 )
@@ -34,11 +40,13 @@ class LostPosition:
     """The cause in the metric.
 
     It is ``deleted``, ``truncated`` (beyond the end of the log), ``expired``, ``forbidden`` (the committed offset may
-    not be read) or ``control`` (the control topic cannot be read).
+    not be read), ``control`` (the control topic cannot be read) or ``metadata`` (of another tool, beside the offset).
     """
 
     cause: str
     fix: str
+    committed: Checkpoint | None = None
+    """What is committed, if its metadata cannot be read."""
 
     def __str__(self) -> str:
         """Say what is halted, why, and how to go on."""
@@ -88,6 +96,19 @@ class LostPosition:
         cause = f"it has no committed offset, and where it starts is unknown: {problem}"
         return cls(partition, _UNKNOWN, "control", cause, "it goes on by itself when the control topic can be read")
 
+    @classmethod
+    def metadata(cls, partition: Partition, position: Checkpoint, problem: str, *, saved: bool) -> Self:
+        """Return what a position means whose metadata cannot be read.
+
+        Args:
+            partition: the partition.
+            position: where it would start.
+            problem: what is wrong with the metadata.
+            saved: whether it is a saved position, and nothing is committed.
+        """
+        fix = _CHANGED if newer_format(position.metadata) else _COMMIT_AGAIN
+        return cls(partition, position.offset, "metadata", problem, fix, None if saved else position)
+
     def report(self, observer: ProcessObserver, health: Health) -> None:
         """Report the halt to the log, to the observer and to the readiness probe."""
         name = str(self.partition)
@@ -102,11 +123,11 @@ class LostPosition:
     @property
     def opened(self) -> bool:
         """Whether the partition had a position. Without one, errors about where the client starts mean nothing."""
-        return self.offset != _UNKNOWN
+        return self.label in {"deleted", "truncated", "expired"}
 
     def repeats(self, known: LostPosition | None) -> bool:
         """Whether what is ``known`` of the partition, and was reported, says the same."""
-        return known is not None and (known.label, known.offset) == (self.label, self.offset)
+        return known is not None and replace(known, cause=self.cause, fix=self.fix) == self
 
     def can_go_on(self, committed: Checkpoint | None, *, control_read: bool) -> bool:
         """Whether the partition can go on.
@@ -117,8 +138,10 @@ class LostPosition:
         """
         if self.label == "control":
             moved = control_read or committed is not None
+        elif self.label == "metadata":
+            moved = committed != self.committed
         else:
             moved = (_EXPIRED if committed is None else committed.offset) > self.offset
         if moved:
-            _log.warning("%s-%d goes on: its committed offset was moved, or may be read", *self.partition)
+            _log.warning("%s-%d goes on: its commit has changed, or what it needs can be read", *self.partition)
         return moved

@@ -48,8 +48,8 @@ class AssignedTiers:
     def open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Start each partition at its committed progress, and return the offsets to read from.
 
-        A partition whose committed offset has expired halts, and one whose start is unknown. What was fetched of it is
-        dropped, because a later commit would pass the records of an aborted write.
+        A partition halts if its committed offset has expired, its metadata cannot be read, or its start is unknown.
+        What was fetched of it is dropped, because a later commit would pass the records of an aborted write.
         """
         starts = {}
         for partition, committed in self._first_offsets.positions(partitions, self.opened).items():
@@ -57,18 +57,19 @@ class AssignedTiers:
                 self._close(partition)  # the tier was deleted meanwhile
                 continue
             if committed is None:
-                lost, start = self._lost(partition)
-                if lost is not None:
-                    starts[partition] = start
-                    self._close(partition)
-                    self._halted.halt(lost)
-                    continue
+                progress, start = self._first_progress(partition)
+            else:
+                progress, start = self._first_offsets.restore(partition, committed), committed.offset
+            starts[partition] = start
+            if isinstance(progress, LostPosition):
+                self._close(partition)
+                self._halted.halt(progress)
+                continue
+            if committed is None:
                 self.unwritten.add(partition)
-                progress = Progress(self._first_offsets.internal(partition), bound=self._first_offsets.bound)
             else:
                 self.unwritten.discard(partition)
-                progress = self._first_offsets.restore(partition, committed)
-            topic, starts[partition] = partition.topic, progress.next_offset
+            topic = partition.topic
             ordered = topic != self._mixed_topic
             self.opened[partition] = TierPartition(topic, self.delays_ms[topic], progress, ordered=ordered)
         self.unwritten |= self._first_offsets.restored & self.opened.keys()
@@ -113,15 +114,16 @@ class AssignedTiers:
         """Return the offsets that a write commits: those of the partitions it releases, and the unwritten ones."""
         return {each: self.opened[each].progress.checkpoint() for each in (*released, *self.unwritten)}
 
-    def _lost(self, partition: Partition) -> tuple[LostPosition | None, int]:
-        """Return why a partition without a committed offset halts, and where it would be read from."""
+    def _first_progress(self, partition: Partition) -> tuple[Progress | LostPosition, int]:
+        """Return the progress of a partition without a committed offset, or why it halts, and its start."""
         if partition in self._first_offsets.unknown:
             return LostPosition.control(partition, self._first_offsets.unknown[partition]), 0
         expired = self._first_offsets.expired(partition)
-        if expired is None:
-            return None, 0
-        start, records = expired
-        return LostPosition.expired(partition, records, "released"), start
+        if expired is not None:
+            start, records = expired
+            return LostPosition.expired(partition, records, "released"), start
+        start = self._first_offsets.internal(partition)
+        return Progress(start, bound=self._first_offsets.bound), start
 
     def _close(self, partition: Partition) -> None:
         self.opened.pop(partition, None)

@@ -6,7 +6,6 @@ from kafka_redelivery.consumers.flow.assigned_partition import lineage_of
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
 from kafka_redelivery.consumers.telemetry.health import Health
-from kafka_redelivery.topology.errors import ProgressError
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.transport.errors import MissingOffsetError, RefusedRecord
@@ -122,11 +121,23 @@ class TestOpen:
             owned.open([ORDERS, READY])
         assert owned.all() == []
 
-    def test_metadata_of_another_tool_is_refused(self) -> None:
-        """The error says that another tool may have changed the group."""
-        owned = assignment(StoredOffsets({ORDERS: Checkpoint(5, "hello")}))
-        with pytest.raises(ProgressError, match="another tool"):
-            owned.open([ORDERS])
+    def test_metadata_of_another_tool_halts_its_partition(self) -> None:
+        """Nothing of it is committed. The text says that another tool may have changed the group."""
+        owned = assignment(StoredOffsets({ORDERS: Checkpoint(5, "hello"), READY: Checkpoint(0, "")}))
+        owned.open([ORDERS, READY])
+        assert owned.halted == {ORDERS}
+        assert owned.dirty() == []
+        [lost] = owned.take_lost()
+        assert (lost.label, "changed by another tool?" in lost.cause) == ("metadata", True)
+        assert "--reset-offsets --to-current" in lost.fix
+
+    def test_metadata_of_a_newer_version_is_not_to_be_dropped(self) -> None:
+        """It says what is finished. The fix is that version."""
+        owned = assignment(StoredOffsets({ORDERS: Checkpoint(5, "p9:of the future")}))
+        owned.open([ORDERS])
+        [lost] = owned.take_lost()
+        assert "start that version and stop it gracefully" in lost.cause
+        assert lost.fix == "it goes on by itself when the commit has changed"
 
 
 class TestAccept:

@@ -154,6 +154,45 @@ def test_a_first_offset_that_is_unknown_halts_its_partition(fixture: Fixture) ->
     assert not assignment.halted
 
 
+def test_metadata_of_another_tool_halts_its_partition_until_the_commit_has_changed(fixture: Fixture) -> None:
+    """The new commit may have the same offset, or a lower one."""
+    foreign = Checkpoint(7, "hello")
+    reader = StoredOffsets({ORDERS: foreign, OTHER: Checkpoint(0, "")})
+    assignment = Assignment([route()], reader, FirstOffsets(reader, "billing"))
+    positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
+    assignment.open([ORDERS, OTHER])
+    positions.halt_opened()
+    assert "orders-0 is halted: the commit at offset 7 has metadata" in fixture.health.ready().reason
+    assignment.report(fixture.observer, fixture.health)
+    assert dict(fixture.observer.halted_numbers) == {HaltLabel("orders", "metadata"): 1}
+    positions.halt(PositionDeletedError("orders", 0, 7, "out of range"))
+    for changed in (Checkpoint(7, ""), Checkpoint(6, ""), Checkpoint(8, "hello"), None):
+        fixture.clock.advance(60)
+        assert positions.moved() == []
+        if changed is None:
+            del reader.commits[ORDERS]
+        else:
+            reader.commits[ORDERS] = changed
+        fixture.clock.advance(60)
+        assert positions.moved() == [ORDERS]
+        reader.commits[ORDERS] = foreign
+
+
+def test_a_saved_position_with_metadata_of_another_program_halts_once(fixture: Fixture) -> None:
+    """Nothing is committed, so a commit is what changes."""
+    control = Known(ControlState(exists=True, committed={ORDERS: 7}, saved={ORDERS: Checkpoint(7, "hello")}))
+    assignment = Assignment([route()], fixture.reader, FirstOffsets(fixture.reader, "billing", control=control))
+    positions = DeletedPositions(fixture.reader, assignment, fixture.observer, fixture.health)
+    del fixture.reader.commits[ORDERS]
+    assignment.open([ORDERS])
+    positions.halt_opened()
+    fixture.clock.advance(60)
+    assert positions.moved() == []
+    fixture.reader.commits[ORDERS] = Checkpoint(0, "")
+    fixture.clock.advance(60)
+    assert positions.moved() == [ORDERS]
+
+
 def test_an_own_commit_is_no_move(fixture: Fixture) -> None:
     """What was fetched before the deletion is still committed."""
     fixture.halt()

@@ -76,6 +76,26 @@ def test_a_tier_whose_first_offset_is_unknown_halts_alone() -> None:
     assert running.reader.paused == set()
 
 
+def test_a_tier_with_metadata_of_another_tool_halts_alone() -> None:
+    """It goes on when the commit has changed, also at the same offset."""
+    running = Running()
+    running.reader.commits[QUICK] = Checkpoint(3, "hello")
+    running.scheduler.revoked([QUICK])
+    assert running.scheduler.assigned([QUICK]) == {QUICK: 3}
+    running.turn([*due(QUICK, 3), *due(SLOW, 0)])
+    assert running.values() == [[b"0"]]
+    assert running.reader.paused == {QUICK}
+    [cause] = running.observer.halt_causes
+    assert "billing.retry.1s-0: the commit at offset 3 has metadata that is damaged or was not written by" in cause
+    running.scheduler._refresh()
+    assert running.reader.sought == []
+    running.reader.commits[QUICK] = Checkpoint(3, "")
+    running.scheduler._refresh()
+    assert running.reader.sought == [(QUICK, 3)]
+    running.turn(due(QUICK, 3))
+    assert running.values()[1:] == [[b"3"]]
+
+
 def test_an_offset_that_expires_between_two_writes_halts_the_tier() -> None:
     """What was fetched is dropped: its commit would pass the records of the aborted write, which would be lost."""
     running = Running(WriteAbortedError("no"))
