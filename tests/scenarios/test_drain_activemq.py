@@ -247,7 +247,7 @@ import os, signal, sys
 from kafka_redelivery.transport.activemq.queue_reader import BrokerAddress, QueueReader
 reader = QueueReader(BrokerAddress(host="127.0.0.1", port=int(sys.argv[1])), sys.argv[2], None)
 for _ in range(20):
-    assert reader.receive(30.0) is not None
+    assert reader.receive(120.0) is not None
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
