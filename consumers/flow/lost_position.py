@@ -21,7 +21,7 @@ _ACCEPT: Final = "to go on at the log start, run: redelivery topology apply {}"
 _CHANGED: Final = "it goes on by itself when the commit has changed"
 _COMMIT_AGAIN: Final = (
     "stop the processes of the group, commit the offset again without metadata "
-    "(kafka-consumer-groups.sh --reset-offsets --to-current), and start them"
+    "(kafka-consumer-groups.sh --reset-offsets --to-offset {offset}), and start them"
 )
 _RESET: Final = (
     "stop the processes of the group, reset its offset (redelivery topology check prints the command), and start them"
@@ -106,7 +106,7 @@ class LostPosition:
             problem: what is wrong with the metadata.
             saved: whether it is a saved position, and nothing is committed.
         """
-        fix = _CHANGED if newer_format(position.metadata) else _COMMIT_AGAIN
+        fix = _CHANGED if newer_format(position.metadata) else _COMMIT_AGAIN.format(offset=position.offset)
         return cls(partition, position.offset, "metadata", problem, fix, None if saved else position)
 
     def report(self, observer: ProcessObserver, health: Health) -> None:

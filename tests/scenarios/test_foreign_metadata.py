@@ -40,7 +40,7 @@ def test_a_worker_halts_the_partition_alone(group: Group) -> None:
     for text in (readiness(port), worker.log):
         assert f"{group.source}-0 is halted" in text
         assert "the commit at offset 3 has metadata that is damaged or was not written by this project" in text
-        assert "kafka-consumer-groups.sh --reset-offsets --to-current" in text
+        assert "kafka-consumer-groups.sh --reset-offsets --to-offset" in text
     _commit_beside_members(group, group.name, group.source, 3)
     until(lambda: group.outputs() == exactly([1, 3, 5, 6, 7, 8, 9]), "the partition goes on at the offset")
     until(lambda: value_of(port, _HALTED) == 0, "no partition is halted")

@@ -129,7 +129,7 @@ class TestOpen:
         assert owned.dirty() == []
         [lost] = owned.take_lost()
         assert (lost.label, "changed by another tool?" in lost.cause) == ("metadata", True)
-        assert "--reset-offsets --to-current" in lost.fix
+        assert "--reset-offsets --to-offset" in lost.fix
 
     def test_metadata_of_a_newer_version_is_not_to_be_dropped(self) -> None:
         """It says what is finished. The fix is that version."""
