@@ -67,6 +67,7 @@ def test_a_rebalance_before_the_repetition(group: Group, protocol: str) -> None:
     assert_exactly_once(group, 2 * _NUMBER)
 
 
+@pytest.mark.full
 @_EACH
 @pytest.mark.timeout(600)
 def test_a_process_that_is_suspended_before_the_repetition(group: Group, protocol: str) -> None:

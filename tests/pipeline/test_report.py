@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
@@ -110,6 +111,7 @@ def test_a_report_counts_archive_and_topics(spark: SparkSession, cluster: Cluste
     assert "attempts &gt;= 3 and" in page(chosen)
 
 
+@pytest.mark.long
 def test_page_and_tables_go_to_one_place(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> None:
     """The command writes both through Spark's file systems; its jobs say which step they belong to.
 

@@ -128,6 +128,7 @@ class Losing(QueueReader):
         raise QueueError("the acknowledgement is lost")
 
 
+@_LONG_WITH_ARTEMIS
 def test_ended_between_commit_and_acknowledgement(group: Group, broker: Broker) -> None:
     """The broker delivers the chunk again; it is recognised, acknowledged and not written a second time."""
     group.prepare()
@@ -205,7 +206,7 @@ def test_another_reader_holds_messages(group: Group, broker: Broker) -> None:
     assert numbers(group) == Counter(range(20))
 
 
-@_LONG_WITH_ARTEMIS
+@pytest.mark.long
 def test_messages_that_stay_in_front(group: Group, broker: Broker) -> None:
     """Those of other applications, more than the broker sends without an acknowledgement: those behind are imported."""
     group.prepare()
@@ -220,7 +221,7 @@ def test_messages_that_stay_in_front(group: Group, broker: Broker) -> None:
     assert sum(numbers(group).values()) == 6003
 
 
-@_LONG_WITH_ARTEMIS
+@pytest.mark.long
 def test_a_message_that_kafka_refuses(group: Group, broker: Broker) -> None:
     """It is larger than the topic takes: it stays in the queue, and those behind it are imported."""
     group.prepare()

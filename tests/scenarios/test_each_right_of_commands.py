@@ -40,8 +40,6 @@ _CASES = {
 }
 """The role of each kind of rows."""
 
-_SAMPLE = {"viewer"}
-
 _UNUSED = {
     "redrive: `dlq show`": {
         "Write on topic billing.dlq.actions",
@@ -165,9 +163,8 @@ def roles(secured: AuthenticatedKafka, unique: str, tmp_path: Path) -> Iterator[
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case", [each if each in _SAMPLE else pytest.param(each, marks=pytest.mark.long) for each in _CASES]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("case", _CASES)
 def test_each_right_of_each_command(roles: Roles, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The documentation has a table of what is seen. With WRITE_RIGHTS_TABLE set, it is written."""
     monkeypatch.setenv("COLUMNS", "1000")  # no message is wrapped

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from examples.flights import data
 from examples.flights.scenario import scenario
 from examples.flights.stream import feed, prepare
@@ -11,6 +13,7 @@ from tests.scenarios.cluster import Cluster
 from tests.scenarios.waiting import until
 
 
+@pytest.mark.long
 def test_flights_are_fed_until_it_is_stopped() -> None:
     """Every record it reports as sent is in the topic; the late planes follow the flights that wait for them."""
     given = scenario(data.flights(1), data.planes())

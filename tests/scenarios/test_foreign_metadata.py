@@ -34,7 +34,8 @@ def test_a_worker_halts_the_partition_alone(group: Group) -> None:
     group.prepare(metrics={"port": port, "host": "127.0.0.1"})
     group.cluster.produce(group.source, [script(n, ["ok"], partition=n % 2) for n in range(10)])
     group.cluster.commit(group.name, group.source, 0, 3, "of another tool")
-    worker = group.worker()
+    # Without a name it leaves the group when it stops.
+    worker = group.worker(None)
     until(lambda: group.outputs() == exactly([1, 3, 5, 7, 9]), "the other partition is handled")
     until(lambda: value_of(port, _HALTED, refused_by=group.source, cause="metadata") == 1, "the partition is halted")
     for text in (readiness(port), worker.log):
@@ -50,13 +51,13 @@ def test_a_worker_halts_the_partition_alone(group: Group) -> None:
     until(lambda: not group.cluster.members(group.name), "no process runs")
     assert group.cluster.committed(group.name, group.source)[group.source, 0] == (5, "")
     group.cluster.commit(group.name, group.source, 0, 4, "of another tool")
-    worker = group.worker("w2")
+    worker = group.worker(None)
     until(lambda: f"{group.source}-0 is halted" in worker.log, "the partition is halted again")
     group.stop()
     until(lambda: not group.cluster.members(group.name), "no process runs")
     assert group.cluster.committed(group.name, group.source)[group.source, 0] == (4, "of another tool")
     group.cluster.commit(group.name, group.source, 0, 4)
-    group.worker("w3")
+    group.worker(None)
     until(lambda: group.outputs()[8] == 2, "the partition goes on after the fix in a group without members")
 
 

@@ -3,18 +3,18 @@
 import threading
 from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
 
 import pytest
 
 from kafka_redelivery.consumers.dead_letters import monitor
 from kafka_redelivery.consumers.process.clients import Instance
 from kafka_redelivery.consumers.process.pause_watch import watch_pauses
+from kafka_redelivery.consumers.scheduler import trim_thread
 from kafka_redelivery.consumers.scheduler.run import open_scheduler
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Build, Measurements
 from kafka_redelivery.topology.config.loading import load_settings
-from kafka_redelivery.transport.admin import topic_watch, trimming
+from kafka_redelivery.transport.admin import topic_watch
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.clients.reader import GroupReader
 from tests.scenarios.running import Group
@@ -36,7 +36,7 @@ def test_no_periodic_request_is_for_all_topics(group: Group, monkeypatch: pytest
     calls: Counter[str] = Counter()
     started = threading.Event()
     monkeypatch.setattr(topic_watch, "_INTERVAL_S", 0.2)
-    monkeypatch.setattr(trimming, "_INTERVAL", timedelta(seconds=0.2))
+    monkeypatch.setattr(trim_thread, "_INTERVAL_S", 0.2)
     monkeypatch.setattr(monitor, "_REFRESH_S", 0.2)
 
     def count(owner: type, name: str, as_name: str, when: Callable[..., bool] = lambda *_: True) -> None:
@@ -53,8 +53,8 @@ def test_no_periodic_request_is_for_all_topics(group: Group, monkeypatch: pytest
     count(GroupReader, "partition_counts", "all topics", lambda _, topics=None: topics is None)
     count(topic_watch.TopicWatch, "_take_answer", "new topics")
     count(monitor.DeadLetterMonitor, "_refresh", "monitor")
-    original = trimming.trim
-    monkeypatch.setattr(trimming, "trim", lambda *given: (calls.update(["trim"]), original(*given))[1])
+    original = trim_thread.trim
+    monkeypatch.setattr(trim_thread, "trim", lambda *given: (calls.update(["trim"]), original(*given))[1])
     health, observer = Health(), Measurements(Build("1", "scheduler", group.name, "s1"))
     with (
         watch_pauses(settings, "scheduler", "s1", health) as pauses,

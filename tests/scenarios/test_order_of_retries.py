@@ -41,6 +41,7 @@ def test_of_many_partitions(group: Group, schedulers: int) -> None:
     assert all(offsets == sorted(offsets) for offsets in again.values())
 
 
+@pytest.mark.long
 def test_when_partitions_move(group: Group) -> None:
     """A second worker comes and goes, so that for a while each has few partitions: every record succeeds once."""
     group.prepare(partitions=_PARTITIONS, limits={"batch": 40})

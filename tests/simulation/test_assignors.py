@@ -31,6 +31,7 @@ def test_the_model_assigns_as_recorded_clients_did(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_clients_still_assign_as_recorded(kafka: EmbeddedKafka, unique: str) -> None:
     """A real group on a real broker; fails when a new version of the client assigns in another way."""
     topics = {"orders": 12, "ready": 5}

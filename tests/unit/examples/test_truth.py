@@ -42,6 +42,7 @@ def test_dead_letters_of_unknown_planes_are_sent_again() -> None:
     assert expected(flight(1, None), given).again is None
 
 
+@pytest.mark.long
 def test_the_totals_of_the_year(year: list[Flight]) -> None:
     """Without late planes they are those counted by hand from the files."""
     given = scenario(year, data.planes())
