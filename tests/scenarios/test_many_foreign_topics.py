@@ -14,7 +14,7 @@ from kafka_redelivery.consumers.scheduler.run import open_scheduler
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Build, Measurements
 from kafka_redelivery.topology.config.loading import load_settings
-from kafka_redelivery.transport.admin import topic_watch
+from kafka_redelivery.transport.admin import topic_watch, trimming
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.clients.reader import GroupReader
 from tests.scenarios.running import Group
@@ -53,7 +53,7 @@ def test_no_periodic_request_is_for_all_topics(group: Group, monkeypatch: pytest
     count(GroupReader, "partition_counts", "all topics", lambda _, topics=None: topics is None)
     count(topic_watch.TopicWatch, "_take_answer", "new topics")
     count(monitor.DeadLetterMonitor, "_refresh", "monitor")
-    original = trim_thread.trim
+    original = trimming.trim
     monkeypatch.setattr(trim_thread, "trim", lambda *given: (calls.update(["trim"]), original(*given))[1])
     health, observer = Health(), Measurements(Build("1", "scheduler", group.name, "s1"))
     with (
