@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.process.pause_watch import PauseView
 from kafka_redelivery.consumers.telemetry.observers import QueryObserver
-from kafka_redelivery.pipeline.errors import StreamUnsettledError
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.transport.protocols import Partition
 
@@ -32,30 +30,23 @@ class PauseGate:
         self._pauses = pauses
         self._topics = tuple(topics)
         self._shutdown = shutdown
-        self.end_s: float | None = None
-        """When a wait is given up (monotonic); ``None`` = never."""
-
         self.waiting = False
         """Whether a micro-batch waits for the end of a pause."""
 
     @property
+    def paused(self) -> list[str]:
+        """The topics because of which no micro-batch may begin."""
+        return list(filter(self._pauses.current.covers, self._topics))
+
+    @property
     def closed(self) -> bool:
         """Whether no micro-batch may begin."""
-        return any(map(self._pauses.current.covers, self._topics))
+        return bool(self.paused)
 
     def wait(self) -> None:
-        """Wait until micro-batches may begin, or a shutdown or a restart of the queries is requested.
-
-        Raises:
-            StreamUnsettledError: the time of the run is over.
-        """
+        """Wait until micro-batches may begin, or until :class:`Shutdown` lets none begin."""
         try:
             while self.closed and not self._shutdown.refuses:
-                if self.end_s is not None and monotonic_s() >= self.end_s:
-                    paused = ", ".join(filter(self._pauses.current.covers, self._topics))
-                    raise StreamUnsettledError(
-                        f"not settled in time, because of a pause of {paused}; see `redelivery status`, and run again"
-                    )
                 self.waiting = True
                 self._shutdown.wait_cancelled(_LOOK_S)
         finally:

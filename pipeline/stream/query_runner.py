@@ -119,7 +119,7 @@ class QueryRunner:
                     self._shutdown.finish_soon()
                     query.stop()
                     return False
-                if handling and not restarts and self._is_over():
+                if handling and not restarts and self.end_s is not None and monotonic_s() >= self.end_s:
                     self._end_in_time(query)
                     return False
                 held = held or (restarts and self._deleted.moved())
@@ -129,23 +129,23 @@ class QueryRunner:
                     return True
         return False
 
-    def _is_over(self) -> bool:
-        """Whether :attr:`end_s` has passed. A micro-batch that waits for the end of a pause says so itself."""
-        gate = self._monitor.gate
-        return self.end_s is not None and monotonic_s() >= self.end_s and not (gate is not None and gate.waiting)
-
     def _end_in_time(self, query: StreamingQuery) -> None:
         """Let no other micro-batch begin, and wait for the running one for as long as a shutdown may take.
 
         Raises:
             StreamUnsettledError: the query has not read everything.
         """
+        gate = self._monitor.gate
+        paused = gate.paused if gate is not None and gate.waiting else []
         ended = self._shutdown.hold() or self._shutdown.wait_for_micro_batch()
         if ended and query.awaitTermination(_LAST_S):  # type: ignore[arg-type] # accepts float
             return
         self._shutdown.release_soon()
         query.stop()
-        cause = "records are not handled yet" if ended else "a micro-batch was still running, and was cancelled"
+        if paused:
+            cause = f"a pause of {', '.join(paused)} (see `redelivery status`)"
+        else:
+            cause = "records are not handled yet" if ended else "a micro-batch was still running, and was cancelled"
         raise StreamUnsettledError(f"not settled in time: {cause}; run again, or allow more time")
 
 

@@ -173,8 +173,7 @@ def run_stream(
         _log.info("the query of group %s reads %s", settings.group, ", ".join(topics_of(settings)))
         try:
             if available_now:
-                end_s = None if until_settled is None else monotonic_s() + until_settled.total_seconds()
-                gate.end_s = stream.runner.end_s = end_s
+                stream.runner.end_s = None if until_settled is None else monotonic_s() + until_settled.total_seconds()
                 stream.run_available_now(until_settled)
             else:
                 stream.run()

@@ -27,7 +27,7 @@ from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.errors import AdminError, NotAuthorisedError
 from kafka_redelivery.transport.admin.partition_offsets import committed, list_offsets
-from kafka_redelivery.transport.admin.topic_rights import allowed_operations, describe_topics
+from kafka_redelivery.transport.admin.topic_rights import allowed_operations, describe_topics, is_led
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.protocols import Partition
 
@@ -292,9 +292,7 @@ def _partitions_of(topic: TopicDescription) -> list[Partition]:
 
 def _led_partitions_of(topic: TopicDescription) -> list[Partition]:
     """Return the partitions of a topic that have a leader."""
-    return [
-        Partition(topic.name, each.id) for each in topic.partitions if each.leader is not None and each.leader.id >= 0
-    ]
+    return [Partition(topic.name, each.id) for each in topic.partitions if is_led(each)]
 
 
 def _facts(

@@ -1,10 +1,10 @@
-"""What a user may do on topics, as the brokers report it."""
+"""Topics as the brokers describe them, and what a user may do on them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartitionInfo
 from confluent_kafka.admin import AclOperation, TopicDescription
 
 from kafka_redelivery.topology.cluster.acls import Operation
@@ -58,6 +58,11 @@ def describe_topics(
         return found
 
     return calls.repeated("describe topics", ask)
+
+
+def is_led(partition: TopicPartitionInfo) -> bool:
+    """Whether a partition has a leader that runs."""
+    return partition.leader is not None and partition.leader.id >= 0
 
 
 def allowed_operations(calls: AdminCalls, topics: Iterable[str]) -> dict[str, Collection[Operation]]:

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AclOperation, ConfigResource, TopicDescription
 
 from kafka_redelivery.topology.cluster.facts import MAX_MESSAGE
 from kafka_redelivery.transport.admin.calls import AdminCalls
-from kafka_redelivery.transport.admin.topic_rights import describe_topics
+from kafka_redelivery.transport.admin.topic_rights import describe_topics, is_led
 from kafka_redelivery.transport.client_config import Config, identity_config
 from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import ProducerRecord
@@ -77,7 +77,7 @@ def _cause(described: TopicDescription | int, partition: int | None) -> KafkaErr
     operations = described.authorized_operations
     if operations is not None and AclOperation.WRITE not in operations:
         return KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    leaderless = [each.id for each in described.partitions if each.leader is None or each.leader.id < 0]
+    leaderless = [each.id for each in described.partitions if not is_led(each)]
     if partition in leaderless or (partition is None and leaderless):
         numbers = ", ".join(map(str, leaderless))
         return KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"no leader of its partition(s) {numbers} is available")

@@ -76,8 +76,5 @@ def _connected(config: Config, topic: str | None) -> Producer:
     producer = open_producer(config, client_log)
     with suppress(KafkaException):  # the next call reports the error
         for _ in range(2):  # the first answer names the broker, which can replace the connection
-            if topic is None:
-                producer.list_topics(timeout=_CONNECT_S)
-            else:
-                producer.list_topics(topic, timeout=_CONNECT_S)
+            producer.list_topics(topic, timeout=_CONNECT_S)
     return producer

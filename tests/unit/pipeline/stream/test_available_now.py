@@ -24,8 +24,8 @@ def looked() -> WaitingRecords:
     return WaitingRecords(0, None, None)
 
 
-def test_a_run_that_is_late_says_so_after_its_table_was_written() -> None:
-    """Handling ends without the error, which is raised at the end; left-out partitions are reported instead of it."""
+def test_a_run_that_is_late_says_so_at_its_end() -> None:
+    """Handling ends without the error, so that the table can be written; left-out partitions are reported instead."""
     unused: Any = None
     shutdown = Shutdown(WITHIN)
     runner = QueryRunner(unused, shutdown, unused, unused, unused, None)

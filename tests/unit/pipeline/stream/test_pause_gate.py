@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kafka_redelivery.pipeline.errors import StreamUnsettledError
 from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEndedError
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
@@ -78,20 +77,6 @@ def test_a_pause_counts_as_applied_when_the_micro_batch_has_ended() -> None:
     assert switch.obeyed == 3
     switch.current = PausedTopics(topics=frozenset({"billing.retry.2s"}), end=5)
     assert not query.gate.closed
-
-
-def test_a_run_with_a_limit_does_not_wait_beyond_it() -> None:
-    """Of `--until-settled`; the error names what is paused, and a run without a pause does not look at the limit."""
-    switch, unused = Switch(), None
-    query = Query(switch)
-    query.gate.end_s = 0.0
-    query(unused, 0)  # type: ignore[arg-type]
-    switch.current = BILLS
-    with pytest.raises(QueryEndedError):
-        query(unused, 1)  # type: ignore[arg-type]
-    assert query.ran == [0]
-    assert isinstance(query.failure, StreamUnsettledError)
-    assert "because of a pause of bills" in str(query.failure)
 
 
 def test_a_shutdown_ends_the_wait() -> None:

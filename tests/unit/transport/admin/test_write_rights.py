@@ -37,10 +37,10 @@ def codes(monkeypatch: pytest.MonkeyPatch, answer: TopicDescription | int, *part
     return {index: error.code() for index, error in found.items()}
 
 
-@pytest.mark.parametrize("nobody", [None, NOWHERE])
-def test_only_the_records_of_a_partition_without_a_leader(monkeypatch: pytest.MonkeyPatch, nobody: Node | None) -> None:
+@pytest.mark.parametrize("leader", [None, NOWHERE])
+def test_only_the_records_of_a_partition_without_a_leader(monkeypatch: pytest.MonkeyPatch, leader: Node | None) -> None:
     """And those whose partition the partitioner chooses: it may be that one."""
-    answer = described(SOMEWHERE, nobody, SOMEWHERE)
+    answer = described(SOMEWHERE, leader, SOMEWHERE)
     assert codes(monkeypatch, answer, 0, 1, 2, None) == {1: OFFLINE, 3: OFFLINE}
 
 

@@ -1,16 +1,19 @@
 """What a new transactional producer does on a real broker before its first write."""
 
+import json
 import logging
+from typing import cast
 
 import pytest
 
+from kafka_redelivery.consumers.process.clients import Instance, open_writer
+from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from kafka_redelivery.transport.client_config import Config, consumer_config, producer_config
 from kafka_redelivery.transport.clients.reader import GroupReader
-from kafka_redelivery.transport.clients.takeover import Endurance
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import WriteAbortedError
-from kafka_redelivery.transport.protocols import ProducerRecord
+from kafka_redelivery.transport.protocols import GroupMember, ProducerRecord
 
 PRODUCERS = 12
 UNABLE = "Unable to query for transaction coordinator"
@@ -47,13 +50,13 @@ def test_none_asks_for_all_topics_of_the_cluster(
     """Neither the first one nor one that replaces another: the cluster may be large, and may be in trouble."""
     monkeypatch.setattr("kafka_redelivery.transport.clients.takeover.client_log", logging.getLogger(unique))
     caplog.set_level(logging.DEBUG, unique)
-    servers: Config = {"bootstrap.servers": kafka.bootstrap_servers}
     kafka.create_topics({unique: 1})
-    config = producer_config(servers, transactional_id=unique) | {"debug": "metadata", "log_level": 7}
-    endurance = Endurance(lambda *_, **__: None, lambda: f"{unique}.fresh", "one")
-    older = TransactionalWriter(config, None, endurance, topic=unique)
-    newer = TransactionalWriter(config, None, topic=unique)
-    with pytest.raises(WriteAbortedError, match=f"goes on with transactional.id {unique}.fresh"):
+    client = {"bootstrap.servers": kafka.bootstrap_servers, "producer.debug": "metadata", "log_level": 7}
+    settings = load_settings(json.dumps({"group": unique, "kafka": client, "sources": [{"topic": unique}]}))
+    instance, no_group = Instance("one", stable=True), cast("GroupMember", None)
+    older = open_writer(settings, "worker", instance, no_group, lambda *_, **__: None)
+    newer = open_writer(settings, "worker", instance, no_group)
+    with pytest.raises(WriteAbortedError, match=f"goes on with transactional.id {unique}.worker.random"):
         older.write([ProducerRecord(unique, 0, None, b"", [])], {})
     older.close()
     newer.close()
