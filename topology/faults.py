@@ -65,7 +65,7 @@ class Severity(StrEnum):
     """Records would be lost or could not be written: workers and schedulers do not start."""
 
     WARN = "warn"
-    """No record is lost at present: processes start and log the fault."""
+    """No record is lost at present: processes start; ``redelivery topology check`` reports the fault."""
 
 
 @dataclass(frozen=True, slots=True)

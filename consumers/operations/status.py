@@ -35,6 +35,8 @@ _READ_AT_MOST = 10_000
 _CAUSES = 3
 """How many causes are shown of each tier."""
 
+_START_BROKER = "start a broker that has a replica of it"
+
 _BOUNDS_S = {"overdue": 0.0, "within 1m": 60.0, "within 1h": 3600.0, "later": float("inf")}
 
 
@@ -139,18 +141,21 @@ class StatusReader:
             TransportError: Kafka does not answer, or the user lacks a right of the role ``operator``.
         """
         settings, naming = self._settings, self._settings.naming()
-        counts = self._admin.partition_counts()
+        counts, leaderless = self._admin.listed_topics()
         roles = {source.topic: "source" for source in settings.sources}
         roles |= {naming.ready_topic(source.topic): "ready" for source in settings.sources}
         waiting = [topic for topic in (naming.mixed_topic(), *naming.tiers_among(counts)) if topic in counts]
-        read = self._positions(settings.group, partitions_of(roles, counts))
-        tiers = self._positions(scheduler_group(settings.group), partitions_of(waiting, counts))
-        dead = {topic: partitions_of([topic], counts) for topic in sweep_plan(settings).topics}
-        letters = self._positions(None, [each for partitions in dead.values() for each in partitions])
+        dead = sweep_plan(settings).topics
+        silent = [each for each in partitions_of([*roles, *waiting, *dead], counts) if each in leaderless]
+        read, tiers, letters = (
+            self._positions(group, [each for each in partitions_of(topics, counts) if each not in leaderless])
+            for group, topics in ((settings.group, roles), (scheduler_group(settings.group), waiting), (None, dead))
+        )
         seen = observed(settings, self._tail, self._listing)
         members = tuple(_members(self._listing, settings))
         faults = [
             *hidden_topics([*roles, *configured_tiers(settings), *dead, naming.control_topic()], counts),
+            *(f"{each} has no leader, so its records are not counted; {_START_BROKER}" for each in silent),
             *_deleted(settings.group, read),
             *_deleted(scheduler_group(settings.group), tiers),
             *_alone(settings, members, tiers, seen),
@@ -166,7 +171,7 @@ class StatusReader:
                 *(_read(read, topic, role) for topic, role in roles.items() if topic in counts),
                 *(_tier(tiers, topic, found, now_ms) for topic, found in records.items()),
             ),
-            {topic: sum(letters.ends[each] - letters.starts[each] for each in found) for topic, found in dead.items()},
+            _kept(letters, dead),
             tuple(faults),
         )
 
@@ -192,6 +197,14 @@ class WaitingRecords:
 
     due_ms: list[int] = field(default_factory=list)
     causes: Counter[str] = field(default_factory=Counter)
+
+
+def _kept(letters: Positions, topics: Iterable[str]) -> dict[str, int]:
+    """Return how many records each of these topics keeps."""
+    kept = dict.fromkeys(topics, 0)
+    for partition, end in letters.ends.items():
+        kept[partition.topic] += end - letters.starts[partition]
+    return kept
 
 
 def _read(positions: Positions, topic: str, role: str) -> TopicBacklog:

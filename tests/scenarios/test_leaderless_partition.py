@@ -1,5 +1,6 @@
 """Partitions without a leader: all others are trimmed, and processes start and handle the records of the others."""
 
+import json
 import logging
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.admin.trimming import trim
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.cluster import Cluster
+from tests.scenarios.commands import redelivery
 from tests.scenarios.letters import now_ms
 from tests.scenarios.running import Group, exactly, script
 from tests.scenarios.waiting import until
@@ -55,8 +57,20 @@ def test_partitions_on_a_lost_disk(tmp_path: Path, unique: str, caplog: pytest.L
             until(lambda: group.outputs() == exactly(range(8)), "the records of the other partitions are handled")
             for process in started:
                 assert f"{group.source}-2" in process.own_log
+            _commands_work(group)
         finally:
             group.close()
+
+
+def _commands_work(group: Group) -> None:
+    """What is known is shown, and what is not is said; ``apply`` changes nothing there."""
+    status = redelivery("status", "--json", file=group.file)
+    assert f"{group.source}-2 has no leader" in status.out
+    assert json.loads(status.out)["members"]
+    checked = redelivery("topology", "check", file=group.file)
+    assert f"{group.source}: partition 2 has no leader" in checked.out
+    assert "no record would be lost" in checked.out
+    assert "nothing to do" in redelivery("topology", "apply", file=group.file).out
 
 
 def _send(group: Group, first: int, end: int) -> None:

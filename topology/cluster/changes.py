@@ -123,6 +123,7 @@ def changes(
             _first(group, name, partition, actual)
             for partition in range(partitions)
             if cluster.offset(group, name, partition) is None
+            and not (actual and partition in actual.leaderless)
             and (name, partition) not in cluster.control.saved
             and not (actual and partition < actual.partitions and has_expired(actual, partition, cluster.control))
         ]

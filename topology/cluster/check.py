@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, ClusterFacts, TopicFacts
-from kafka_redelivery.topology.cluster.offset_check import commit_metadata, internal_offsets, source_offsets
+from kafka_redelivery.topology.cluster.offset_check import (
+    commit_metadata,
+    internal_offsets,
+    listed_partitions,
+    source_offsets,
+)
 from kafka_redelivery.topology.cluster.plan import PlannedTopic, Role, TopologyPlan, scheduler_group
 from kafka_redelivery.topology.cluster.property_check import keeping, properties
 from kafka_redelivery.topology.faults import Severity, TopologyFault
@@ -95,6 +100,7 @@ def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]
         yield from _partitions(plan, topic, actual)
         yield from _replication(plan, topic, actual)
         yield from properties(plan, topic, actual)
+    yield from _leaderless(cluster)
     yield from check_shared(plan, cluster)
     yield from internal_offsets(plan, cluster)
     yield from _retired(plan, cluster)
@@ -203,6 +209,18 @@ def _replication(plan: TopologyPlan, topic: PlannedTopic, actual: TopicFacts) ->
             "no write to it can ever be confirmed, so every failed record halts its partition",
             f"reassign it to {in_sync} replicas or more with kafka-reassign-partitions.sh",
         )
+
+
+def _leaderless(cluster: ClusterFacts) -> Iterator[TopologyFault]:
+    for topic in cluster.topics.values():
+        if topic.leaderless:
+            yield TopologyFault(
+                Severity.WARN,
+                topic.name,
+                f"{listed_partitions(topic.leaderless)} {'have' if topic.leaderless[1:] else 'has'} no leader",
+                "no record is lost, but nothing is read or written there; its offsets were not checked",
+                "start a broker that has a replica of it, then check again",
+            )
 
 
 def _retired(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]:

@@ -42,6 +42,9 @@ class TopicFacts:
     bounds: Mapping[int, Bounds] = field(default_factory=dict)
     """The offsets of each partition; a partition without a leader is missing."""
 
+    leaderless: tuple[int, ...] = ()
+    """The partitions that have no leader."""
+
     def config(self, name: str) -> str | None:
         """Return the value of a property; the broker's default if that is known, else ``None``."""
         return self.configs.get(name, BROKER_DEFAULTS.get(name))
@@ -76,6 +79,10 @@ class ClusterFacts:
 
     max_metadata: int = METADATA_LIMIT
     """The longest metadata of a commit that the brokers accept; Kafka's default if it is not known."""
+
+    def leaderless(self) -> list[str]:
+        """Return the partitions that have no leader, as ``topic-number``."""
+        return [f"{topic.name}-{number}" for topic in self.topics.values() for number in topic.leaderless]
 
     def offset(self, group: str, topic: str, partition: int) -> int | None:
         """Return the committed offset of a group; ``None`` if there is none."""

@@ -42,7 +42,7 @@ def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topo
             yield TopologyFault(
                 Severity.WARN,
                 name,
-                f"group {group} has no committed offset in {_partitions(new)}",
+                f"group {group} has no committed offset in {listed_partitions(new)}",
                 "no record is lost: the group has read nothing there; the member that gets it starts at its log start",
                 "start a process that reads the topic; without running members: redelivery topology apply",
             )
@@ -51,7 +51,7 @@ def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topo
             yield TopologyFault(
                 Severity.REFUSE,
                 name,
-                f"group {group} has committed offsets below the log start in {_partitions(below)}",
+                f"group {group} has committed offsets below the log start in {listed_partitions(below)}",
                 "they were deleted; whether records were deleted with them before they were processed is unknown",
                 f"find out what deleted them; then run: {_ACCEPT_LOSS}",
             )
@@ -59,7 +59,7 @@ def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topo
             yield TopologyFault(
                 Severity.REFUSE,
                 name,
-                f"group {group} has committed offsets beyond the log end in {_partitions(above)}",
+                f"group {group} has committed offsets beyond the log end in {listed_partitions(above)}",
                 "the topic was recreated or truncated: its records are lost, and new ones would be skipped",
                 f"accept the loss with: {_reset(group, name, above)}",
             )
@@ -76,7 +76,7 @@ def source_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topolo
             yield TopologyFault(
                 Severity.WARN,
                 name,
-                f"group {plan.group} has committed offsets below the log start in {_partitions(below)}",
+                f"group {plan.group} has committed offsets below the log start in {listed_partitions(below)}",
                 "they were deleted; whether records were deleted with them before the group read them is unknown, so "
                 "workers halt these partitions alone",
                 f"run: {_ACCEPT_LOSS}; if records were lost, give the source a longer retention, or the group more "
@@ -86,7 +86,7 @@ def source_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topolo
             yield TopologyFault(
                 Severity.REFUSE,
                 name,
-                f"group {plan.group} has committed offsets beyond the log end in {_partitions(above)}",
+                f"group {plan.group} has committed offsets beyond the log end in {listed_partitions(above)}",
                 "the topic was recreated or truncated: new records up to that offset would be skipped",
                 f"start again at the log start with: {_reset(plan.group, name, above)}",
             )
@@ -108,6 +108,13 @@ def has_expired(actual: TopicFacts, partition: int, control: ControlState, *, so
     return bounds is None or bounds.start < bounds.end
 
 
+def listed_partitions(numbers: Sequence[int]) -> str:
+    """Return the numbers of partitions for a message, the first few of many."""
+    listed = ", ".join(str(number) for number in numbers[:_MAX_LISTED])
+    more = len(numbers) - _MAX_LISTED
+    return f"partition{'s' if len(numbers) > 1 else ''} {listed}" + (f" and {more} more" if more > 0 else "")
+
+
 def _expired(group: str, actual: TopicFacts, expired: Sequence[int], control: ControlState) -> Iterator[TopologyFault]:
     """Yield a fault for partitions whose offset has expired. A process halts them alone if it can know of it."""
     if not expired:
@@ -117,7 +124,7 @@ def _expired(group: str, actual: TopicFacts, expired: Sequence[int], control: Co
     yield TopologyFault(
         Severity.WARN if control.exists else Severity.REFUSE,
         actual.name,
-        f"group {group} has no committed offset in {_partitions(expired)}",
+        f"group {group} has no committed offset in {listed_partitions(expired)}",
         f"it has expired or was deleted: a start at the log end would lose records, one at the log start repeats up to "
         f"{records}{halted}",
         f"run: {_ACCEPT_REPEATS}",
@@ -137,12 +144,6 @@ def _faulty_partitions(group: str, actual: TopicFacts, cluster: ClusterFacts) ->
         elif bounds is not None and offset > bounds.end:
             above.append(partition)
     return missing, below, above
-
-
-def _partitions(numbers: Sequence[int]) -> str:
-    listed = ", ".join(str(number) for number in numbers[:_MAX_LISTED])
-    more = len(numbers) - _MAX_LISTED
-    return f"partition{'s' if len(numbers) > 1 else ''} {listed}" + (f" and {more} more" if more > 0 else "")
 
 
 def _reset(group: str, topic: str, partitions: Sequence[int]) -> str:

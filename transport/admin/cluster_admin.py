@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
@@ -31,8 +31,6 @@ from kafka_redelivery.transport.admin.topic_rights import allowed_operations, de
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 from kafka_redelivery.transport.protocols import Partition
 
-_log = logging.getLogger(__name__)
-
 TIMEOUT_S = 10.0
 """Time limit of each request."""
 
@@ -50,6 +48,13 @@ _GROUP_ACTIVE = frozenset(
 
 def _ignore(_: Change) -> None:
     pass
+
+
+class ListedTopics(NamedTuple):
+    """The topics of a cluster, as far as the user may see them."""
+
+    partition_counts: Mapping[str, int]
+    leaderless: frozenset[Partition]
 
 
 class ClusterAdmin:
@@ -74,10 +79,24 @@ class ClusterAdmin:
         """Return all topics that the user may see."""
         return frozenset(self._calls.metadata().topics)
 
-    def partition_counts(self) -> dict[str, int]:
+    def partition_counts(self) -> Mapping[str, int]:
         """Return the number of partitions of every topic that the user may see."""
-        topics = self._calls.metadata().topics
-        return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
+        return self.listed_topics().partition_counts
+
+    def listed_topics(self) -> ListedTopics:
+        """Return all topics that the user may see."""
+        topics = {
+            name: topic.partitions for name, topic in self._calls.metadata().topics.items() if topic.error is None
+        }
+        return ListedTopics(
+            {name: len(partitions) for name, partitions in topics.items()},
+            frozenset(
+                Partition(name, each.id)
+                for name, partitions in topics.items()
+                for each in partitions.values()
+                if each.leader < 0
+            ),
+        )
 
     def allowed_operations(self, topics: Iterable[str]) -> dict[str, Collection[Operation]]:
         """Return what the user may do on each topic; those that do not exist, and what is unknown, are missing."""
@@ -91,17 +110,13 @@ class ClusterAdmin:
         Args:
             names: the topics; the result leaves out those that do not exist.
             readers: topic -> the groups whose committed offsets to include.
-            skip_leaderless: whether to leave out the offsets of a partition without a leader, and log that, instead of
-                waiting for its leader and then failing.
+            skip_leaderless: whether to leave out the offsets of a partition without a leader, instead of waiting for
+                its leader and then failing.
         """
         found = self._topics(names)
         configs = self._configs(found)
-        partitions = [each for name in readers if name in found for each in _partitions_of(found[name])]
-        if skip_leaderless:
-            led = {each for name in readers if name in found for each in _led_partitions_of(found[name])}
-            if leaderless := [str(each) for each in partitions if each not in led]:
-                _log.warning("left out until they have a leader: %s", ", ".join(leaderless))
-            partitions = [each for each in partitions if each in led]
+        asked = _led_partitions_of if skip_leaderless else _partitions_of
+        partitions = [each for name in readers if name in found for each in asked(found[name])]
         # In this order a group that commits in the meantime is never outside the bounds of its partitions.
         starts = list_offsets(self._calls, partitions, OffsetSpec.earliest())
         committed = self._committed(found, readers)
@@ -304,6 +319,7 @@ def _facts(
     return TopicFacts(
         name=topic.name,
         partitions=len(topic.partitions),
+        leaderless=tuple(each.id for each in topic.partitions if not is_led(each)),
         replication_factor=min((len(each.replicas) for each in topic.partitions), default=0),
         configs=configs,
         bounds={each.number: Bounds(starts[each], ends[each]) for each in _partitions_of(topic) if each in ends},

@@ -48,16 +48,13 @@ _READ_TIMEOUT_S = 10.0
 _POLL_S = 0.1
 
 
-def survey(
-    admin: ClusterAdmin, settings: Settings, role: AclRole | None = None, *, skip_leaderless: bool = False
-) -> tuple[TopologyPlan, ClusterFacts]:
-    """Return what a configuration needs, and what the cluster has of it.
+def survey(admin: ClusterAdmin, settings: Settings, role: AclRole | None = None) -> tuple[TopologyPlan, ClusterFacts]:
+    """Return what a configuration needs, and what the cluster has of it; offsets only of partitions with a leader.
 
     Args:
         admin: the cluster.
         settings: the configuration.
         role: the role of the user, whose missing rights are then reported together.
-        skip_leaderless: see :meth:`ClusterAdmin.describe`.
 
     Raises:
         MissingRightsError: the role cannot do its work.
@@ -65,7 +62,7 @@ def survey(
     """
     names = admin.topic_names()
     if role is None:
-        return _survey(admin, settings, names, skip_leaderless=skip_leaderless)
+        return _survey(admin, settings, names)
     topics = [topic.name for topic in configured_topics(settings)]
     missing = missing_rights(settings, role, admin.allowed_operations(topics))
     if missing.refused:
@@ -73,7 +70,7 @@ def survey(
     if missing.rights and role is not AclRole.APPLY:
         _log.warning("starting in spite of missing rights: %s", MissingRightsError(role, missing.rights))
     try:
-        return _survey(admin, settings, names, skip_leaderless=skip_leaderless)
+        return _survey(admin, settings, names)
     except GroupForbiddenError as error:
         group = Resource(ResourceType.GROUP, PatternType.LITERAL, error.group)
         needed = [right for right in rights(settings, [role]) if right.resource == group]
@@ -82,15 +79,13 @@ def survey(
         raise MissingRightsError(role, needed) from error
 
 
-def _survey(
-    admin: ClusterAdmin, settings: Settings, names: Collection[str], *, skip_leaderless: bool
-) -> tuple[TopologyPlan, ClusterFacts]:
+def _survey(admin: ClusterAdmin, settings: Settings, names: Collection[str]) -> tuple[TopologyPlan, ClusterFacts]:
     sources = [source.topic for source in settings.sources]
     planned = plan(settings, admin.describe(sources, {}).topics)
     readers = {name: (group,) for name, group in planned.readers(names).items()}
     readers |= dict.fromkeys((*sources, *planned.unconfigured_ready_topics(names)), (settings.group,))
     wanted = {topic.name for topic in planned.topics} | readers.keys() | set(planned.outputs)
-    cluster = admin.describe(wanted.intersection(names), readers, skip_leaderless=skip_leaderless)
+    cluster = admin.describe(wanted.intersection(names), readers, skip_leaderless=True)
     control = settings.naming().control_topic()
     return planned, replace(
         cluster,
@@ -119,7 +114,9 @@ def verify(settings: Settings, role: AclRole, *, timeout_s: float = TIMEOUT_S) -
         _log.warning("%s", each)
     _log.info("checking the topics at %s", settings.kafka.get("bootstrap.servers"))
     admin = ClusterAdmin(settings.kafka, timeout_s=timeout_s)
-    planned, cluster = survey(admin, settings, role, skip_leaderless=True)
+    planned, cluster = survey(admin, settings, role)
+    if leaderless := cluster.leaderless():
+        _log.warning("left out until they have a leader: %s", ", ".join(leaderless))
     if role is AclRole.SCHEDULER:
         planned = replace(planned, outputs=())
     faults = [fault for fault in check(planned, cluster) if fault.severity is Severity.REFUSE]

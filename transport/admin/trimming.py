@@ -8,6 +8,7 @@ horizon counts there.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import timedelta
@@ -25,6 +26,8 @@ from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
 from kafka_redelivery.transport.client_config import admin_config
 from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.protocols import Partition
+
+_log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 30.0
 
@@ -56,6 +59,8 @@ def trim(settings: Settings, now_ms: int, names: Collection[str] | None = None) 
     }
     groups |= dict.fromkeys(journals, ())
     cluster = admin.describe(groups, groups, skip_leaderless=True)
+    if leaderless := cluster.leaderless():
+        _log.warning("not trimmed until they have a leader: %s", ", ".join(leaderless))
     limits = _limits(cluster, groups)
     horizon_ms = now_ms - settings.topics.audit_horizon // timedelta(milliseconds=1)
     young, failed = readable_offsets(calls, limits, OffsetSpec.for_timestamp(horizon_ms))

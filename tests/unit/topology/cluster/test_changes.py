@@ -50,6 +50,14 @@ def test_a_good_cluster_needs_nothing() -> None:
     assert list(todo) == []
 
 
+def test_a_partition_without_a_leader_gets_no_first_offset() -> None:
+    """Where its log starts is unknown, so the offset 0 could be one that was deleted."""
+    bounds = {number: CLUSTER.topics[TIER].bounds[number] for number in (0, 1, 3)}
+    new = replace(CLUSTER, control=ControlState(exists=True))
+    found = with_offsets(with_topic(new, TIER, bounds=bounds, leaderless=(2,)), "billing.scheduler", {(TIER, 2): None})
+    assert not changes(PLAN, found)
+
+
 def test_a_deleted_offset_is_moved_only_if_the_loss_is_accepted() -> None:
     """Of a source and of internal topics; offsets within their log stay."""
     deleted = with_topic(CLUSTER, "orders", bounds=dict.fromkeys(range(4), Bounds(6, 10)))

@@ -64,6 +64,15 @@ def test_a_job_that_would_be_forgotten() -> None:
         assert "sent once more" in fault.loss
 
 
+def test_partitions_without_a_leader() -> None:
+    """They are named, and nothing is said of their offsets, which nobody can read now."""
+    bounds = {number: CLUSTER.topics[TIER].bounds[number] for number in (0, 3)}
+    assert told(with_topic(CLUSTER, TIER, bounds=bounds, leaderless=(1, 2))) == [
+        ("warn", TIER, "partitions 1, 2 have no leader")
+    ]
+    assert told(with_topic(CLUSTER, "orders", leaderless=(3,))) == [("warn", "orders", "partition 3 has no leader")]
+
+
 def test_a_control_topic_that_forgets() -> None:
     """Retention would delete what the group knows."""
     forgetting = with_config(CLUSTER, "billing.control", "cleanup.policy", "compact,delete")
