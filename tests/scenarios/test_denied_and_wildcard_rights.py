@@ -41,7 +41,7 @@ def _handle(users: Users, sent: int) -> None:
 _SCRIPTS = [["ok"], ["raise", "ok"], ["raise", "raise"]] * 3
 
 
-@pytest.mark.parametrize("pattern", ["*", "prefix"])
+@pytest.mark.parametrize("pattern", ["*", pytest.param("prefix", marks=pytest.mark.long)])
 def test_wider_rules_suffice(ready: Users, pattern: str) -> None:
     """Rules for ``*``, or for shorter prefixes than those that are printed, give the rights that are asked for."""
     given = {acl for role in ("worker", "scheduler") for acl in ready.acls(role)}
@@ -68,7 +68,9 @@ def test_wider_rules_suffice(ready: Users, pattern: str) -> None:
     ("flag", "operation"),
     [("--topic", "Read"), ("--topic", "DescribeConfigs"), ("--group", "Read"), ("--transactional-id", "Write")],
 )
-@pytest.mark.parametrize("of", ["name", "prefix", "everyone"])
+@pytest.mark.parametrize(
+    "of", ["name", *(pytest.param(each, marks=pytest.mark.long) for each in ("prefix", "everyone"))]
+)
 def test_a_denied_right_at_start(ready: Users, flag: str, operation: str, of: str) -> None:
     """The worker ends and names the right; the message says that a rule may deny it. Without the rule it starts."""
     ready.grant("worker")

@@ -147,7 +147,7 @@ def test_a_right_on_a_group_or_transactional_id(running: Users, right: str) -> N
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("role", ["worker", "scheduler"])
+@pytest.mark.parametrize("role", ["worker", pytest.param("scheduler", marks=pytest.mark.long)])
 def test_a_process_that_may_not_write_to_the_control_topic_works(running: Users, role: Role) -> None:
     """It cannot drop the position that it saved, and names the right. That holds up neither its work nor its end."""
     running.start("scheduler")

@@ -37,7 +37,13 @@ _CONFIGURATIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("sections", _CONFIGURATIONS.values(), ids=_CONFIGURATIONS.keys())
+@pytest.mark.parametrize(
+    "sections",
+    [
+        pytest.param(sections, id=name, marks=[pytest.mark.long] if name == "auto" else [])
+        for name, sections in _CONFIGURATIONS.items()
+    ],
+)
 def test_every_record_arrives(users: Users, sections: dict[str, Any]) -> None:
     """Successes, retries and dead letters, also those sent again, arrive; nothing is denied, and all is trimmed."""
     group = users.group

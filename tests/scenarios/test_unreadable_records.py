@@ -99,7 +99,12 @@ def test_records_that_are_no_dead_letters(group: Group) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [b"\xff\xfe", b"{", b"[]", b'{"version":1,"type":"cancel","atMs":"soon"}', b'{"version":1}']
+    "value",
+    [
+        b"{",
+        b'{"version":1,"type":"cancel","atMs":"soon"}',
+        *(pytest.param(each, marks=pytest.mark.long) for each in (b"\xff\xfe", b"[]", b'{"version":1}')),
+    ],
 )
 def test_a_record_among_the_jobs(group: Group, value: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """All commands name it and go on. Its job is not sent, keeps its letters, and can be cancelled."""
@@ -140,7 +145,13 @@ def test_a_job_of_a_newer_version(group: Group) -> None:
     assert sent(group) == {4: 1, 6: 1}
 
 
-@pytest.mark.parametrize("value", [b'{"version":9,"type":"progress"}', b'{"version":1,"type":"progress","through":-7}'])
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"version":9,"type":"progress"}',
+        pytest.param(b'{"version":1,"type":"progress","through":-7}', marks=pytest.mark.long),
+    ],
+)
 def test_a_record_among_the_actions(group: Group, value: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """Letters of its slice may have been sent: they stay, and are sent with --again only. All others are as before."""
     group.prepare()

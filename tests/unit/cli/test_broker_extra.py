@@ -12,16 +12,17 @@ _PACKAGES = ("jgo", "platformdirs", "requests")
 _HELP = """
 import kafka_redelivery.consumers.scheduler.run
 import kafka_redelivery.consumers.worker.run
+from click.testing import CliRunner
 from typer.main import get_command
-from typer.testing import CliRunner
 
 def commands(command, path):
     yield path
     for name, child in getattr(command, "commands", {}).items():
         yield from commands(child, [*path, name])
 
-for path in commands(get_command(app), []):
-    result = CliRunner().invoke(app, [*path, "--help"])
+whole = get_command(app)
+for path in commands(whole, []):
+    result = CliRunner().invoke(whole, [*path, "--help"])
     print(*path, result.exit_code)
 """
 

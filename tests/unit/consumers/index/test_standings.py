@@ -77,7 +77,7 @@ def _job(name: str, seen: int, letters: dict[SliceId, frozenset[int]]) -> list[S
     return list(job_records(spec, {each: OffsetSet(offsets) for each, offsets in letters.items()}))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(_letters, st.integers(0, 3)), max_size=4), st.lists(_actions(), max_size=25), st.data())
 def test_the_index_and_the_ledger_agree(
     wanted: list[tuple[dict[SliceId, frozenset[int]], int]], actions: list[StoredRecord], data: st.DataObject

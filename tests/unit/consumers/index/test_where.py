@@ -65,7 +65,7 @@ def _read(selection: Selection) -> list[str]:
     return [each.letter.id for each in meant(FOUND, selection, _SETTINGS, Path())]
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(text=conditions(3))
 def test_index_and_letters_agree(index: Index, text: str) -> None:
     """Otherwise `list` would show other letters than `redrive` sends."""
