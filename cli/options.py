@@ -57,7 +57,7 @@ LogFormatOption = Annotated[
         "--log-format",
         envvar="REDELIVERY_LOG_FORMAT",
         case_sensitive=False,
-        help="json: one object per line.",
+        help="The format of the log; json: one object per line.",
     ),
 ]
 

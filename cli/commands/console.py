@@ -58,9 +58,10 @@ def console(
             "--role-header", metavar="NAME", help="The proxy's header with the role. Default: all are viewers."
         ),
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Nothing can be changed.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse all changes.")] = False,
     hide_payloads: Annotated[
-        bool, typer.Option("--hide-payloads", help="Keys, values and headers are not shown, nor can be asked for.")
+        bool,
+        typer.Option("--hide-payloads", help="Show no keys, values and headers, and answer no question about them."),
     ] = False,
     certificate: Annotated[
         Path | None, typer.Option("--certificate", metavar="FILE", help="Serve HTTPS with this certificate (PEM).")

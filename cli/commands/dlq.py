@@ -103,8 +103,8 @@ def redrive(
     """Send dead letters again, each exactly once, to the ready topic of the group that failed.
 
     Those of another system (--bootstrap) go to the topic that their headers name.
-    The letters are fixed when the job is created; letters that die later are not sent. If this command is ended,
-    `redelivery dlq resume` goes on. Exit code 1 if a letter could not be sent or the job has not ended.
+    The letters are fixed when the job is created; letters that die later are not sent. If this command is
+    interrupted, `redelivery dlq resume` goes on. Exit code 1 if a letter could not be sent or the job has not ended.
     """
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = load_quietly(config, overrides)
@@ -227,7 +227,7 @@ def resume(
     of_group: JobsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a job that was ended, or take it over from another process."""
+    """Go on with a job that was interrupted, or take it over from another process."""
     from kafka_redelivery.consumers.redrive.ledger import Ledger
 
     settings = load_quietly(config, overrides)

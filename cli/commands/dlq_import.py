@@ -28,7 +28,7 @@ def import_letters(
 ) -> None:
     """Send exported dead letters back to their dead-letter topics, each exactly once.
 
-    Letters that are still there, or were imported before, are left out, so an import that was ended is repeated.
+    Letters that are still there, or were imported before, are left out, so run an interrupted import again.
     """
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import importable_document, print_importable
@@ -59,6 +59,6 @@ def import_letters(
     elif dry_run:
         stdout().print("dry run: nothing was changed")
     elif found.missing:
-        stdout().print("all are imported" if whole else "the import was ended; repeat it to go on")
+        stdout().print("all are imported" if whole else "the import was interrupted; run it again to go on")
     if not whole:
         raise typer.Exit(exit_codes.FAILED)

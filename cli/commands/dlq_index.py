@@ -37,7 +37,7 @@ def refuse_without_index(settings: Settings) -> None:
     if not can_index(settings):
         raise IndexUnusableError(
             "the index of dead letters needs the extra index: pip install 'kafka-redelivery[index]'; "
-            "`redelivery dlq list` works without"
+            "`redelivery dlq list` works without it"
         )
 
 

@@ -50,9 +50,10 @@ def erase(
     spark: SparkSettings = None,
     log_level: LogLevelOption = LogLevel.WARNING,
 ) -> None:
-    """Erase rows of an archive for good, as those of one person, from all files of the table.
+    """Erase rows of an archive for good, such as those of one person, from all files of the table.
 
-    Of --key, --origin and --where all that are given must apply. Stop other processes that write to the table first.
+    All of --key, --origin and --where that are given must apply to a row. Stop other processes that write to the
+    table first.
     """
     exit_on_signals()
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)

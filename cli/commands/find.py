@@ -19,13 +19,13 @@ def find(
     config: ConfigFile = DEFAULT_CONFIG,
     overrides: Overrides = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="How many records to read of each kind of topic.")
+        int, typer.Option("--limit", min=1, help="Read at most this many records of each kind of topic.")
     ] = 200_000,
     as_json: AsJson = False,
 ) -> None:
-    """Find a record: not handled yet, in a tier and when due, ready, a dead letter, or done.
+    """Say where a record is: in its source, a tier, a ready topic or a dead-letter topic, or finished.
 
-    Exit code 1 if it is not found.
+    Of a record that waits it also says when it is due. Exit code 1 if it is not found.
     """
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.find import lines, search_document

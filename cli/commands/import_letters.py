@@ -44,7 +44,9 @@ def import_letters(
     origin: Annotated[
         str | None,
         typer.Option(
-            "--origin", metavar="TOPIC", help="The source of all messages. Default: the one with their destination."
+            "--origin",
+            metavar="TOPIC",
+            help="The source of all messages. Default: for each, the one of its destination.",
         ),
     ] = None,
     selector: Annotated[
@@ -67,8 +69,8 @@ def import_letters(
 ) -> None:
     """Move the messages of a dead-letter queue of ActiveMQ Classic or Artemis to dead-letter topics.
 
-    A message leaves the queue when its dead letter is committed. An import that was ended is repeated; what is in the
-    topic already is recognised. Exit code 1 if messages are left in the queue.
+    A message leaves the queue when its dead letter is committed. Run an interrupted import again: what is in the topic
+    already is recognised. Exit code 1 if messages are left in the queue.
     """
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.drained import drained_document, print_drained

@@ -44,12 +44,15 @@ def stream(
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="With --available-now: go on until no record waits for a redelivery, at most this long (exit code 7).",
+            help="With --available-now: go on until no record waits, at most this long. Exit code 7: some still wait.",
         ),
     ] = None,
     skip_removed: Annotated[
         bool,
-        typer.Option("--skip-removed", help="Continue the table without records that Kafka removed before the append."),
+        typer.Option(
+            "--skip-removed",
+            help="Continue the table of pipeline.sink without records that Kafka removed before the append.",
+        ),
     ] = False,
     log_level: LogLevelOption = LogLevel.INFO,
     log_format: LogFormatOption = LogFormat.TEXT,

@@ -39,12 +39,14 @@ def report(
         typer.Option(
             "--archive",
             metavar="TABLE",
-            help="The table of `pipeline archive`. Default: the topics.",
+            help="The table of `pipeline archive`; the topics add newer ones. Default: only the topics.",
         ),
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option("--where", metavar="CONDITION", help="Count dead letters for which this is true (docs/where.md)."),
+        typer.Option(
+            "--where", metavar="CONDITION", help="Count only dead letters for which this is true (docs/where.md)."
+        ),
     ] = None,
     within: Annotated[
         str, typer.Option(metavar="DURATION", help="How long it may take to compute --where for all dead letters.")

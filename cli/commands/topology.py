@@ -83,18 +83,29 @@ def apply(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes; make none.")] = False,
     accept_loss: Annotated[
         bool,
-        typer.Option("--accept-loss", help="Move committed offsets that were deleted to the log start; workers go on."),
+        typer.Option(
+            "--accept-loss", help="Where the next record was deleted, go on at the log start; what was deleted is lost."
+        ),
     ] = False,
     accept_repeats: Annotated[
         bool,
-        typer.Option("--accept-repeats", help="Commit the log start where offsets have expired; records are repeated."),
+        typer.Option(
+            "--accept-repeats",
+            help="Where the committed offset has expired, go on at the log start; records are repeated.",
+        ),
     ] = False,
     raise_feature_level: Annotated[
         bool,
-        typer.Option("--raise-feature-level", help="All processes of the group have this version or a newer one."),
+        typer.Option(
+            "--raise-feature-level",
+            help="Use the formats of this version. All processes of the group must have it or a newer one.",
+        ),
     ] = False,
 ) -> None:
-    """Create and extend the group's internal topics and commit first offsets; never delete or change a source."""
+    """Create and extend the group's internal topics and commit first offsets.
+
+    Deletes no topic, and changes no source.
+    """
     from kafka_redelivery.consumers.clock import wall_clock_ms
     from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
     from kafka_redelivery.transport.admin.control_topic import append_control

@@ -44,12 +44,12 @@ def print_audit(console: Console, result: AuditResult, output: str | None) -> No
     for note in result.notes:
         console.print(f"note: {note}", style="yellow", soft_wrap=True)
     if result.conserved:
-        console.print("conserved: nothing is missing, nothing is doubled", style="green")
+        console.print("nothing is missing, nothing is doubled", style="green")
         return
     missing, doubled = result.count("missing"), result.count("doubled")
     removed = sum(each.end - each.first for each in result.lost_unread)
     unread = f", up to {removed} removed before they were read" if removed else ""
-    console.print(f"not conserved: {missing} missing, {doubled} doubled{unread}", style="bold red", soft_wrap=True)
+    console.print(f"{missing} missing, {doubled} doubled{unread}", style="bold red", soft_wrap=True)
 
 
 def _counts(result: AuditResult) -> Table:

@@ -20,7 +20,7 @@ def print_drained(console: Console, found: Drained, done: str) -> None:
     for topic, number in sorted(found.topics.items()):
         console.print(f"{number} messages {done} as dead letters in {topic}", markup=False)
     if found.present:
-        console.print(f"{found.present} are there already, from an import that was ended")
+        console.print(f"{found.present} are there already, from an import that was interrupted")
     for destination, number in sorted(found.without_source.items()):
         where = f"destination {destination}" if destination else "no destination"
         console.print(f"{number} with {where} are left in the queue: no source has it (--origin)", markup=False)
