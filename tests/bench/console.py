@@ -135,7 +135,7 @@ class _Console:
             "letters by a condition": lambda turn: selected("/letters", turn),
             "letters by exception": lambda turn: f"/letters?exception=Key*&page={turn + 2}",
             "letter": letter,
-            "life of a letter": lambda turn: f"{letter(turn)}/story",
+            "story of a letter": lambda turn: f"{letter(turn)}/story",
             "comparison": lambda turn: f"{letter(turn)}/compare?with={topic}-0@1",
             "redrive": lambda turn: f"/redrive?rate={turn + 10}",
             "redrive by a condition": lambda turn: selected("/redrive", turn),

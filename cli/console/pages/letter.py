@@ -1,4 +1,4 @@
-"""One dead letter: its value, headers and bytes, its life, and what differs from another one."""
+"""One dead letter: its value, headers and bytes, its story, and what differs from another one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DUMPED: Final = 64 * 2**10
 """Bytes that are shown as hex digits."""
 
 _STORY_S: Final = 15.0
-"""How long the life of a letter is read; the rest of it is then not known."""
+"""How long the story of a letter is read; the rest of it is then not known."""
 
 
 async def show(console: Console, request: Request) -> Response:
@@ -43,7 +43,7 @@ async def show_facts(console: Console, request: Request) -> Response:
 
 
 async def show_story(console: Console, request: Request) -> Response:
-    """Show the life of a letter. It takes more requests, so that the page asks for it by itself."""
+    """Show the story of a letter. It takes more requests, so that the page asks for it by itself."""
     return await console.read_in_turn(console.story_turns, _show_story, console, request)
 
 
