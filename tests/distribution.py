@@ -55,11 +55,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with containers and Spark, go on with files of slow tests, and end with quick tests.
 
     Each of the first two has a process to itself and takes longest. So no process waits for another one at the end.
-    Otherwise the order stays random.
+    Otherwise the order stays random. Tests with three brokers come last: two cores are too slow for others beside them.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def rank(item: pytest.Item) -> int:
+        if item.nodeid.startswith(_BROKERS):
+            return 4
         if item.nodeid.startswith((_CONTAINERS, _SPARK)):
             return 0
         if item.path in slow:
