@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import re
 import secrets
 import stat
@@ -48,27 +49,31 @@ class Tokens:
         """Read a file.
 
         Raises:
-            TokenFileError: it cannot be read, others may read it, or a line is wrong.
+            TokenFileError: it cannot be read, others may read or write it, or a line is wrong. The message shows no
+                word of a line: in a line with another order each of them may be the token.
         """
         try:
-            mode = file.stat().st_mode
-            text = file.read_text(encoding="utf-8")
+            with file.open(encoding="utf-8") as opened:
+                mode, text = os.fstat(opened.fileno()).st_mode, opened.read()
         except (OSError, UnicodeDecodeError) as error:
             raise TokenFileError(f"{file} cannot be read: {error}; name a file with --tokens") from None
-        if mode & stat.S_IROTH:
-            raise TokenFileError(f"{file} can be read by every user of this machine; run: chmod o-r {file}")
-        tokens = tuple(
-            _token(f"{file}:{number}", line)
-            for number, line in enumerate(text.splitlines(), 1)
-            if line.strip() and not line.lstrip().startswith("#")
-        )
+        if mode & (stat.S_IROTH | stat.S_IWOTH):
+            problem = "can be read or written by every user of this machine"
+            raise TokenFileError(f"{file} {problem}; run: chmod o-rw {file}")
+        tokens: list[Token] = []
+        first: dict[str, int] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            token = _token(f"{file}:{number}", line)
+            before = first.setdefault(token.user.name, number)
+            if before != number:
+                problem = f"has the user of line {before} twice, again in line {number}"
+                raise TokenFileError(f"{file} {problem}; give each user one line")
+            tokens.append(token)
         if not tokens:
             raise TokenFileError(f"{file} has no token; {_FORMAT}")
-        names = [each.user.name for each in tokens]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise TokenFileError(f"{file} names {twice} twice; give each user one line")
-        return cls(tokens)
+        return cls(tuple(tokens))
 
     def user_of(self, token: str) -> User | None:
         """Return the user of a token; ``None`` if no user has it."""
@@ -95,11 +100,12 @@ def _token(place: str, line: str) -> Token:
         raise TokenFileError(f"{place} has {len(parts)} words; {_FORMAT}")
     name, role, token = parts
     if not _NAME.fullmatch(name):
-        raise TokenFileError(f"{place}: {name!r} is no name; use letters, digits and . @ + - _")
+        raise TokenFileError(f"{place}: the first word is no name; use letters, digits and . @ + - _; {_FORMAT}")
     try:
         user = User(name, Role.of(role))
-    except ValueError as error:
-        raise TokenFileError(f"{place}: {error}") from None
+    except ValueError:
+        known = ", ".join(each.label for each in Role)
+        raise TokenFileError(f"{place}: the second word is none of the roles {known}; {_FORMAT}") from None
     if token.startswith(_HASH):
         digits = token.removeprefix(_HASH)
         if not re.fullmatch("[0-9a-f]{64}", digits):
@@ -108,7 +114,7 @@ def _token(place: str, line: str) -> Token:
     if len(token) < _SHORTEST:
         raise TokenFileError(
             f"{place}: the token has less than {_SHORTEST} characters and can be guessed; "
-            f"make one with: redelivery console --new-token {name}:{user.role.label}"
+            f"make one with: redelivery console --new-token NAME:{user.role.label}"
         )
     return Token(user, _digest(token))
 

@@ -98,6 +98,9 @@ def test_tokens_are_read(tmp_path: Path) -> None:
         ("ann operator sha256:12", "64 hex digits"),
         (f"ann operator {_LONG}\nann admin {_LONG}x", "twice"),
         (f"<b> operator {_LONG}", "no name"),
+        (f"ann {_LONG} operator", "roles viewer, operator, admin"),
+        (f"{_LONG}/== ann operator", "no name"),
+        (f"{_LONG} operator {_LONG}x\n{_LONG} operator {_LONG}y", "twice"),
     ],
 )
 def test_a_wrong_file_of_tokens(tmp_path: Path, text: str, problem: str) -> None:
@@ -108,10 +111,11 @@ def test_a_wrong_file_of_tokens(tmp_path: Path, text: str, problem: str) -> None
     assert "short" not in str(caught.value)
 
 
-def test_a_file_that_others_may_read(tmp_path: Path) -> None:
-    """It is refused; so is one that is not there."""
-    with pytest.raises(TokenFileError, match="chmod o-r"):
-        Tokens.read(_file(tmp_path, f"ann admin {_LONG}", 0o644))
+@pytest.mark.parametrize("mode", [0o644, 0o602, 0o666])
+def test_a_file_that_others_may_read_or_write(tmp_path: Path, mode: int) -> None:
+    """It is refused: they could take a token, or give themselves one; so is a file that is not there."""
+    with pytest.raises(TokenFileError, match="chmod o-rw"):
+        Tokens.read(_file(tmp_path, f"ann admin {_LONG}", mode))
     with pytest.raises(TokenFileError, match="cannot be read"):
         Tokens.read(tmp_path / "none")
 
