@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from operator import eq
+from typing import Any, Final
 
 from rich.console import Console
 from rich.text import Text
@@ -14,6 +17,15 @@ from kafka_redelivery.topology.printable import printable_json, printable_line
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _ABSENT = object()
+
+_COMPARED: Final = 1_000_000
+"""Pairs of lines that are compared at most. The time for many lines that are alike grows with the cube of their number,
+and a record can have millions."""
+
+_AROUND: Final = 3
+"""Lines that are shown around a difference."""
+
+_HUNK: Final = re.compile(r"\A@@ -(\d+)((?:,\d+)?) \+(\d+)((?:,\d+)?) @@")
 
 
 def changes(before: Any, after: Any, path: str = "$") -> Iterator[dict[str, Any]]:  # noqa: ANN401 - any JSON
@@ -30,9 +42,38 @@ def changes(before: Any, after: Any, path: str = "$") -> Iterator[dict[str, Any]
         yield {"path": path} | {name: value for name, value in sides.items() if value is not _ABSENT}
 
 
+def line_diff(before: Sequence[str], after: Sequence[str], names: tuple[str, str]) -> Iterator[str]:
+    """Yield a unified diff of two texts, in a time that grows with their length.
+
+    If too many lines differ to be compared, all of them are removed and added.
+
+    Args:
+        before: the lines of the one text.
+        after: those of the other.
+        names: the names of both.
+    """
+    start = _equal(before, after)
+    end = _equal(before[start:][::-1], after[start:][::-1])
+    head, tail = max(0, start - _AROUND), max(0, end - _AROUND)
+    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
+    if len(old) * len(new) <= _COMPARED:
+        for line in difflib.unified_diff(old, new, *names, lineterm=""):
+            yield _HUNK.sub(lambda hunk: f"@@ -{int(hunk[1]) + head}{hunk[2]} +{int(hunk[3]) + head}{hunk[4]} @@", line)
+        return
+    yield from (f"--- {names[0]}", f"+++ {names[1]}")
+    yield f"@@ -{head + 1},{len(old)} +{head + 1},{len(new)} @@"
+    yield from (f"-{line}" for line in old)
+    yield from (f"+{line}" for line in new)
+
+
+def _equal(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return with how many equal lines both begin."""
+    return sum(1 for _ in takewhile(bool, map(eq, one, other)))
+
+
 def print_diff(console: Console, before: str, after: str, names: tuple[str, str]) -> None:
     """Print the lines that differ between two texts."""
-    for line in difflib.unified_diff(before.split("\n"), after.split("\n"), *names, lineterm=""):
+    for line in line_diff(before.split("\n"), after.split("\n"), names):
         style = "bold" if line[:3] in {"+++", "---"} else _STYLES.get(line[:1], "")
         console.print(Text(printable_line(line), style))
 

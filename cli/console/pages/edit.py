@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 from http import HTTPStatus
+from itertools import islice
 from typing import Final
 
 from starlette.datastructures import FormData
@@ -16,12 +16,15 @@ from kafka_redelivery.cli.console.library_errors import LIBRARY_ERRORS
 from kafka_redelivery.cli.console.requests import action, go_to, refuse_without, text_of
 from kafka_redelivery.cli.console.tasks import Task, signature
 from kafka_redelivery.cli.console.users import Role, User
+from kafka_redelivery.cli.views.dlq_diff import line_diff
 from kafka_redelivery.consumers.redrive.editing import LetterEditing
 from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.topology.printable import printable_line
 from kafka_redelivery.topology.redrive.job import JobOptions
 
 _SETTLED_S: Final = 5.0
+_SHOWN: Final = 2000
+"""Lines of a difference that are shown."""
 
 
 async def show(console: Console, request: Request) -> Response:
@@ -108,8 +111,10 @@ def _edit(console: Console, request: Request, form: FormData, user: User) -> Res
         invalid = "nothing is changed; to send the letter as it is, redrive it"
         return _page(console, request, text, again, invalid=invalid, target=editing.target, size=size, status=400)
     if text_of(form, "send") != "yes":
-        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="")
-        diff = [printable_line(each) for each in lines][2:]
+        lines = line_diff(before.splitlines(), after.splitlines(), ("before", "after"))
+        diff = [printable_line(each) for each in islice(lines, 2, 2 + _SHOWN)]
+        if next(lines, None) is not None:
+            diff.append(f"@@ more than {_SHOWN} lines @@")
         return _page(console, request, text, again, target=editing.target, size=size, new_size=len(value), diff=diff)
 
     def make(_: Task) -> tuple[Ledger, str]:
