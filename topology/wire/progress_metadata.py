@@ -18,6 +18,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kafka_redelivery.topology.java.numbers import LONG_MAX
+
 METADATA_LIMIT = 4096
 """How many bytes of commit metadata a broker accepts by default (``offset.metadata.max.bytes``).
 
@@ -43,6 +45,9 @@ _BOUND = (_BOUND_FORMAT, _BOUND_FORMAT_WITH_NOTE)
 _FORMATS = (_FORMAT, _FORMAT_WITH_NOTE, *_BOUND)
 _MAX_OUTSTANDING = 2_000_000
 """More offsets than :func:`encode` ever gets; it keeps a damaged text from filling the memory."""
+
+_NUMBER_BYTES = 9
+"""Bytes of the largest number that Kafka has, in 63 bits."""
 
 _RUNS, _STRETCHES = 0, 1
 
@@ -144,6 +149,9 @@ def decode(watermark: int, metadata: str) -> DecodedProgress:
         OtherOffsetError: the metadata was committed with another offset.
         ValueError: the metadata was not written by this project, or is damaged.
     """
+    if len(metadata) > METADATA_LIMIT:  # a record of the control topic may have a megabyte, which would take a minute
+        msg = f"{len(metadata)} characters, and this project writes {METADATA_LIMIT} at most"
+        raise ValueError(msg)
     if not metadata.startswith(_FORMATS):
         msg = "unknown format"
         raise ValueError(msg)
@@ -159,6 +167,9 @@ def decode(watermark: int, metadata: str) -> DecodedProgress:
     end = watermark + numbers.number()
     body = _Reader(numbers.take(numbers.number()))
     outstanding = set(_from_stretches(watermark, body) if packed[0] else _from_runs(watermark, body))
+    if max(end, max(outstanding, default=end)) > LONG_MAX:
+        msg = "names an offset that Kafka does not have"
+        raise ValueError(msg)
     note = _read_note(watermark, numbers) if prefix in {_FORMAT_WITH_NOTE, _BOUND_FORMAT_WITH_NOTE} else None
     waiting = {}
     while numbers.rest:
@@ -258,13 +269,13 @@ class _Reader:
 
     def number(self) -> int:
         value = shift = 0
-        for index, byte in enumerate(self.rest):
+        for index, byte in enumerate(self.rest[:_NUMBER_BYTES]):
             value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
                 self.rest = self.rest[index + 1 :]
                 return value
-        msg = "ends within a number"
+        msg = f"has a number that is cut off, or has more than {_NUMBER_BYTES} bytes"
         raise ValueError(msg)
 
     def take(self, length: int) -> bytes:
