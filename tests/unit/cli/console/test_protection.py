@@ -6,11 +6,13 @@ import pytest
 
 from kafka_redelivery.cli.console.authentication import LocalUser, TokenLogin, TrustedProxy, networks_of
 from kafka_redelivery.cli.console.options import ConsoleOptions
+from kafka_redelivery.cli.console.polling import Problem
 from kafka_redelivery.cli.console.tokens import Tokens
 from kafka_redelivery.cli.console.users import Role, User
 from tests.unit.cli.console.consoles import ADDRESS, client, console_of, guarded, routes
 
 _TOKEN = "a-token-that-is-long-enough"  # noqa: S105 - of a test
+_PROBLEM = "no Kafka broker answers at kafka.internal:9093"
 _OPEN = {"/login", "/logout"}
 """These have tests of their own."""
 
@@ -209,3 +211,15 @@ def test_hidden_payloads_are_not_shown(tmp_path: Path) -> None:
     for path in ("/export", "/letters/DLQ.orders-0@1/edit"):
         assert browser.post(path, data={"csrf": _csrf(user)}).status_code == 403, path
     assert "key" not in browser.get("/search", params={"q": "x"}).headers["Location"]
+
+
+def test_strangers_do_not_see_how_kafka_is(tmp_path: Path) -> None:
+    """The page with the login has neither the banner nor the addresses of brokers that are in it."""
+    login = _login(tmp_path)
+    console = console_of(tmp_path, login)
+    console.flow.problem = Problem(0, _PROBLEM)
+    browser = client(guarded(console))
+    for path in ("/login", "/login/none"):
+        assert "kafka.internal" not in browser.get(path).text, path
+    browser.post("/login", data={"token": _TOKEN, "next": "/"})
+    assert "kafka.internal" in browser.get("/").text
