@@ -18,7 +18,7 @@ _OWN_CONTENT = frozenset({"banner", "flow"})
 
 
 async def stream(console: Console, request: Request) -> Response:
-    """Send events as long as the page is open, first those that were sent while the page was on its way."""
+    """Send events as long as the page is open and its user is known, first those since the page was made."""
     missed = console.broadcast.missed(request.query_params.get("seen", "")[:1000])
     first = {event: text for event, text in missed.items() if event not in _OWN_CONTENT}
     first["banner"] = await console.in_thread(console.rendering.text, "parts/banner.html", **console.frame())
@@ -34,6 +34,8 @@ async def stream(console: Console, request: Request) -> Response:
         look = asyncio.create_task(looking())
         try:
             async for each in body:
+                if console.authentication.visitor(request) is None:  # the session has ended
+                    return
                 yield each
         finally:
             look.cancel()
