@@ -79,7 +79,8 @@ class Guard:
 
     def _refusal(self, connection: HTTPConnection, scope: Scope) -> Response | None:
         path, method = scope["path"], scope["method"]
-        if self._hosts is not None and _host(connection) not in self._hosts:
+        host = _host(connection)
+        if host is None or (self._hosts is not None and host not in self._hosts):
             return PlainTextResponse(
                 "the console is called by a name that is not its own; open the address that it has printed",
                 HTTPStatus.MISDIRECTED_REQUEST,
@@ -119,8 +120,12 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace('"', "%22").replace("<", "%3C").replace(">", "%3E")
 
 
-def _host(connection: HTTPConnection) -> str:
-    return urlsplit(f"//{connection.headers.get('Host', '')}").hostname or ""
+def _host(connection: HTTPConnection) -> str | None:
+    """Return the host that a request names; ``None`` for what is no host, such as ``[``."""
+    try:
+        return urlsplit(f"//{connection.headers.get('Host', '')}").hostname or ""
+    except ValueError:
+        return None
 
 
 def _is_own(connection: HTTPConnection) -> bool:
@@ -129,4 +134,7 @@ def _is_own(connection: HTTPConnection) -> bool:
     if site is not None and site not in {"same-origin", "none"}:
         return False
     origin = connection.headers.get("Origin")
-    return origin is None or urlsplit(origin).netloc == connection.headers.get("Host", "")
+    try:
+        return origin is None or urlsplit(origin).netloc == connection.headers.get("Host", "")
+    except ValueError:
+        return False

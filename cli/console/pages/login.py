@@ -59,6 +59,9 @@ def _login(console: Console) -> TokenLogin:
 
 def _own(address: str) -> str:
     """Return an address of this console, whatever was given."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "/"
     own = address.startswith("/") and not address.startswith(("//", "/\\")) and not parts.netloc and not parts.scheme
     return address if own and address.isprintable() else "/"

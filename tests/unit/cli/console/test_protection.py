@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_redelivery.cli.console.application import application
 from kafka_redelivery.cli.console.authentication import LocalUser, TokenLogin, TrustedProxy, networks_of
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.cli.console.polling import Problem
@@ -40,6 +41,7 @@ def test_nothing_is_changed_without_the_token_of_the_page(tmp_path: Path) -> Non
     [
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
         {"Origin": "http://127.0.0.1:9999"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
@@ -79,7 +81,9 @@ def test_a_read_only_console_changes_nothing(tmp_path: Path) -> None:
     assert 'action="/pauses"' not in client(app).get("/topology").text
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "10.0.0.1:8080"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "10.0.0.1:8080", "["]
+)
 def test_a_name_that_leads_here_reads_nothing(tmp_path: Path, host: str) -> None:
     """A site whose name is made to lead to loopback is not answered."""
     answer = client(guarded(console_of(tmp_path))).get("/", headers={"Host": host})
@@ -135,7 +139,9 @@ def test_a_login_and_its_end(tmp_path: Path) -> None:
     assert client(app).get("/", headers={"Cookie": cookie.partition(";")[0]}).status_code == 303
 
 
-@pytest.mark.parametrize("address", ["//evil.example", "https://evil.example", "/\\evil.example", "evil", "", "/a\nb"])
+@pytest.mark.parametrize(
+    "address", ["//evil.example", "https://evil.example", "/\\evil.example", "evil", "", "/a\nb", "//["]
+)
 def test_a_login_leads_to_no_other_site(tmp_path: Path, address: str) -> None:
     """Whatever the link to it says."""
     browser = client(guarded(console_of(tmp_path, _login(tmp_path))))
@@ -223,3 +229,11 @@ def test_strangers_do_not_see_how_kafka_is(tmp_path: Path) -> None:
         assert "kafka.internal" not in browser.get(path).text, path
     browser.post("/login", data={"token": _TOKEN, "next": "/"})
     assert "kafka.internal" in browser.get("/").text
+
+
+def test_a_damaged_name_is_refused_where_any_is_right(tmp_path: Path) -> None:
+    """Without it there would be no address to lead to."""
+    app = application(console_of(tmp_path, _login(tmp_path)), None)
+    for path in ("/", "/login", "/letters"):
+        assert client(app).get(path, headers={"Host": "["}).status_code == 421, path
+        assert client(app).get(path, headers={"Host": "console.example"}).status_code in {200, 303}, path
