@@ -81,6 +81,13 @@ def lines(text: object) -> str:
     return printable(str(text))
 
 
+def selected(name: str, value: object) -> str:
+    """Return a part of a job's selection as one line, whatever it is: who may write jobs may have forged it."""
+    if name in {"sinceMs", "untilMs"} and isinstance(value, int):
+        return printable_time(value)
+    return line(", ".join(map(str, value)) if isinstance(value, list) else value)
+
+
 def sparkline(numbers: Sequence[int], label: str) -> Markup:
     """Return bars for numbers as an SVG picture."""
     highest = max(numbers, default=0) or 1

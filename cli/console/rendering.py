@@ -47,6 +47,7 @@ class Rendering:
         self._environment.globals |= {
             "sparkline": formatting.sparkline,
             "share": formatting.share,
+            "selected": formatting.selected,
             "stylesheet": lambda name: _stylesheet(assets[name]),
             "script": lambda name: _script(assets[name]),
             "theme_script": lambda: _script(assets["theme.js"], "blocking"),
