@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_redelivery.topology.config.rules.clients import bare_name
-from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.config.rules.clients import CLIENT_PREFIXES, bare_name
+from kafka_redelivery.topology.config.settings import OutputSection, Settings, SourceSection
 from kafka_redelivery.topology.faults import Severity, TopologyFault
 
+_LOGIN = ("security.protocol", "sasl.mechanism", "sasl.mechanisms")
 _OFF = {"false", "f", "0", "no", "n", "off"}
 _SECRETS = {"PLAIN": "the password", "OAUTHBEARER": "the token"}
 """What a mechanism sends as it is."""
@@ -16,11 +17,15 @@ _SECRETS = {"PLAIN": "the password", "OAUTHBEARER": "the token"}
 def exposed(settings: Settings) -> Iterator[TopologyFault]:
     """Yield the settings of connections that let others read or change what is sent; none if there are none."""
     kafka = {name: str(value).strip() for name, value in settings.kafka.items()}
-    protocol = kafka.get("security.protocol", "plaintext").upper()
-    mechanism = kafka.get("sasl.mechanism", kafka.get("sasl.mechanisms", "GSSAPI")).upper()
-    if protocol == "SASL_PLAINTEXT" and mechanism in _SECRETS:
-        problem, loss = f"is {protocol} with {mechanism}", f"{_SECRETS[mechanism]} crosses the network unencrypted"
-        yield TopologyFault(Severity.WARN, "kafka.security.protocol", problem, loss, "write SASL_SSL")
+    for client in ("", *CLIENT_PREFIXES):
+        if client and not any(f"{client}{name}" in kafka for name in _LOGIN):
+            continue
+        own = kafka | {name.removeprefix(client): value for name, value in kafka.items() if name.startswith(client)}
+        protocol = own.get("security.protocol", "plaintext").upper()
+        mechanism = own.get("sasl.mechanism", own.get("sasl.mechanisms", "GSSAPI")).upper()
+        if protocol == "SASL_PLAINTEXT" and mechanism in _SECRETS:
+            problem, loss = f"is {protocol} with {mechanism}", f"{_SECRETS[mechanism]} crosses the network unencrypted"
+            yield TopologyFault(Severity.WARN, f"kafka.{client}security.protocol", problem, loss, "write SASL_SSL")
     for name, value in kafka.items():
         bare = bare_name(name)
         if bare == "ssl.endpoint.identification.algorithm" and value.lower() in {"", "none"}:
@@ -31,11 +36,13 @@ def exposed(settings: Settings) -> Iterator[TopologyFault]:
             loss = "each server is taken for a broker, and may get the password"
             fix = "remove it, and name the authority with ssl.ca.location"
             yield TopologyFault(Severity.WARN, f"kafka.{name}", "is off", loss, fix)
-    for source in settings.sources:
-        for part, serde in (("key", source.key), ("value", source.value)):
-            url = serde.registry.get("url", "").lower()
-            secret = "@" in url or any("auth" in name for name in serde.registry)
-            if secret and url.startswith("http:"):
+    topics: list[tuple[str, SourceSection | OutputSection]] = [("source", each) for each in settings.sources]
+    topics += [("output", each) for each in settings.outputs]
+    for kind, section in topics:
+        for part, serde in (("key", section.key), ("value", section.value)):
+            urls = serde.registry.get("url", "").lower()
+            secret = "@" in urls or any("auth" in name for name in serde.registry)
+            if secret and any(url.strip().startswith("http:") for url in urls.split(",")):
                 loss = "the registry's password crosses the network unencrypted"
-                where = f"{part}.registry.url of source {source.topic}"
+                where = f"{part}.registry.url of {kind} {section.topic}"
                 yield TopologyFault(Severity.WARN, where, "is http", loss, "use https")
