@@ -54,3 +54,12 @@ def _console(*, stderr: bool = False, soft_wrap: bool, width: int | None = None)
 def print_json(document: object, *, indent: int | None = 2) -> None:
     """Print a JSON document; ``indent=None``: as one line."""
     typer.echo(printable_json(json.dumps(document, indent=indent, ensure_ascii=False)))
+
+
+def print_bytes(data: bytes) -> None:
+    """Print bytes of a record, unchanged; on a terminal as text in which a control character does nothing."""
+    if sys.stdout.isatty():
+        typer.echo(printable(data.decode(errors="backslashreplace")), nl=not data.endswith(b"\n"))
+        return
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

@@ -20,7 +20,7 @@ from kafka_redelivery.cli.commands.dlq_options import (
 from kafka_redelivery.cli.commands.dlq_running import load_quietly, run_job
 from kafka_redelivery.cli.commands.dlq_selection import OfGroup
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
-from kafka_redelivery.cli.output import print_json, stderr, stdout
+from kafka_redelivery.cli.output import print_bytes, print_json, stderr, stdout
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.redrive.job import JobOptions
 
@@ -76,8 +76,7 @@ def edit(
     )
     editing = LetterEditing(settings, config.parent, letter, options)
     if print_value:
-        sys.stdout.buffer.write(editing.form.text.encode() + b"\n")
-        sys.stdout.buffer.flush()
+        print_bytes(editing.form.text.encode() + b"\n")
         return
     value = _from_editor(editing) if file is None else editing.encode(_text(_content(file)))
     if value == editing.original:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ import typer
 from kafka_redelivery.cli.commands.dlq_running import load_quietly
 from kafka_redelivery.cli.commands.dlq_selection import OfGroup
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
-from kafka_redelivery.cli.output import print_json, stdout
+from kafka_redelivery.cli.output import print_bytes, print_json, stdout
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 
@@ -31,7 +30,11 @@ def show(
     full: Annotated[bool, typer.Option("--full", help="Show long values to their ends.")] = False,
     raw: Annotated[
         str | None,
-        typer.Option("--raw", metavar="PART", help="Print only the bytes of value, key or header:NAME, unchanged."),
+        typer.Option(
+            "--raw",
+            metavar="PART",
+            help="Print only the bytes of value, key or header:NAME, unchanged if not to a terminal.",
+        ),
     ] = None,
     diff: Annotated[
         str | None,
@@ -51,8 +54,7 @@ def show(
     ledger = Ledger(settings, of_group)
     shown = _shown(settings, ledger, config, letter, whole=raw is None and diff is None)
     if raw is not None:
-        sys.stdout.buffer.write(_part(shown, raw))
-        sys.stdout.buffer.flush()
+        print_bytes(_part(shown, raw))
     elif diff is not None:
         other = _previous(ledger, shown) if diff == _PREVIOUS else diff
         _print_difference(_shown(settings, ledger, config, other), shown, as_json=as_json)

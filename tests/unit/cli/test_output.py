@@ -47,3 +47,28 @@ def test_a_hostile_key_is_text(monkeypatch: pytest.MonkeyPatch, kind: type[io.St
     output.print_json({_KEY: _KEY})
     assert out.getvalue().replace("\n", "").isprintable()
     assert json.loads(out.getvalue()) == {_KEY: _KEY}
+
+
+class _Pipe(io.TextIOWrapper):
+    terminal = False
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+@pytest.mark.parametrize("data", [f"{_KEY}\nnext\n".encode(), b"\xff\x1b[2J", b"", "é".encode()])
+def test_bytes_of_a_record(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """They are unchanged in a file or a pipe; on a terminal no character does anything."""
+    for terminal in (False, True):
+        written = io.BytesIO()
+        out = _Pipe(written, encoding="utf-8")
+        out.terminal = terminal
+        monkeypatch.setattr(sys, "stdout", out)
+        output.print_bytes(data)
+        out.flush()
+        shown = written.getvalue().decode(errors="replace")
+        if terminal:
+            assert shown.replace("\n", "").isprintable()
+            assert shown.endswith("\n")
+        else:
+            assert written.getvalue() == data
