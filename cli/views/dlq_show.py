@@ -109,8 +109,8 @@ def print_shown(console: Console, shown: Shown, *, full: bool) -> None:
     document = shown_document(shown)
     for name, value in document.items():
         if name not in _IN_PARTS and value not in (None, ""):
-            text = printable_time(value) if name.endswith("Ms") else value
-            console.print(f"{name.removesuffix('Ms'):<12} {text}")
+            text = printable_time(value) if name.endswith("Ms") else str(value)
+            console.print(_within(f"{name.removesuffix('Ms'):<12} {text}", 13))
     console.print("headers")
     for name, content in document["headers"].items():
         text = content if isinstance(content, str) else json.dumps(content)
@@ -146,9 +146,14 @@ def _print_side(console: Console, name: str, decoded: Decoded, data: bytes | Non
             console.print(f"  {line}")
     elif isinstance(decoded.value, str):
         text = decoded.value if full or len(decoded.value) <= _CHARS else f"{decoded.value[:_CHARS]}... (--full)"
-        console.print(f"{title}: {text}" if text.isprintable() else Text(f"{title}\n{printable(text)}"))
+        console.print(f"{title}: {text}" if text.isprintable() else Text(_within(f"{title}\n{printable(text)}", 2)))
     else:
         console.print(tree_of(title, decoded.value, full=full))
+
+
+def _within(text: str, indent: int) -> str:
+    """Return a text whose further lines are indented, so that none looks like one of ours."""
+    return text.replace("\n", "\n" + " " * indent)
 
 
 def _when(at_ms: int | None, previous_ms: int | None) -> str:
