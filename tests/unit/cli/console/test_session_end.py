@@ -6,12 +6,14 @@ from pathlib import Path
 import anyio
 import pytest
 from starlette.requests import Request
+from starlette.responses import StreamingResponse
 
 from kafka_redelivery.cli.console import authentication
 from kafka_redelivery.cli.console.authentication import COOKIE, TokenLogin
 from kafka_redelivery.cli.console.console import Console
 from kafka_redelivery.cli.console.pages import events
 from kafka_redelivery.cli.console.tokens import Tokens
+from kafka_redelivery.consumers.clock import monotonic_s
 from tests.unit.cli.console.consoles import console_of
 
 _TOKEN = "a-token-that-is-long-enough"  # noqa: S105 - of a test
@@ -38,7 +40,9 @@ def _events_after(console: Console, session: str, end: Callable[[Request], None]
             "headers": [(b"cookie", cookie)],
         }
         request = Request(scope)
-        body = (await events.stream(console, request)).body_iterator
+        response = await events.stream(console, request)
+        assert isinstance(response, StreamingResponse)
+        body = aiter(response.body_iterator)
         found = [await anext(body), await anext(body)]
         assert "event: banner" in str(found[1])
         end(request)
@@ -62,6 +66,6 @@ def test_a_page_gets_no_events_after_the_last_hour(tmp_path: Path, monkeypatch: 
     login = _login(tmp_path)
     session = login.log_in(_TOKEN)
     assert session is not None
-    later = authentication.monotonic_s() + 12 * 3600 + 1
+    later = monotonic_s() + 12 * 3600 + 1
     end = lambda _: monkeypatch.setattr(authentication, "monotonic_s", lambda: later)  # noqa: E731
     assert _events_after(console_of(tmp_path, login), session, end) == ""
