@@ -27,7 +27,7 @@ from kafka_redelivery.consumers.index.refresh import Refresh
 from kafka_redelivery.consumers.index.selecting import EVERY, Condition, can_select, condition_of
 from kafka_redelivery.consumers.index.store import connection, files_in, run
 from kafka_redelivery.consumers.index.summary import Summary, summarise
-from kafka_redelivery.consumers.index.view import empty_letters, empty_standings, letters_view, stored_view
+from kafka_redelivery.consumers.index.view import empty_letters, empty_standings, letters_view, quoted, stored_view
 from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress, no_progress
 from kafka_redelivery.consumers.redrive.time_limit import time_limit
 from kafka_redelivery.topology.config.settings import Settings
@@ -300,7 +300,7 @@ def _database(folder: Path, catalogue: Catalogue) -> duckdb.DuckDBPyConnection:
     run(opened, f"CREATE TEMP VIEW stored_letters AS {stored_view(letters, catalogue.slots)}")
     run(opened, f"CREATE TEMP VIEW letters AS {letters_view(states)}")
     # Conditions are compiled from an allow-list; should one get through, it reads nothing but these files.
-    run(opened, f"SET allowed_directories = ['{folder}/']")
+    run(opened, f"SET allowed_directories = [{quoted(f'{folder}/')}]")
     run(opened, "SET enable_external_access = false")
     run(opened, "SET lock_configuration = true")
     return opened
