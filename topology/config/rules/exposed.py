@@ -36,6 +36,9 @@ def exposed(settings: Settings) -> Iterator[TopologyFault]:
             loss = "each server is taken for a broker, and may get the password"
             fix = "remove it, and name the authority with ssl.ca.location"
             yield TopologyFault(Severity.WARN, f"kafka.{name}", "is off", loss, fix)
+        elif bare == "sasl.oauthbearer.token.endpoint.url" and value.lower().startswith("http:"):
+            loss = "the client's secret and the token cross the network unencrypted"
+            yield TopologyFault(Severity.WARN, f"kafka.{name}", "is http", loss, "use https")
     topics: list[tuple[str, SourceSection | OutputSection]] = [("source", each) for each in settings.sources]
     topics += [("output", each) for each in settings.outputs]
     for kind, section in topics:

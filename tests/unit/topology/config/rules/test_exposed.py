@@ -35,6 +35,10 @@ def _found(kafka: dict[str, Any], registry: dict[str, str] | None = None) -> lis
             "kafka.producer.ssl.endpoint.identification.algorithm",
         ),
         ({"enable.ssl.certificate.verification": False}, "kafka.enable.ssl.certificate.verification"),
+        (
+            {"sasl.oauthbearer.token.endpoint.url": "HTTP://login/token"},
+            "kafka.sasl.oauthbearer.token.endpoint.url",
+        ),
     ],
 )
 def test_an_exposed_connection(kafka: dict[str, Any], where: str) -> None:
@@ -50,6 +54,7 @@ def test_an_exposed_connection(kafka: dict[str, Any], where: str) -> None:
         {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"},
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "admin.security.protocol": "SSL"},
         {"ssl.endpoint.identification.algorithm": "https", "enable.ssl.certificate.verification": True},
+        {"sasl.oauthbearer.token.endpoint.url": "https://login/token"},
     ],
 )
 def test_nothing_to_warn_of(kafka: dict[str, Any]) -> None:
