@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kafka_redelivery.topology.config.rules.clients import CLIENT_PREFIXES, bare_name
 from kafka_redelivery.topology.config.settings import OutputSection, Settings, SourceSection
@@ -17,28 +17,42 @@ _SECRETS = {"PLAIN": "the password", "OAUTHBEARER": "the token"}
 def exposed(settings: Settings) -> Iterator[TopologyFault]:
     """Yield the settings of connections that let others read or change what is sent; none if there are none."""
     kafka = {name: str(value).strip() for name, value in settings.kafka.items()}
+    yield from _logins(kafka)
+    for name, value in kafka.items():
+        if found := _weak(bare_name(name), value.lower()):
+            yield TopologyFault(Severity.WARN, f"kafka.{name}", *found)
+    yield from _registries(settings)
+
+
+def _logins(kafka: Mapping[str, str]) -> Iterator[TopologyFault]:
     for client in ("", *CLIENT_PREFIXES):
         if client and not any(f"{client}{name}" in kafka for name in _LOGIN):
             continue
-        own = kafka | {name.removeprefix(client): value for name, value in kafka.items() if name.startswith(client)}
+        own = {
+            **kafka,
+            **{name.removeprefix(client): value for name, value in kafka.items() if name.startswith(client)},
+        }
         protocol = own.get("security.protocol", "plaintext").upper()
         mechanism = own.get("sasl.mechanism", own.get("sasl.mechanisms", "GSSAPI")).upper()
         if protocol == "SASL_PLAINTEXT" and mechanism in _SECRETS:
             problem, loss = f"is {protocol} with {mechanism}", f"{_SECRETS[mechanism]} crosses the network unencrypted"
             yield TopologyFault(Severity.WARN, f"kafka.{client}security.protocol", problem, loss, "write SASL_SSL")
-    for name, value in kafka.items():
-        bare = bare_name(name)
-        if bare == "ssl.endpoint.identification.algorithm" and value.lower() in {"", "none"}:
-            loss = "each server with a certificate of the same authority is taken for a broker"
-            fix = "remove it, and give the brokers certificates with their host names"
-            yield TopologyFault(Severity.WARN, f"kafka.{name}", "is off", loss, fix)
-        elif bare == "enable.ssl.certificate.verification" and value.lower() in _OFF:
-            loss = "each server is taken for a broker, and may get the password"
-            fix = "remove it, and name the authority with ssl.ca.location"
-            yield TopologyFault(Severity.WARN, f"kafka.{name}", "is off", loss, fix)
-        elif bare == "sasl.oauthbearer.token.endpoint.url" and value.lower().startswith("http:"):
-            loss = "the client's secret and the token cross the network unencrypted"
-            yield TopologyFault(Severity.WARN, f"kafka.{name}", "is http", loss, "use https")
+
+
+def _weak(name: str, value: str) -> tuple[str, str, str] | None:
+    """Return problem, loss and fix of a setting that switches a protection off."""
+    if name == "ssl.endpoint.identification.algorithm" and value in {"", "none"}:
+        loss = "each server with a certificate of the same authority is taken for a broker"
+        return "is off", loss, "remove it, and give the brokers certificates with their host names"
+    if name == "enable.ssl.certificate.verification" and value in _OFF:
+        loss = "each server is taken for a broker, and may get the password"
+        return "is off", loss, "remove it, and name the authority with ssl.ca.location"
+    if name == "sasl.oauthbearer.token.endpoint.url" and value.startswith("http:"):
+        return "is http", "the client's secret and the token cross the network unencrypted", "use https"
+    return None
+
+
+def _registries(settings: Settings) -> Iterator[TopologyFault]:
     topics: list[tuple[str, SourceSection | OutputSection]] = [("source", each) for each in settings.sources]
     topics += [("output", each) for each in settings.outputs]
     for kind, section in topics:
