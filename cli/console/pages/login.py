@@ -36,7 +36,9 @@ async def log_in(console: Console, request: Request) -> Response:
         await sleep(_FAILED_S)
         return console.page(request, "login.html", HTTPStatus.UNAUTHORIZED, next=address, wrong=True)
     response = go_to(address)
-    response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    # Behind a proxy with TLS only the browser knows that it came by https.
+    encrypted = "https" in {request.url.scheme, urlsplit(request.headers.get("origin", "")).scheme}
+    response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=encrypted)
     return response
 
 

@@ -219,6 +219,15 @@ def test_hidden_payloads_are_not_shown(tmp_path: Path) -> None:
     assert "key" not in browser.get("/search", params={"q": "x"}).headers["Location"]
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_session_behind_a_proxy_with_tls_is_never_sent_unencrypted(tmp_path: Path, scheme: str) -> None:
+    """The console itself is asked over http in both cases."""
+    browser = client(guarded(console_of(tmp_path, _login(tmp_path))))
+    origin = ADDRESS.replace("http", scheme)
+    answer = browser.post("/login", data={"token": _TOKEN, "next": "/"}, headers={"Origin": origin})
+    assert ("secure" in answer.headers["Set-Cookie"].lower()) is (scheme == "https")
+
+
 def test_strangers_do_not_see_how_kafka_is(tmp_path: Path) -> None:
     """The page with the login has neither the banner nor the addresses of brokers that are in it."""
     login = _login(tmp_path)
