@@ -39,6 +39,7 @@ def archive(spark: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) 
     return archive
 
 
+@pytest.mark.long
 def test_small_files_become_one(spark: SparkSession, archive: Archive, cluster: Cluster) -> None:
     """Each folder has one file with the same rows. Files that are in no log stay for the grace period, then go.
 

@@ -253,6 +253,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.long
 def test_readers_that_are_killed_again_and_again(group: Group, broker: Broker) -> None:
     """Artemis counts deliveries that were not acknowledged, and moves messages onto the same queue: none is lost."""
     group.prepare()

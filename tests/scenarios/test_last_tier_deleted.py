@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until
 
@@ -9,6 +11,7 @@ _THREE_LOOKS_S = 16.0
 _POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 1, "initialRedeliveryDelay": 200, "redeliveryDelay": 200}}
 
 
+@pytest.mark.long
 def test_the_last_tier_is_deleted(group: Group) -> None:
     """An empty tier may be deleted, `redelivery topology check` says."""
     group.prepare(policyEntry=_POLICY)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
@@ -18,6 +20,7 @@ from tests.scenarios.running import Group, exactly
 PARTITIONS, WAITING, NOW_MS = 400, 48, 1_780_000_000_000
 
 
+@pytest.mark.long
 def test_brokers_that_accept_too_little_metadata(unique: str, tmp_path: Path) -> None:
     """Workers that may need more do not start and name the setting. Records that are handled in order need none."""
     with EmbeddedKafka(properties={"offset.metadata.max.bytes": "1024"}) as kafka:

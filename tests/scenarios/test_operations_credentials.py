@@ -16,6 +16,7 @@ def cluster(gatekeeper: Gatekeeper) -> Cluster:
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_a_process_at_a_time(group: Group, gatekeeper: Gatekeeper) -> None:
     """Every record is handled once, also those sent during the change; a process with the old user does not start."""
     users = [f"{group.name}-1", f"{group.name}-2"]

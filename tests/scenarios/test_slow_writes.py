@@ -14,8 +14,9 @@ _BYTES_PER_S = 60_000.0
 """The outputs are far more than the broker accepts in the ten seconds for which it averages the rate."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("mode", ["transacted", pytest.param("auto", marks=pytest.mark.long)])
+@pytest.mark.parametrize("mode", ["transacted", "auto"])
 def test_a_producer_quota(group: Group, mode: str) -> None:
     """All records together do not fit into the time-out, which is 3 s here."""
     client_id = f"{group.name}.slow"
