@@ -31,7 +31,7 @@ class RefusalCause(StrEnum):
     """The topic or its partition does not exist."""
 
     OFFLINE = "offline"
-    """The partition has no leader, because no broker with a replica of it runs."""
+    """The partition has no leader, or too few replicas in sync, because brokers with replicas of it do not run."""
 
     OTHER = "other"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclOperation, ConfigResource, TopicDescription
 
-from kafka_redelivery.topology.cluster.facts import MAX_MESSAGE
+from kafka_redelivery.topology.cluster.facts import MAX_MESSAGE, MIN_INSYNC
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.topic_rights import describe_topics, is_led
 from kafka_redelivery.transport.client_config import Config, identity_config
@@ -33,9 +33,9 @@ class WriteRights:
     def unwritable(self, records: Sequence[ProducerRecord]) -> dict[int, KafkaError]:
         """Return the indexes of the records that cannot be written, each with the cause.
 
-        Their topic may not be written or does not exist, or their partition has no leader. If the partitioner chooses
-        the partition of a record, each partition of its topic needs a leader. A topic whose rights the brokers do not
-        report can be written. Without an answer, every record can.
+        Their topic may not be written or does not exist, or their partition has no leader, or too few replicas in sync.
+        If the partitioner chooses the partition of a record, that is so for any partition of its topic. A topic whose
+        rights the brokers do not report can be written. Without an answer, every record can.
         """
         wanted = {record.topic for record in records}
         try:
@@ -43,19 +43,35 @@ class WriteRights:
         except TransportError as error:
             _log.warning("it is unknown which topic cannot be written: %s", error)
             return {}
-        found = ((index, _cause(topics[record.topic], record.partition)) for index, record in enumerate(records))
+        least = self._least_in_sync(topics)
+        found = (
+            (index, _cause(topics[record.topic], record.partition, least.get(record.topic, 0)))
+            for index, record in enumerate(records)
+        )
         return {index: cause for index, cause in found if cause is not None}
 
     def smallest_limit(self, topics: Iterable[str]) -> int | None:
         """Return the smallest ``max.message.bytes`` of some topics; ``None`` if the user may not know it."""
+        return min(map(int, self._properties(topics, MAX_MESSAGE).values()), default=None)
+
+    def _least_in_sync(self, topics: Mapping[str, TopicDescription | int]) -> dict[str, int]:
+        """Return ``min.insync.replicas`` of the topics with replicas that are not in sync, as far as the user may."""
+        partitions = {name: each.partitions for name, each in topics.items() if isinstance(each, TopicDescription)}
+        lagging = [name for name, of in partitions.items() if any(len(each.isr) < len(each.replicas) for each in of)]
+        return {name: int(value) for name, value in self._properties(lagging, MIN_INSYNC).items()}
+
+    def _properties(self, topics: Iterable[str], name: str) -> dict[str, str]:
+        """Return a property of topics; nothing if the user may not know it."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in sorted(set(topics))]
+        if not resources:
+            return {}
         calls = self._connected()
         try:
-            answers = calls.each("read the limits of topics", lambda: calls.client.describe_configs(resources))
+            answers = calls.each("read the configuration of topics", lambda: calls.client.describe_configs(resources))
         except TransportError as error:
-            _log.warning("it is unknown how large a batch may be: %s", error)
-            return None
-        return min(int(entries[MAX_MESSAGE].value) for entries in answers.values())
+            _log.warning("%s of topics is unknown: %s", name, error)
+            return {}
+        return {str(resource.name): str(entries[name].value) for resource, entries in answers.items()}
 
     def _connected(self) -> AdminCalls:
         if self._calls is None:
@@ -70,8 +86,11 @@ class WriteRights:
         return described
 
 
-def _cause(described: TopicDescription | int, partition: int | None) -> KafkaError | None:
-    """Return why a record for a partition of a topic cannot be written; ``None`` if it can."""
+def _cause(described: TopicDescription | int, partition: int | None, least_in_sync: int) -> KafkaError | None:
+    """Return why a record for a partition of a topic cannot be written; ``None`` if it can.
+
+    Of a topic with fewer replicas than ``min.insync.replicas`` Kafka needs all (``effectiveMinIsr`` of its partitions).
+    """
     if isinstance(described, int):
         return KafkaError(described)  # the right to write includes the right to describe
     operations = described.authorized_operations
@@ -81,4 +100,9 @@ def _cause(described: TopicDescription | int, partition: int | None) -> KafkaErr
     if partition in leaderless or (partition is None and leaderless):
         numbers = ", ".join(map(str, leaderless))
         return KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"no leader of its partition(s) {numbers} is available")
+    few = [each.id for each in described.partitions if len(each.isr) < min(least_in_sync, len(each.replicas))]
+    if partition in few or (partition is None and few):
+        numbers = ", ".join(map(str, few))
+        problem = f"fewer replicas of its partition(s) {numbers} are in sync than {MIN_INSYNC}={least_in_sync}"
+        return KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, problem)
     return None

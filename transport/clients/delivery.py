@@ -30,6 +30,7 @@ _PERMANENT = frozenset(
         KafkaError.TOPIC_EXCEPTION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_ENOUGH_REPLICAS,
         _UNKNOWN_PARTITION,
     }
 )
@@ -39,11 +40,12 @@ UNKNOWN_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._
 """The client also reports them when its metadata is outdated. Ask the brokers whether the topic exists."""
 
 FORBIDDEN: Final = KafkaError.TOPIC_AUTHORIZATION_FAILED
-_OFFLINE: Final = KafkaError.LEADER_NOT_AVAILABLE
-_UNWRITABLE = frozenset({FORBIDDEN, KafkaError.UNKNOWN_TOPIC_OR_PART, _OFFLINE})
+TOO_FEW_IN_SYNC: Final = KafkaError.NOT_ENOUGH_REPLICAS
+_OFFLINE: Final = frozenset({KafkaError.LEADER_NOT_AVAILABLE, TOO_FEW_IN_SYNC})
+_UNWRITABLE = _OFFLINE | {FORBIDDEN, KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 _LATE = frozenset({KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT})  # noqa: SLF001 - the client's own names
-ASK: Final = UNKNOWN_TOPIC | {_UNKNOWN_PARTITION, FORBIDDEN, _OFFLINE} | _LATE
+ASK: Final = UNKNOWN_TOPIC | {_UNKNOWN_PARTITION, FORBIDDEN} | _OFFLINE | _LATE
 """Errors that may be those of topics or partitions that cannot be written."""
 
 Unwritable = Callable[[Sequence[ProducerRecord]], Mapping[int, KafkaError]]
@@ -57,7 +59,7 @@ _CAUSES: Mapping[int, RefusalCause] = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: RefusalCause.FORBIDDEN,
     KafkaError.UNKNOWN_TOPIC_OR_PART: RefusalCause.MISSING,
     _UNKNOWN_PARTITION: RefusalCause.MISSING,
-    _OFFLINE: RefusalCause.OFFLINE,
+    **dict.fromkeys(_OFFLINE, RefusalCause.OFFLINE),
 }
 
 _SEARCH_S = 5.0
@@ -258,7 +260,7 @@ def _is_unconfirmed(code: int, record: ProducerRecord, partition_counts: Mapping
     if code == _UNKNOWN_PARTITION:
         count = partition_counts.get(record.topic)
         return count is None or (record.partition or 0) < count
-    return code in UNKNOWN_TOPIC or code == _OFFLINE
+    return code in UNKNOWN_TOPIC | _OFFLINE
 
 
 def raise_if_unwritable(failures: Failures) -> None:

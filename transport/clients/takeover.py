@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from kafka_redelivery.transport.opening import open_producer
 
 _TIMEOUT_S = 90.0
 """Long enough for the open transaction of a predecessor to end: its time-out plus the broker's scan every 10 s."""
+
+_UNENDED_S = 60.0
+"""How long a take-over does not end while Kafka answers, until it is given up."""
 
 _CONNECT_S = 5.0
 _ATTEMPT_S = 15.0
@@ -40,6 +44,10 @@ class Endurance:
     """The name of this process in its configuration, for messages."""
 
 
+class UnendedTransactionError(TransportError):
+    """Kafka answers, but does not end the transaction of a ``transactional.id``: a partition of it takes no marker."""
+
+
 def take_over(config: Config, topic: str | None = None, outage: Outage | None = None) -> Producer:
     """Create a producer and initialize its transactions; with an ``outage``, for as long as it takes.
 
@@ -50,9 +58,11 @@ def take_over(config: Config, topic: str | None = None, outage: Outage | None = 
         outage: how to wait.
 
     Raises:
+        UnendedTransactionError: there is an ``outage``, but only for this ``transactional.id``.
         TransportError: the broker does not answer, or does not allow transactions.
     """
     producer = _connected(config, topic)
+    answered_s = time.monotonic()
     while True:
         try:
             producer.init_transactions(_TIMEOUT_S if outage is None else _ATTEMPT_S)
@@ -61,6 +71,10 @@ def take_over(config: Config, topic: str | None = None, outage: Outage | None = 
             problem = f"cannot take over transactional.id {config['transactional.id']}: {error.str()}"
             if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
                 problem += grant(f"Write on transactional id {config['transactional.id']}")
+            if not (error.retriable() and _answers(producer, topic)):
+                answered_s = time.monotonic()
+            elif outage is not None and time.monotonic() - answered_s > _UNENDED_S:
+                raise UnendedTransactionError(problem) from exception
             if outage is None or not outage.wait(problem):
                 raise TransportError(problem) from exception
             if not error.retriable():
@@ -69,6 +83,14 @@ def take_over(config: Config, topic: str | None = None, outage: Outage | None = 
             if outage is not None:
                 outage.over()
             return producer
+
+
+def _answers(producer: Producer, topic: str | None) -> bool:
+    try:
+        producer.list_topics(topic, timeout=_CONNECT_S)
+    except KafkaException:
+        return False
+    return True
 
 
 def _connected(config: Config, topic: str | None) -> Producer:

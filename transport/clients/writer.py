@@ -9,6 +9,11 @@ It handles the error of a transaction by these rules, in this order:
    ``transactional.id``. Its ``init_transactions`` completes or aborts the open transaction and fences the old epoch.
    Never abort after a commit that timed out, because the commit may have happened.
 
+A transaction ends only when its marker is written to each of its partitions, and until then its ``transactional.id``
+begins no other one. A partition with too few replicas in sync takes no marker. A writer with ``endurance`` goes on with
+a fresh id then: at once if it knows, and otherwise when Kafka answers but the take-over does not end for a minute. The
+outcome of the old transaction is decided, or its time-out decides it, so the committed offsets say what it was.
+
 If records were refused permanently, the error that rules 2 and 3 raise names them. A record that the client itself
 refuses causes no error of the transaction; the writer aborts the transaction and names the record.
 
@@ -42,6 +47,7 @@ from kafka_redelivery.transport.clients.bounded_waits import BoundedCalls, wait_
 from kafka_redelivery.transport.clients.committed_offsets import offsets_of
 from kafka_redelivery.transport.clients.delivery import (
     ASK,
+    TOO_FEW_IN_SYNC,
     BatchTooLargeError,
     DeliveryReports,
     Failures,
@@ -57,7 +63,7 @@ from kafka_redelivery.transport.clients.delivery import (
     trial_timeout_s,
 )
 from kafka_redelivery.transport.clients.outage import Outage
-from kafka_redelivery.transport.clients.takeover import Endurance, take_over
+from kafka_redelivery.transport.clients.takeover import Endurance, UnendedTransactionError, take_over
 from kafka_redelivery.transport.errors import (
     MembershipOutdatedError,
     OffsetsForbiddenError,
@@ -293,6 +299,10 @@ class TransactionalWriter:
     ) -> None:
         """Bring the producer back to a known state and raise the error of the write."""
         self._raise_if_fenced(error)
+        if error.code() == TOO_FEW_IN_SYNC:
+            self._leave_transaction()
+            self._raise_if_refused(failures, records, error, replaced=True)
+            raise WriteAbortedError(f"transaction aborted: {error.str()}")
         if error.txn_requires_abort():
             try:
                 self._producer.abort_transaction(_CALL_TIMEOUT_S)
@@ -344,16 +354,36 @@ class TransactionalWriter:
             WriteAbortedError: whenever this writer endures.
         """
         if self._endurance is not None:
-            fresh_id = self._endurance.fresh_id()
-            self._config = self._config | {"transactional.id": fresh_id}
+            fresh_id = self._use_fresh_id(self._endurance)
             self._replace_producer()
             message = f"{error}; this one goes on with transactional.id {fresh_id}"
             raise WriteAbortedError(message, fenced=True) from error
 
+    def _leave_transaction(self) -> None:
+        """Abort a transaction with a partition that takes no marker, and do not wait for its end."""
+        with suppress(KafkaException, SystemError):  # else its time-out aborts it
+            self._producer.abort_transaction(_CALL_TIMEOUT_S)
+        if self._endurance is not None:
+            self._use_fresh_id(self._endurance)
+        self._replace_producer()
+
+    def _use_fresh_id(self, endurance: Endurance) -> str:
+        fresh_id = endurance.fresh_id()
+        self._config = self._config | {"transactional.id": fresh_id}
+        return fresh_id
+
     def _replace_producer(self, *, one_per_batch: bool = False) -> None:
         self._drop_producer()
-        config = self._config | _ONE_RECORD_PER_BATCH if one_per_batch else self._config
-        self._producer = take_over(config, self._topic, self._outage)
+        while True:
+            config = self._config | _ONE_RECORD_PER_BATCH if one_per_batch else self._config
+            try:
+                self._producer = take_over(config, self._topic, self._outage)
+            except UnendedTransactionError as error:
+                if self._endurance is None:
+                    raise
+                _log.warning("%s; going on with transactional.id %s", error, self._use_fresh_id(self._endurance))
+            else:
+                return
 
     def _drop_producer(self) -> None:
         """Release the client without ending its transaction."""

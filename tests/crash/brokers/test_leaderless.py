@@ -1,4 +1,7 @@
-"""A partition without a leader halts only what has to be written to it, and goes on when its broker is back."""
+"""A partition without a leader, or with too few replicas in sync, halts only what has to be written to it.
+
+It goes on when its broker is back.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,20 +34,24 @@ def group(three: Three, unique: str, tmp_path: Path) -> Iterator[Group]:
             found.cluster.delete(*made)
 
 
-def _create_on(three: Three, topic: str, node: int) -> None:
-    """Create a topic with one partition, whose only replica a node has."""
-    new = NewTopic(topic, 1, replica_assignment=[[node]], config={"min.insync.replicas": "1"})
+def _create_on(three: Three, topic: str, *nodes: int) -> None:
+    """Create a topic with one partition, whose replicas some nodes have. All of them must be in sync."""
+    new = NewTopic(topic, 1, replica_assignment=[list(nodes)], config={"min.insync.replicas": str(len(nodes))})
     admin = AdminClient({"bootstrap.servers": three.kafka.bootstrap_servers})
     admin.create_topics([new])[topic].result(30)
-    until(lambda: three.leader(topic) == node, f"{topic} has a leader")
+    until(lambda: three.leader(topic) == nodes[0], f"{topic} has a leader")
 
 
+@pytest.mark.parametrize("left", [0, 1], ids=["no leader", "too few in sync"])
 @pytest.mark.parametrize("mode", ["transacted", "auto"])
-def test_an_output_without_a_leader(group: Group, three: Three, mode: str) -> None:
-    """The partition whose records need it halts, the others go on; no record is lost, blamed or handled often."""
+def test_an_output_that_lacks_a_replica(group: Group, three: Three, mode: str, left: int) -> None:
+    """The partition whose records need it halts, the others go on; no record is lost, blamed or handled often.
+
+    A partition with too few replicas in sync takes no marker of an aborted transaction either.
+    """
     receipts, node, port = f"{group.name}.receipts", max(three.nodes), free_port()
     group.configure(mode=mode, kafka=SHORT_SESSION)
-    _create_on(three, receipts, node)
+    _create_on(three, receipts, *sorted(three.nodes)[:left], node)
     group.prepare(
         _PARTITIONS,
         outputs=[{"topic": group.output}, {"topic": receipts}],

@@ -12,13 +12,21 @@ from kafka_redelivery.transport.admin.write_rights import WriteRights
 from kafka_redelivery.transport.protocols import ProducerRecord
 
 MISSING, FORBIDDEN = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED
-OFFLINE = KafkaError.LEADER_NOT_AVAILABLE
+OFFLINE, FEW = KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_ENOUGH_REPLICAS
 SOMEWHERE, NOWHERE = Node(1, "kafka", 9092), Node(-1, "", -1)
 
 
 def described(*leaders: Node | None, rights: Iterable[AclOperation] = (AclOperation.WRITE,)) -> TopicDescription:
     """A topic with a partition for each leader."""
-    partitions = [TopicPartitionInfo(number, cast("Node", leader), [], []) for number, leader in enumerate(leaders)]
+    return of_partitions(
+        [TopicPartitionInfo(number, cast("Node", leader), [], []) for number, leader in enumerate(leaders)], rights
+    )
+
+
+def of_partitions(
+    partitions: list[TopicPartitionInfo], rights: Iterable[AclOperation] = (AclOperation.WRITE,)
+) -> TopicDescription:
+    """A topic with these partitions."""
     return TopicDescription(
         "t", Uuid(0, 1), is_internal=False, partitions=partitions, authorized_operations=list(rights)
     )
@@ -47,6 +55,24 @@ def test_only_the_records_of_a_partition_without_a_leader(monkeypatch: pytest.Mo
 def test_all_records_of_a_topic_that_is_led(monkeypatch: pytest.MonkeyPatch) -> None:
     """They can be written."""
     assert codes(monkeypatch, described(SOMEWHERE, SOMEWHERE), 0, 1, None) == {}
+
+
+@pytest.mark.parametrize(("least", "refused"), [("1", {}), ("2", {1: FEW, 2: FEW}), ("3", {1: FEW, 2: FEW})])
+def test_records_of_a_partition_with_too_few_replicas_in_sync(
+    monkeypatch: pytest.MonkeyPatch, least: str, refused: dict[int, int]
+) -> None:
+    """And those whose partition the partitioner chooses. A topic that has fewer replicas than it needs needs all."""
+    monkeypatch.setattr(WriteRights, "_properties", lambda *_: {"t": least})
+    both, one = [SOMEWHERE, Node(2, "kafka", 9092)], [SOMEWHERE]
+    answer = of_partitions([TopicPartitionInfo(0, SOMEWHERE, both, both), TopicPartitionInfo(1, SOMEWHERE, both, one)])
+    assert codes(monkeypatch, answer, 0, 1, None) == refused
+
+
+def test_it_is_unknown_how_many_have_to_be_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the right to know it, no record is held back."""
+    monkeypatch.setattr(WriteRights, "_properties", lambda *_: {})
+    answer = of_partitions([TopicPartitionInfo(0, SOMEWHERE, [SOMEWHERE, SOMEWHERE], [SOMEWHERE])])
+    assert codes(monkeypatch, answer, 0, None) == {}
 
 
 @pytest.mark.parametrize(
