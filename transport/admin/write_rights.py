@@ -42,6 +42,7 @@ class WriteRights:
             topics = self._ask(wanted) if wanted else {}
         except TransportError as error:
             _log.warning("it is unknown which topic cannot be written: %s", error)
+            self._calls = None  # it may have asked a broker that has died, and would ask it again
             return {}
         least = self._least_in_sync(topics)
         found = (

@@ -1,7 +1,7 @@
 """A committed transaction whose marker a partition does not take yet holds up no other write."""
 
 import time
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import pytest
@@ -18,42 +18,51 @@ from tests.scenarios.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]
 
-_COMMITTED_AFTER_S = 20.0
+_COMMITTED_AFTER_S = 25.0
 """Longer than a killed node stays among the replicas in sync, and shorter than the time-out of a transaction."""
+
+_CONFIRMED_S = 4.0
+"""For the record, by both replicas."""
 
 _LONG_S = 400.0
 
 
 def test_a_marker_that_has_to_wait(three: Three, unique: str) -> None:
     """The writer goes on with another id, and the first transaction is committed when its partition is well again."""
-    cluster, others = Cluster(three.kafka.bootstrap_servers), f"{unique}.others"
-    few, gone = f"{unique}.few", max(three.nodes)
-    wanted = [NewTopic(few, 1, replica_assignment=[[min(three.nodes), gone]], config={"min.insync.replicas": "2"})]
-    wanted.append(NewTopic(others, 1, replication_factor=3))
-    for created in AdminClient({"bootstrap.servers": three.kafka.bootstrap_servers}).create_topics(wanted).values():
-        created.result(30)
-    config = producer_config({"bootstrap.servers": three.kafka.bootstrap_servers}, transactional_id=unique)
+    servers = {"bootstrap.servers": three.kafka.bootstrap_servers}
+    cluster, admin, others = Cluster(three.kafka.bootstrap_servers), AdminClient(servers), f"{unique}.others"
     endurance = Endurance(lambda *_, **__: None, lambda: f"{unique}.fresh", unique)
-    writer = TransactionalWriter(config, cast("GroupMember", None), endurance, topic=others)
+    config = producer_config(servers, transactional_id=unique)
+    writer = TransactionalWriter(config, cast("GroupMember", None), endurance)
+    stays = three.transaction_coordinator(unique)
+    gone, few = next(node for node in three.nodes if node != stays), f"{unique}.few"
+    wanted = [
+        NewTopic(few, 1, replica_assignment=[[stays, gone]], config={"min.insync.replicas": "2"}),
+        NewTopic(others, 1, replication_factor=3),
+    ]
+    for created in admin.create_topics(wanted).values():
+        created.result(30)
+
+    def write(topic: str, value: bytes, at: ReleaseTime | None = None) -> bool:
+        try:
+            writer.write([ProducerRecord(topic, 0, None, value, [])], {}, at)
+        except WriteAbortedError:
+            return False
+        return True
+
     try:
         at = ReleaseTime(round((time.time() + _COMMITTED_AFTER_S) * 1000), time.monotonic() + _COMMITTED_AFTER_S)
-        first = Thread(target=writer.write, args=([ProducerRecord(few, 0, None, b"1", [])], {}, at))
-        first.start()
-        until(lambda: cluster.read_written(few), "the record is produced")
-        three.nodes[gone].kill()
-        first.join()
-
-        def written() -> bool:
-            try:
-                writer.write([ProducerRecord(others, 0, None, b"2", [])], {})
-            except WriteAbortedError:
-                return False
-            return True
-
-        until(written, "another write is committed", within_s=_LONG_S)
+        with ThreadPoolExecutor(1) as threads:
+            first = threads.submit(write, few, b"1", at)
+            time.sleep(_CONFIRMED_S)
+            three.nodes[gone].kill()
+            assert first.result(), "the first write is committed"
+        assert not cluster.read(few), "its marker is missing"
+        until(lambda: write(others, b"2"), "another write is committed", within_s=_LONG_S)
         assert [record.value for record in cluster.read(others)] == [b"2"]
+        assert not cluster.read(few), "its marker is still missing"
     finally:
         writer.close()
         three.heal()
-    until(lambda: [record.value for record in cluster.read(few)] == [b"1"], "the first write is committed")
+    until(lambda: [record.value for record in cluster.read(few)] == [b"1"], "the first write is visible")
     cluster.delete(few, others)
