@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafka_redelivery.transport.client_config import producer_config
+from kafka_redelivery.transport.client_config import Config, producer_config
 from kafka_redelivery.transport.clients.takeover import Endurance
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import WriteAbortedError
@@ -29,7 +29,7 @@ _LONG_S = 400.0
 
 def test_a_marker_that_has_to_wait(three: Three, unique: str) -> None:
     """The writer goes on with another id, and the first transaction is committed when its partition is well again."""
-    servers = {"bootstrap.servers": three.kafka.bootstrap_servers}
+    servers: Config = {"bootstrap.servers": three.kafka.bootstrap_servers}
     cluster, admin, others = Cluster(three.kafka.bootstrap_servers), AdminClient(servers), f"{unique}.others"
     endurance = Endurance(lambda *_, **__: None, lambda: f"{unique}.fresh", unique)
     config = producer_config(servers, transactional_id=unique)
