@@ -35,8 +35,6 @@ _READ_AT_MOST = 10_000
 _CAUSES = 3
 """How many causes are shown of each tier."""
 
-_START_BROKER = "start a broker that has a replica of it"
-
 _BOUNDS_S = {"overdue": 0.0, "within 1m": 60.0, "within 1h": 3600.0, "later": float("inf")}
 
 
@@ -155,7 +153,10 @@ class StatusReader:
         members = tuple(_members(self._listing, settings))
         faults = [
             *hidden_topics([*roles, *configured_tiers(settings), *dead, naming.control_topic()], counts),
-            *(f"{each} has no leader, so its records are not counted; {_START_BROKER}" for each in silent),
+            *(
+                f"{each} has no leader, so its records are not counted; start a broker that has a replica of it"
+                for each in silent
+            ),
             *_deleted(settings.group, read),
             *_deleted(scheduler_group(settings.group), tiers),
             *_alone(settings, members, tiers, seen),

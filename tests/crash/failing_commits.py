@@ -1,4 +1,4 @@
-"""The hasty command line, whose transactions fail at their commits while the file ``FAILING_COMMITS`` exists."""
+"""The hasty command line, whose commits time out unsent while the file ``FAILING_COMMITS`` exists."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ FILE: Final = "FAILING_COMMITS"
 class _FailingProducer(Producer):
     def commit_transaction(self, *args: Any) -> None:  # noqa: ANN401 - handed on as they are
         if Path(os.environ[FILE]).exists():
-            raise KafkaException(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS))
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         super().commit_transaction(*args)
 
 

@@ -53,7 +53,7 @@ def test_a_table_on_a_terminal(group: Group) -> None:
     shown = bytearray()
 
     def read() -> None:
-        with suppress(OSError):  # nobody writes any more
+        with suppress(OSError):  # the process has ended
             while part := os.read(ours, 65536):
                 shown.extend(part)
 

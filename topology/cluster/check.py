@@ -218,7 +218,7 @@ def _leaderless(cluster: ClusterFacts) -> Iterator[TopologyFault]:
                 Severity.WARN,
                 topic.name,
                 f"{listed_partitions(topic.leaderless)} {'have' if topic.leaderless[1:] else 'has'} no leader",
-                "no record is lost, but nothing is read or written there; its offsets were not checked",
+                "no record is lost, but nothing is read or written there, and offsets were not compared with the log",
                 "start a broker that has a replica of it, then check again",
             )
 

@@ -58,11 +58,11 @@ def take_over(config: Config, topic: str | None = None, outage: Outage | None = 
         outage: how to wait.
 
     Raises:
-        UnendedTransactionError: there is an ``outage``, but only for this ``transactional.id``.
+        UnendedTransactionError: with an ``outage``, if Kafka answers but has not ended the transaction for a minute.
         TransportError: the broker does not answer, or does not allow transactions.
     """
     producer = _connected(config, topic)
-    answered_s = time.monotonic()
+    answering_since_s = time.monotonic()
     while True:
         try:
             producer.init_transactions(_TIMEOUT_S if outage is None else _ATTEMPT_S)
@@ -71,14 +71,14 @@ def take_over(config: Config, topic: str | None = None, outage: Outage | None = 
             problem = f"cannot take over transactional.id {config['transactional.id']}: {error.str()}"
             if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
                 problem += grant(f"Write on transactional id {config['transactional.id']}")
-            if not (error.retriable() and _answers(producer, topic)):
-                answered_s = time.monotonic()
-            elif outage is not None and time.monotonic() - answered_s > _UNENDED_S:
-                raise UnendedTransactionError(problem) from exception
             if outage is None or not outage.wait(problem):
                 raise TransportError(problem) from exception
             if not error.retriable():
-                producer = _connected(config, topic)
+                producer, answering_since_s = _connected(config, topic), time.monotonic()
+            elif not _answers(producer, topic):
+                answering_since_s = time.monotonic()
+            elif time.monotonic() - answering_since_s > _UNENDED_S:
+                raise UnendedTransactionError(problem) from exception
         else:
             if outage is not None:
                 outage.over()

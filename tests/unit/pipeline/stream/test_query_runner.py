@@ -18,7 +18,7 @@ BILLS = PausedTopics(topics=frozenset({"bills"}), end=3)
 
 
 class Query:
-    """A query with one micro-batch, which a thread of Spark runs until it is told to end."""
+    """A query with one micro-batch, which a thread of Spark runs until ``end`` is set."""
 
     def __init__(self) -> None:
         self.shutdown = Shutdown(timedelta(seconds=4))  # of which one second is for the micro-batch

@@ -65,7 +65,7 @@ def test_a_job_that_would_be_forgotten() -> None:
 
 
 def test_partitions_without_a_leader() -> None:
-    """They are named, and nothing is said of their offsets, which nobody can read now."""
+    """They are named. Their committed offsets are no fault, because the bounds of their logs are unknown."""
     bounds = {number: CLUSTER.topics[TIER].bounds[number] for number in (0, 3)}
     assert told(with_topic(CLUSTER, TIER, bounds=bounds, leaderless=(1, 2))) == [
         ("warn", TIER, "partitions 1, 2 have no leader")

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AclOperation, TopicDescription
 
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.write_rights import WriteRights
+from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import ProducerRecord
 
 MISSING, FORBIDDEN = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED
@@ -73,6 +74,25 @@ def test_it_is_unknown_how_many_have_to_be_in_sync(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(WriteRights, "_properties", lambda *_: {})
     answer = of_partitions([TopicPartitionInfo(0, SOMEWHERE, [SOMEWHERE, SOMEWHERE], [SOMEWHERE])])
     assert codes(monkeypatch, answer, 0, None) == {}
+
+
+def test_a_question_without_an_answer_is_asked_through_another_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first client may have asked a broker that has died, and would ask it again."""
+    asked: list[AdminCalls] = []
+
+    def describe(calls: AdminCalls, names: Iterable[str]) -> dict[str, TopicDescription | int]:
+        asked.append(calls)
+        if len(asked) == 1:
+            raise TransportError("no answer")
+        return dict.fromkeys(names, MISSING)
+
+    monkeypatch.setattr("kafka_redelivery.transport.admin.write_rights.describe_topics", describe)
+    rights = WriteRights({"bootstrap.servers": "localhost:1", "log_level": 0})
+    records = [ProducerRecord("t", 0, None, b"", [])]
+    assert rights.unwritable(records) == {}
+    assert rights.unwritable(records)[0].code() == MISSING
+    assert rights.unwritable(records)[0].code() == MISSING
+    assert asked[0] is not asked[1] is asked[2]
 
 
 @pytest.mark.parametrize(
