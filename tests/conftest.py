@@ -9,8 +9,8 @@ import pytest
 from _pytest.logging import LoggingPlugin
 from hypothesis import settings
 
-from kafka_redelivery.transport.broker import launch
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from tests import jvm
 
 # A busy machine makes any example slow now and then; that says nothing about the code.
 settings.register_profile("untimed", deadline=None)
@@ -27,12 +27,6 @@ _SPARK_S = 900
 """Time-out of a test with Spark. After a time-out all later tests of the process fail, because the answer to the call
 that it interrupts is read as that to the next call; so it is long."""
 
-_JVM_FLAG = "-XX:TieredStopAtLevel=1"
-"""A JVM of a test ends so soon that optimising its code takes more time than it saves."""
-
-_CODE_FLAG = "-XX:ReservedCodeCacheSize=192m"
-"""With the flag above there is room for 48 MiB of compiled code. Spark with Delta Lake fills it, and gets slow."""
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that select the crash tests, the long tests and the tests with containers."""
@@ -46,11 +40,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse ``--no-containers`` in CI, and make the JVMs of Kafka and Spark do without their optimising compiler."""
-    launch._JVM_FLAGS = (*launch._JVM_FLAGS, _JVM_FLAG)  # type: ignore[assignment, misc]
-    os.environ["SPARK_SUBMIT_OPTS"] = f"{_JVM_FLAG} {_CODE_FLAG}"
+    """Refuse ``--no-containers`` in CI, and make the JVMs of Kafka and Spark start sooner."""
     if config.getoption("no_containers") and os.environ.get("CI"):
         raise pytest.UsageError("--no-containers is not allowed while CI is set, since CI must run every test")
+    jvm.configure(config)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,0 +1,60 @@
+"""Makes the JVMs of tests start sooner: without the optimising compiler, and from an archive of Kafka's classes."""
+
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from kafka_redelivery.transport.broker import launch
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from kafka_redelivery.transport.broker.jars import kafka_jars
+from kafka_redelivery.transport.broker.java import find_java
+
+_COMPILER: Final = "-XX:TieredStopAtLevel=1"
+"""A JVM of a test ends so soon that optimising its code takes more time than it saves."""
+
+_CODE: Final = "-XX:ReservedCodeCacheSize=192m"
+"""With the flag above there is room for 48 MiB of compiled code. Spark with Delta Lake fills it, and gets slow."""
+
+
+def configure(config: pytest.Config) -> None:
+    """Set the flags of the JVMs of Kafka and Spark for this process and the processes that it starts.
+
+    A run with several processes makes the archive first, which takes as long as one broker; a run with one uses it if
+    there is one. With it a broker starts with half of the work.
+    """
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{_COMPILER} {_CODE}"
+    launch._JVM_FLAGS = (*launch._JVM_FLAGS, _COMPILER)  # type: ignore[assignment, misc]
+    assert config.cache is not None
+    archive = Path(config.cache.mkdir("jvm")) / f"{_origin()}.jsa"
+    if config.getoption("numprocesses", None) and not archive.exists():
+        _make(archive)
+    if archive.exists():
+        launch._JVM_FLAGS = (*launch._JVM_FLAGS, f"-XX:SharedArchiveFile={archive}")  # type: ignore[assignment, misc]
+
+
+def _origin() -> str:
+    # An archive can be read with the JVM and the jars that it was made with.
+    version = subprocess.run([find_java(), "-version"], capture_output=True, check=True).stderr
+    return hashlib.sha256(b"\0".join([version, *(bytes(jar) for jar in kafka_jars())])).hexdigest()[:16]
+
+
+def _make(archive: Path) -> None:
+    # The JVM writes the archive when it ends. A name of its own makes it appear complete.
+    flags, unfinished = launch._BROKER_FLAGS, archive.with_suffix(f".{os.getpid()}")
+    launch._BROKER_FLAGS = (*flags, f"-XX:ArchiveClassesAtExit={unfinished}")  # type: ignore[assignment, misc]
+    try:
+        with EmbeddedKafka() as kafka:
+            kafka.create_topics({"archive": 1})
+    finally:
+        launch._BROKER_FLAGS = flags  # type: ignore[misc]
+    checked = ["-Xshare:on", "-XX:+VerifySharedSpaces", f"-XX:SharedArchiveFile={unfinished}"]
+    subprocess.run(
+        [find_java(), *launch._JVM_FLAGS, *checked, "-cp", ":".join(map(str, kafka_jars())), "-version"],
+        check=True,
+        capture_output=True,
+    )
+    unfinished.rename(archive)
