@@ -34,6 +34,22 @@ def group(crash_kafka: EmbeddedKafka, unique: str, tmp_path: Path) -> Iterator[G
         found.close()
 
 
+@pytest.fixture
+def own_kafka(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
+    """Start a broker for this test alone, whose data survives a restart; in long tests it has the usual time-outs.
+
+    Its settings keep it from the fault of Kafka that docs/guarantees.md names. When it starts, it ends old transactions
+    only after its partitions have leaders: by default it waits ten seconds. And it keeps its session while it is
+    suspended, so that it does not lose the lead of all partitions.
+    """
+    properties = {} if request.node.get_closest_marker("long") else dict(BROKER)
+    properties.pop("transaction.abort.timed.out.transaction.cleanup.interval.ms", None)
+    if "paused" in request.node.name:
+        properties["broker.session.timeout.ms"] = "600000"
+    with EmbeddedKafka(data_dir=tmp_path / "kafka", properties=properties) as broker:
+        yield broker
+
+
 @pytest.fixture(scope="session")
 def crashed(
     crash_kafka: EmbeddedKafka, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.crash import failing_commits
 from tests.crash.hasty import PROGRAM
-from tests.crash.load import BROKER, SCRIPTS, expected, settings
+from tests.crash.load import SCRIPTS, expected, settings
 from tests.crash.verdict import assert_exactly_once, judge
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import COMMAND, Group
@@ -38,22 +38,6 @@ _LONG_S = 120.0
 _DEFAULTS: dict[str, object] = {}
 _IN_ORDER = frozenset({6, 7, 8, 9})
 """Last digits of the records that succeed at the first attempt. All records of a key have the same last digit."""
-
-
-@pytest.fixture
-def own_kafka(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
-    """Start a broker for this test alone, whose data survives a restart.
-
-    A broker that is suspended for longer than its own session loses the lead of all partitions, and meets the fault of
-    Kafka that docs/guarantees.md names. So does one that starts and ends old transactions before its partitions have
-    leaders; by default it waits ten seconds.
-    """
-    properties = {} if request.node.get_closest_marker("long") else dict(BROKER)
-    properties.pop("transaction.abort.timed.out.transaction.cleanup.interval.ms", None)
-    if "paused" in request.node.name:
-        properties["broker.session.timeout.ms"] = "600000"
-    with EmbeddedKafka(data_dir=tmp_path / "kafka", properties=properties) as broker:
-        yield broker
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.crash import hasty
-from tests.crash.load import BROKER
 from tests.crash.redriving import LETTERS, RATE, suspended_at
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.redriving import died, dlq_json, sent
@@ -26,19 +25,6 @@ _OUTAGE_S = 8.0
 
 _LONG_S = 25.0
 """Longer than all time-outs of the hasty program."""
-
-
-@pytest.fixture
-def own_kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
-    """Start a broker for this test alone, whose data survives a restart.
-
-    When it starts, it ends old transactions only after its partitions have leaders: by default it waits ten seconds.
-    Otherwise it may meet the fault of Kafka that docs/guarantees.md names.
-    """
-    properties = dict(BROKER)
-    del properties["transaction.abort.timed.out.transaction.cleanup.interval.ms"]
-    with EmbeddedKafka(data_dir=tmp_path / "kafka", properties=properties) as broker:
-        yield broker
 
 
 @pytest.fixture
