@@ -156,7 +156,7 @@ def test_ended_between_commit_and_acknowledgement(group: Group, broker: Broker) 
     [
         ("classic", "command"),
         pytest.param("classic", "broker", marks=pytest.mark.full),
-        ("artemis", "broker"),
+        pytest.param("artemis", "broker", marks=pytest.mark.full),
         pytest.param("artemis", "command", marks=pytest.mark.full),
     ],
     indirect=["broker"],

@@ -172,6 +172,7 @@ def test_what_is_refused(broker: Cluster) -> None:
     assert "there is no dead-letter topic orders-dlt, or none may be described; correct --topic" in gone
 
 
+@pytest.mark.long
 def test_targets_of_a_megabyte(broker: Cluster) -> None:
     """They are refused, and the job goes on: what it says about them fits into one record."""
     found = replay(broker, "spring", "orders-dlt")

@@ -53,6 +53,7 @@ def _mixed(group: Group) -> None:
     )
 
 
+@pytest.mark.long
 def test_both_say_the_same(group: Group) -> None:
     """For each selection and each set of options, and for what `purge` would remove."""
     _mixed(group)
