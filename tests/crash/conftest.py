@@ -9,18 +9,18 @@ import pytest
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.crash.crashing import Crash, crash
-from tests.crash.load import BROKER
+from tests.crash.load import LASTING, RESTARTED
 from tests.crash.points import KillPoint
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
 
-_CONCURRENT: Final = 4
+_CONCURRENT: Final = 3
 
 
 @pytest.fixture(scope="session")
 def crash_kafka() -> Iterator[EmbeddedKafka]:
     """Start a broker with short session and transaction time-outs, so that it soon notices a dead process."""
-    with EmbeddedKafka(properties=BROKER) as broker:
+    with EmbeddedKafka(properties=LASTING) as broker:
         yield broker
 
 
@@ -38,12 +38,10 @@ def group(crash_kafka: EmbeddedKafka, unique: str, tmp_path: Path) -> Iterator[G
 def own_kafka(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
     """Start a broker for this test alone, whose data survives a restart; in long tests it has the usual time-outs.
 
-    Its settings keep it from the fault of Kafka that docs/guarantees.md names. When it starts, it ends old transactions
-    only after its partitions have leaders: by default it waits ten seconds. And it keeps its session while it is
-    suspended, so that it does not lose the lead of all partitions.
+    While it is suspended it keeps its session, and with it the lead of all partitions. Otherwise it may meet the fault
+    of Kafka that docs/guarantees.md names.
     """
-    properties = {} if request.node.get_closest_marker("long") else dict(BROKER)
-    properties.pop("transaction.abort.timed.out.transaction.cleanup.interval.ms", None)
+    properties = {} if request.node.get_closest_marker("long") else dict(RESTARTED)
     if "paused" in request.node.name:
         properties["broker.session.timeout.ms"] = "600000"
     with EmbeddedKafka(data_dir=tmp_path / "kafka", properties=properties) as broker:
@@ -54,7 +52,7 @@ def own_kafka(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Embedd
 def crashed(
     crash_kafka: EmbeddedKafka, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[KillPoint], Crash]]:
-    """Return the result of a kill point; all selected kill points start immediately, four at a time, in their order."""
+    """Return the result of a kill point; all selected kill points start at once, three at a time, in their order."""
     points = [item.callspec.params["point"] for item in request.session.items if "crashed" in _fixtures(item)]  # type: ignore[attr-defined]
     folder = tmp_path_factory.mktemp("crashes")
     servers = crash_kafka.bootstrap_servers

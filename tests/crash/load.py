@@ -38,11 +38,15 @@ BROKER: Final = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.heartbeat.interval.ms": "300",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
 }
-"""Properties of the broker that all groups of the crash tests share."""
+"""Properties of the brokers of the crash tests."""
+
+LASTING: Final = BROKER | {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"}
+"""The same for a broker that is not restarted. One that ends old transactions while it starts, before its partitions
+have leaders, may meet the fault of Kafka that docs/guarantees.md names. By default a broker waits ten seconds."""
+
+RESTARTED: Final = BROKER | {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+"""The same for a broker that is restarted. It starts when the session of the time before has ended."""
 
 SHORT_SESSION: Final = {
     "session.timeout.ms": SESSION_MS,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
-from tests.crash.load import BROKER, SHORT_SESSION_CONSUMER, scripts, settings
+from tests.crash.load import LASTING, SHORT_SESSION_CONSUMER, scripts, settings
 from tests.crash.verdict import assert_exactly_once
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group
@@ -23,7 +23,7 @@ _REPLACED = "the consumer failed and joins group"
 @pytest.fixture
 def full_group(tmp_path: Path) -> Iterator[Group]:
     """Yield a group on a broker that allows a group only one member."""
-    with EmbeddedKafka(properties={**BROKER, "group.consumer.max.size": "1"}) as broker:
+    with EmbeddedKafka(properties={**LASTING, "group.consumer.max.size": "1"}) as broker:
         found = Group(Cluster(broker.bootstrap_servers), "full", tmp_path)
         try:
             yield found

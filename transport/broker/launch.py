@@ -23,6 +23,7 @@ START_SECONDS: Final = 120.0
 
 _CHECK_SECONDS: Final = 0.02
 _TAIL_LINES: Final = 15
+_LONG_SESSION_MS: Final = 3_600_000
 
 # For a quick start: a simple garbage collector, and no files in the system's temporary directory.
 _JVM_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xshare:auto", "-Djava.awt.headless=true")
@@ -99,9 +100,17 @@ class Launch:
             "listeners": ",".join(f"{name}://{listens}" for name, (listens, _) in addresses.items()),
             "advertised.listeners": ",".join(f"{name}://{told}" for name, (_, told) in addresses.items() if told),
             "log.dirs": str(self.home / "data"),
+            **self._session(),
             **self.properties,
         }
         return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+    def _session(self) -> dict[str, str]:
+        # On a busy machine a node can be too slow to renew its session. Alone it would lose the lead of its partitions
+        # to no other node, and with it markers of transactions (KAFKA-20734). A node that starts again waits until its
+        # session of the time before has ended, so only one that loses its data can have a long one.
+        alone = len(self.quorum.controller_ports) == 1
+        return {"broker.session.timeout.ms": str(_LONG_SESSION_MS)} if alone and self.temporary else {}
 
 
 def launch(settings: Launch) -> GuardedProcess:

@@ -18,12 +18,7 @@ from tests.scenarios.running import Group
 
 _NODES: Final = 3
 _SESSION_MS: Final = 6000
-_PROPERTIES: Final = {
-    name: value
-    for name, value in BROKER.items()
-    # By default a coordinator waits ten seconds before it ends old transactions.
-    if name != "transaction.abort.timed.out.transaction.cleanup.interval.ms"
-} | {
+_PROPERTIES: Final = BROKER | {
     # A controller on a busy machine is slow and has not died.
     "controller.quorum.fetch.timeout.ms": "6000",
     "controller.quorum.election.timeout.ms": "3000",

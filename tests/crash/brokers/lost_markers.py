@@ -27,7 +27,7 @@ from confluent_kafka import KafkaException, Producer
 
 from kafka_redelivery.transport.broker.cluster import EmbeddedCluster
 from tests.crash.brokers.three import HEAP_MB, Three
-from tests.crash.load import BROKER
+from tests.crash.load import LASTING, RESTARTED
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.waiting import LONG_S, until
 
@@ -153,7 +153,7 @@ def count(cluster: Cluster, transactions: Transactions) -> Count:
 @contextlib.contextmanager
 def started(folder: Path, nodes: int) -> Iterator[Three]:
     """Start the nodes and create the topic."""
-    properties = BROKER | {"controlled.shutdown.enable": "true"}
+    properties = LASTING | RESTARTED | {"controlled.shutdown.enable": "true"}
     kafka = EmbeddedCluster(nodes, data_dir=folder, properties=properties, heap_mb=HEAP_MB)
     with kafka:
         kafka.create_topics({_TOPIC: PARTITIONS})
