@@ -15,6 +15,9 @@ _SPARK: Final = "tests/pipeline/"
 _SHARING: Final = (_SPARK, "tests/crash/")
 """Folders whose files share what takes long to start: a Spark session, and a broker with short time-outs."""
 
+_LAST: Final = 2
+"""A process begins its last tests when it gets more or has to end."""
+
 _QUICK: Final = ("tests/unit/", "tests/parity/")
 
 
@@ -30,6 +33,14 @@ class _Scheduling(LoadFileScheduling):  # type: ignore[misc] # xdist has no type
         """Make one unit of each folder that one process has to run."""
         whole = next((folder for folder in _WHOLE if nodeid.startswith(folder)), None)
         return whole or str(super()._split_scope(nodeid))
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Leave the tests with three brokers to the process that is last at work, and end the others before."""
+        others = any(each is not node and not each.shutting_down for each in self.nodes)
+        if list(self.workqueue) == [_BROKERS] and others and self._pending_of(self.assigned_work[node]) <= _LAST:
+            node.shutdown()
+            return
+        super()._reschedule(node)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Leave a folder with shared fixtures to the process that has begun it, while there are other files."""
@@ -55,7 +66,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with containers and Spark, go on with files of slow tests, and end with quick tests.
 
     Each of the first two has a process to itself and takes longest. So no process waits for another one at the end.
-    Otherwise the order stays random. Tests with three brokers come last: two cores are too slow for others beside them.
+    Otherwise the order stays random. Tests with three brokers come last, when no other process works: two cores are too
+    slow for others beside them.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 

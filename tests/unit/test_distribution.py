@@ -6,9 +6,9 @@ from tests.distribution import pytest_xdist_make_scheduler
 
 _TESTS = [
     *(f"tests/containers/test_{file}.py::test" for file in "ab"),
-    *(f"tests/crash/brokers/test_{file}.py::test" for file in "ab"),
     *(f"tests/pipeline/test_{file}.py::test_{n}" for file in "abc" for n in range(3)),
     *(f"tests/scenarios/test_{file}.py::test_{n}" for file in "abcdef" for n in range(3)),
+    *(f"tests/crash/brokers/test_{file}.py::test" for file in "ab"),
 ]
 
 
@@ -17,24 +17,35 @@ class _Process:
 
     shutting_down = False
 
-    def __init__(self) -> None:
+    def __init__(self, processes: "list[_Process]") -> None:
         self.gateway = self
         self.id = "none"
+        self.processes = processes
+        self.alone: set[str] = set()
+        """Tests that it was given when all others had to end."""
+
         self.given: list[str] = []
         self.done = 0
 
     def send_runtest_some(self, indexes: list[int]) -> None:
-        self.given += [_TESTS[index] for index in indexes]
+        given = [_TESTS[index] for index in indexes]
+        self.given += given
+        if all(process.shutting_down for process in self.processes if process is not self):
+            self.alone |= set(given)
 
     def shutdown(self) -> None:
         self.shutting_down = True
 
 
 def test_files_that_share_fixtures_are_run_by_one_process(pytester: pytest.Pytester) -> None:
-    """Containers, the three brokers and, while there are other files, all of the pipeline; each test is given once."""
+    """Containers, the three brokers and, while there are other files, all of the pipeline; each test is given once.
+
+    The three brokers come when no other process works.
+    """
     scheduler = pytest_xdist_make_scheduler(pytester.parseconfig("--tx=3*popen", "--dist=loadfile"), None)
     assert scheduler is not None
-    processes = [_Process() for _ in range(3)]
+    processes: list[_Process] = []
+    processes += [_Process(processes) for _ in range(3)]
     for process in processes:
         scheduler.add_node(process)
     for process in processes:
@@ -50,3 +61,4 @@ def test_files_that_share_fixtures_are_run_by_one_process(pytester: pytest.Pytes
     for folder in ("tests/containers/", "tests/crash/brokers/", "tests/pipeline/"):
         (only,) = [process for process in processes if any(test.startswith(folder) for test in process.given)]
         assert [test for test in only.given if test.startswith(folder)] == [t for t in _TESTS if t.startswith(folder)]
+    assert {test for process in processes for test in process.alone} >= {t for t in _TESTS if "brokers" in t}
