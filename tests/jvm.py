@@ -24,7 +24,7 @@ def configure(config: pytest.Config) -> None:
     """Set the flags of the JVMs of Kafka and Spark for this process and the processes that it starts.
 
     A run with several processes makes the archive first, which takes as long as one broker; a run with one uses it if
-    there is one. With it a broker starts with half of the work.
+    there is one. With it a broker starts with half of the work. A JVM that cannot make one works without.
     """
     os.environ["SPARK_SUBMIT_OPTS"] = f"{_COMPILER} {_CODE}"
     launch._JVM_FLAGS = (*launch._JVM_FLAGS, _COMPILER)  # type: ignore[assignment, misc]
@@ -52,9 +52,15 @@ def _make(archive: Path) -> None:
     finally:
         launch._BROKER_FLAGS = flags  # type: ignore[misc]
     checked = ["-Xshare:on", "-XX:+VerifySharedSpaces", f"-XX:SharedArchiveFile={unfinished}"]
-    subprocess.run(
-        [find_java(), *launch._JVM_FLAGS, *checked, "-cp", ":".join(map(str, kafka_jars())), "-version"],
-        check=True,
-        capture_output=True,
-    )
-    unfinished.rename(archive)
+    command: list[str | Path] = [
+        find_java(),
+        *launch._JVM_FLAGS,
+        *checked,
+        "-cp",
+        ":".join(map(str, kafka_jars())),
+        "-version",
+    ]
+    if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+        unfinished.rename(archive)
+    else:
+        unfinished.unlink(missing_ok=True)
