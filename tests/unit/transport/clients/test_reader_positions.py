@@ -80,7 +80,7 @@ def test_a_paused_partition_goes_on_where_it_was_sought(
     for _ in range(5):
         assert _of(partition, reader.fetch(20, 0.1)) == []
     reader.resume([partition])
-    fetched = until(lambda: _of(partition, reader.fetch(1, 0.2)), "the partition goes on")
+    fetched = until(lambda: _of(partition, reader.fetch(50, 0.2)), "the partition goes on")
     assert fetched[0].offset() == target
 
 
