@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -103,13 +103,20 @@ class AdminCalls:
                 found = ConnectionClosedError(self.servers, self._failure.text)
             raise found from None
 
-    def each(self, operation: str, ask: Callable[[], Mapping[_K, Future[_T]]], right: str = "") -> dict[_K, _T]:
+    def each(
+        self,
+        operation: str,
+        ask: Callable[[], Mapping[_K, Future[_T]]],
+        right: str = "",
+        passed_on: Collection[int] = (),
+    ) -> dict[_K, _T]:
         """Send a request and return all its answers; repeat it while one of them is a transient error.
 
         Args:
             operation: names the request in messages, as in "create topic orders".
             ask: sends the request; it is safe to repeat.
             right: names the right that the request needs, as in "Create on topic orders".
+            passed_on: as :meth:`repeated`.
 
         Raises:
             BrokerUnavailableError: no broker answered in time.
@@ -120,7 +127,7 @@ class AdminCalls:
         def results() -> dict[_K, _T]:
             return {key: future.result(self.timeout_s) for key, future in ask().items()}
 
-        return self.repeated(operation, results, right=right)
+        return self.repeated(operation, results, right=right, passed_on=passed_on)
 
     def repeated(
         self,
@@ -128,6 +135,7 @@ class AdminCalls:
         ask: Callable[[], _T],
         client_errors: Sequence[KafkaError] | None = None,
         right: str = "",
+        passed_on: Collection[int] = (),
     ) -> _T:
         """Call ``ask`` until it ends without a transient error.
 
@@ -136,6 +144,7 @@ class AdminCalls:
             ask: sends the request and waits for its answer; it is safe to repeat.
             client_errors: what the client reports about its connections, if ``ask`` uses another client than this one.
             right: names the right that the request needs.
+            passed_on: codes of errors that are raised at once, as :class:`KafkaException`.
 
         Raises:
             BrokerUnavailableError, NotAuthorisedError, AdminError: as :meth:`each`.
@@ -148,6 +157,8 @@ class AdminCalls:
                 self._client_errors.clear()  # they are not the cause of what fails later
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
+                if cause.code() in passed_on:
+                    raise
                 if not is_transient(cause) or time.monotonic() > deadline:
                     raise self._final_error(operation, cause, client_errors, right) from None
                 if cause.code() in _OLD_LEADER:

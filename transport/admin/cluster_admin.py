@@ -45,6 +45,10 @@ _GROUP_ACTIVE = frozenset(
     {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS}
 )
 
+_DESCRIBE = "describe the topics"
+_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
+"""A topic was deleted after it was described, so all are described again."""
+
 
 def _ignore(_: Change) -> None:
     pass
@@ -108,19 +112,27 @@ class ClusterAdmin:
         """Describe topics and the committed offsets in them.
 
         Args:
-            names: the topics; the result leaves out those that do not exist.
+            names: the topics; the result leaves out those that do not exist, also those that are deleted meanwhile.
             readers: topic -> the groups whose committed offsets to include.
             skip_leaderless: whether to leave out the offsets of a partition without a leader, instead of waiting for
                 its leader and then failing.
         """
+        wanted = frozenset(names)
+        return self._calls.repeated(
+            _DESCRIBE, lambda: self._described(wanted, readers, skip_leaderless=skip_leaderless)
+        )
+
+    def _described(
+        self, names: Collection[str], readers: Mapping[str, Sequence[str]], *, skip_leaderless: bool
+    ) -> ClusterFacts:
         found = self._topics(names)
         configs = self._configs(found)
         asked = _led_partitions_of if skip_leaderless else _partitions_of
         partitions = [each for name in readers if name in found for each in asked(found[name])]
         # In this order a group that commits in the meantime is never outside the bounds of its partitions.
-        starts = list_offsets(self._calls, partitions, OffsetSpec.earliest())
+        starts = self._list_offsets(partitions, OffsetSpec.earliest())
         committed = self._committed(found, readers)
-        ends = list_offsets(self._calls, partitions, OffsetSpec.latest())
+        ends = self._list_offsets(partitions, OffsetSpec.latest())
         broker = self._broker_config()
         return ClusterFacts(
             topics={name: _facts(topic, starts, ends, configs[name]) for name, topic in found.items()},
@@ -133,16 +145,23 @@ class ClusterAdmin:
         """Describe topics in a few requests, which are for these topics alone.
 
         Args:
-            names: the topics; the result leaves out those that do not exist.
+            names: the topics; the result leaves out those that do not exist, also those that are deleted meanwhile.
             detailed: those whose configurations, start and end offsets to include.
         """
+        wanted = frozenset(names)
+        return self._calls.repeated(_DESCRIBE, lambda: self._topic_facts(wanted, detailed))
+
+    def _topic_facts(self, names: Collection[str], detailed: Collection[str]) -> dict[str, TopicFacts]:
         found = self._topics(names)
         near = {name: found[name] for name in detailed if name in found}
         configs = self._configs(near)
         partitions = [each for topic in near.values() for each in _partitions_of(topic)]
-        starts = list_offsets(self._calls, partitions, OffsetSpec.earliest())
-        ends = list_offsets(self._calls, partitions, OffsetSpec.latest())
+        starts = self._list_offsets(partitions, OffsetSpec.earliest())
+        ends = self._list_offsets(partitions, OffsetSpec.latest())
         return {name: _facts(topic, starts, ends, configs.get(name, {})) for name, topic in found.items()}
+
+    def _list_offsets(self, partitions: Collection[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+        return list_offsets(self._calls, partitions, spec, passed_on=_GONE)
 
     def _topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
         described = describe_topics(self._calls, names, operations=False)
@@ -178,6 +197,7 @@ class ClusterAdmin:
             "read the configuration of topics",
             lambda: self._client.describe_configs(resources),
             f"DescribeConfigs on topics {', '.join(names)}",
+            _GONE,
         )
         return {
             str(resource.name): {name: entry.value for name, entry in entries.items() if entry.value is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -75,8 +75,11 @@ def list_offsets(
     partitions: Iterable[Partition],
     spec: OffsetSpec,
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    passed_on: Collection[int] = (),
 ) -> dict[Partition, int]:
     """Return the offset of each partition that ``spec`` describes; -1 if no record has the timestamp asked for.
+
+    ``passed_on`` is that of :meth:`AdminCalls.repeated`.
 
     Raises:
         BrokerUnavailableError, NotAuthorisedError, AdminError: as :class:`PartitionOffsets`.
@@ -85,7 +88,9 @@ def list_offsets(
     if not wanted:
         return {}
     answers = calls.each(
-        _READ_OFFSETS, lambda: calls.connected(_READ_OFFSETS).list_offsets(wanted, isolation_level=isolation)
+        _READ_OFFSETS,
+        lambda: calls.connected(_READ_OFFSETS).list_offsets(wanted, isolation_level=isolation),
+        passed_on=passed_on,
     )
     return {Partition(entry.topic, entry.partition): answer.offset for entry, answer in answers.items()}
 
