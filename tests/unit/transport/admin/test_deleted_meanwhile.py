@@ -1,34 +1,40 @@
 """A topic that is deleted while a process starts, or while a command describes the topics, is left out."""
 
-from collections.abc import Iterable
+from typing import Any
 
 import pytest
-from confluent_kafka.admin import TopicDescription
 
-from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.admin import partition_offsets, topic_rights
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
-from kafka_redelivery.transport.admin.topic_rights import describe_topics
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.cluster import Cluster
 
 
 @pytest.mark.parametrize("detailed", [False, True])
+@pytest.mark.parametrize("moment", ["described", "offsets are asked for"])
 def test_topics_are_described_again(
-    kafka: EmbeddedKafka, cluster: Cluster, unique: str, monkeypatch: pytest.MonkeyPatch, *, detailed: bool
+    kafka: EmbeddedKafka, cluster: Cluster, unique: str, monkeypatch: pytest.MonkeyPatch, moment: str, *, detailed: bool
 ) -> None:
-    """The cluster answers the questions that follow the first description as one without the topic."""
+    """Once it is described, the questions for its configuration, or those for its offsets, find no such topic."""
     kept, deleted = f"{unique}.kept", f"{unique}.deleted"
     cluster.create(kept, deleted)
 
-    def describe_and_delete(
-        calls: AdminCalls, names: Iterable[str], *, operations: bool
-    ) -> dict[str, TopicDescription | int]:
-        found = describe_topics(calls, names, operations=operations)
-        if not isinstance(found[deleted], int):
+    def delete() -> None:
+        if deleted in cluster.topics():
             cluster.delete(deleted)
+
+    def describe_topics(*arguments: Any, **options: Any) -> object:  # noqa: ANN401 - as it is called
+        found = topic_rights.describe_topics(*arguments, **options)
+        if moment == "described":
+            delete()
         return found
 
-    monkeypatch.setattr("kafka_redelivery.transport.admin.cluster_admin.describe_topics", describe_and_delete)
+    def list_offsets(*arguments: Any, **options: Any) -> object:  # noqa: ANN401 - as it is called
+        delete()
+        return partition_offsets.list_offsets(*arguments, **options)
+
+    monkeypatch.setattr("kafka_redelivery.transport.admin.cluster_admin.describe_topics", describe_topics)
+    monkeypatch.setattr("kafka_redelivery.transport.admin.cluster_admin.list_offsets", list_offsets)
     admin = ClusterAdmin({"bootstrap.servers": kafka.bootstrap_servers}, timeout_s=5)
     topics = (
         admin.topic_facts([kept, deleted], [kept, deleted])
