@@ -89,12 +89,14 @@ class Decisions:
         if item.failures:
             assigned = item.lane.assigned
             now_ms = self._dependencies.clock()  # after the last failure, so that no record is redelivered too early
+            # All records of an item may fail. Without randomness those with as many deliveries get the same retry.
+            retries: dict[int, Retry] | None = None if assigned.route.entry.redelivery_policy.randomised else {}
             for index, failure in item.failures:
                 message = item.messages[index]
                 headers = headers_of(message)
                 known = item.redelivered
                 lineage = item.lineages[index] if known else initial_lineage(message, headers, assigned.route)
-                outcomes.decided[index] = self._decide(assigned, message, headers, lineage, failure, now_ms)
+                outcomes.decided[index] = self._decide(assigned, message, headers, lineage, failure, now_ms, retries)
         if item.unacknowledged:
             outcomes.unacknowledged = {
                 index: each for index, each in item.unacknowledged if index not in outcomes.decided
@@ -123,14 +125,20 @@ class Decisions:
         lineage: Lineage,
         failure: Failure,
         now_ms: int,
+        retries: dict[int, Retry] | None = None,
     ) -> Decided:
+        """Decide about a record; ``retries``: those that a failure of the handler got at ``now_ms``, by deliveries."""
         dependencies, entry = self._dependencies, assigned.route.entry
         failure = dependencies.details.of(failure)
         if failure.kind not in NOT_DELIVERED:
             lineage = lineage.delivered(lineage.deliveries + 1)
-        decision = decide(
-            failure, lineage, entry, now_ms, dependencies.jitter() if entry.redelivery_policy.randomised else ()
-        )
+        shared = retries if failure.kind is FailureKind.RAISED else None
+        decision: Decision | None = None if shared is None else shared.get(lineage.deliveries)
+        if decision is None:
+            jitter = dependencies.jitter() if entry.redelivery_policy.randomised else ()
+            decision = decide(failure, lineage, entry, now_ms, jitter)
+            if shared is not None and isinstance(decision, Retry):
+                shared[lineage.deliveries] = decision
         if assigned.redelivered and read_due(headers) is None:
             # No due time: an operator sent it back, so it may be dead-lettered again.
             dependencies.audits.forget((lineage,))

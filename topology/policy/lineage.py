@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from kafka_redelivery.topology.java.numbers import LONG_MAX
 
-_MESSAGE_ID: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-([0-9]{1,10})@([0-9]{1,19})")
+_match_message_id: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-([0-9]{1,10})@([0-9]{1,19})").fullmatch
 _MAX_PARTITION: Final = 2**31 - 1
 
 
@@ -51,9 +51,10 @@ def parse_message_id(message_id: str) -> tuple[str, int, int]:
     Raises:
         ValueError: the text does not have that form.
     """
-    found = _MESSAGE_ID.fullmatch(message_id)
+    found = _match_message_id(message_id)
     if found is not None:
-        address, partition, offset = found[1], int(found[2]), int(found[3])
+        address, number, place = found.groups()
+        partition, offset = int(number), int(place)
         if partition <= _MAX_PARTITION and offset <= LONG_MAX:
             return address, partition, offset
     msg = f"not a message id of the form topic-partition@offset: {message_id[:300]!r}"

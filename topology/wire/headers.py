@@ -37,6 +37,7 @@ DELIVERY_MODE = "JMSDeliveryMode"
 """A header of the user: ``NON_PERSISTENT`` (or JMS's 1) means that the record may be lost, any other value not."""
 
 NON_PERSISTENT = b"NON_PERSISTENT"
+_NOT_PERSISTENT = frozenset({NON_PERSISTENT, b"1"})
 
 OURS = frozenset(
     {
@@ -317,7 +318,7 @@ def read_persistent(headers: Headers) -> bool:
 
 def persistent_mode(mode: bytes | None) -> bool:
     """Whether a value of ``JMSDeliveryMode`` means that the record is persistent."""
-    return mode not in {NON_PERSISTENT, b"1"}
+    return mode not in _NOT_PERSISTENT
 
 
 def _lineage(values: Mapping[str, bytes | None], headers: Headers) -> Lineage:
@@ -332,7 +333,7 @@ def _lineage(values: Mapping[str, bytes | None], headers: Headers) -> Lineage:
         raise HeaderError(DELIVERY_COUNT, f"is negative: {deliveries}")
     # Users may set it several times, and retry records keep theirs: the first that is a number counts.
     expiration_ms = read_expiration(headers) if EXPIRATION in values else 0
-    persistent = persistent_mode(values.get(DELIVERY_MODE))
+    persistent = DELIVERY_MODE not in values or persistent_mode(values[DELIVERY_MODE])
     redrive = _redrive(values[REDRIVE]) if REDRIVE in values else ""
     timestamp_ms = _number(values, TIMESTAMP)
     return Lineage(address, partition, offset, timestamp_ms, deliveries, expiration_ms, persistent, redrive)
