@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import repeat
 
 import pytest
 
@@ -171,6 +172,38 @@ class TestRetry:
             common=shared(tiers=(1000, 2000), mixed=True),
         )
         assert [headers_by_name(produced)["AMQ_SCHEDULED_DELAY"] for produced in batch.produced] == [b"1075", b"1075"]
+
+    def test_with_collision_avoidance_two_records_that_fail_alike_get_different_delays(self) -> None:
+        way, draws = route(entry(RedeliveryPolicy(use_collision_avoidance=True))), iter([0.5, -0.5])
+        batch = batch_of(
+            handled(
+                ready(way, 5), redelivery(0, lineage(1)), redelivery(1, lineage(2)), failures={0: RAISED, 1: RAISED}
+            ),
+            common=replace(shared(tiers=(250, 1000, 2000), mixed=True), jitter=lambda: repeat(next(draws))),
+        )
+        assert [headers_by_name(produced)["AMQ_SCHEDULED_DELAY"] for produced in batch.produced] == [b"1075", b"925"]
+
+    def test_each_record_of_an_item_waits_as_its_own_deliveries_and_failure_say(self) -> None:
+        """Delays of 250, 500 and 1,000 ms; the fourth failure is the last."""
+        doubling = RedeliveryPolicy(
+            maximum_redeliveries=3,
+            initial_redelivery_delay=250,
+            redelivery_delay=250,
+            use_exponential_back_off=True,
+            back_off_multiplier=2,
+        )
+        way, asked = (
+            route(entry(doubling, longest_own_delay_ms=5000)),
+            Failure(FailureKind.REDELIVER, "Redeliver", "", 0),
+        )
+        deliveries, causes = (0, 1, 3, 0, 1, 0, 2), dict.fromkeys(range(7), RAISED) | {5: asked}
+        messages = [redelivery(n, lineage(n, deliveries=each)) for n, each in enumerate(deliveries)]
+        batch = batch_of(
+            handled(ready(way, 5), *messages, failures=causes), common=shared(tiers=(250, 1000), mixed=True)
+        )
+        assert [headers_by_name(each).get("AMQ_SCHEDULED_DELAY") for each in batch.produced] == [
+            *(b"250", b"500", None, b"250", b"500", b"0", b"1000")
+        ]
 
 
 class TestDeadLetter:
