@@ -13,8 +13,8 @@ _ALLOCATIONS_PER_COLLECTION = 100_000
 def infrequent_garbage_collection() -> Iterator[None]:
     """Search for reference cycles less often while the block runs, and never among objects created before it.
 
-    Records and headers form no cycles, but a buffer holds thousands of records, and each failed one takes about 25
-    objects until it is written. At Python's default of one search per 700 allocations, a failed record spent a third of
+    Records and headers form no cycles, but a buffer holds thousands of records, and each failed one takes 16 objects
+    or more until it is written. At Python's default of one search per 700 allocations, a failed record spent a third of
     its time there, at one per 20,000 a tenth, and now a twentieth. Cycles that a handler leaves live longer, too.
     """
     before = gc.get_threshold()

@@ -132,7 +132,7 @@ class Decisions:
         failure = dependencies.details.of(failure)
         if failure.kind not in NOT_DELIVERED:
             lineage = lineage.delivered(lineage.deliveries + 1)
-        shared = retries if failure.kind is FailureKind.RAISED else None
+        shared = retries if failure.kind is FailureKind.RAISED else None  # Redeliver may ask for a delay of its own
         decision: Decision | None = None if shared is None else shared.get(lineage.deliveries)
         if decision is None:
             jitter = dependencies.jitter() if entry.redelivery_policy.randomised else ()

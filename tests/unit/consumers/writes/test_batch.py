@@ -164,16 +164,6 @@ class TestRetry:
 
     def test_each_decision_draws_its_own_jitter(self) -> None:
         """A draw of 0.5 adds half of 15 % to one second, from the second redelivery on."""
-        way = route(entry(RedeliveryPolicy(use_collision_avoidance=True)))
-        batch = batch_of(
-            handled(
-                ready(way, 5), redelivery(0, lineage(1)), redelivery(1, lineage(2)), failures={0: RAISED, 1: RAISED}
-            ),
-            common=shared(tiers=(1000, 2000), mixed=True),
-        )
-        assert [headers_by_name(produced)["AMQ_SCHEDULED_DELAY"] for produced in batch.produced] == [b"1075", b"1075"]
-
-    def test_with_collision_avoidance_two_records_that_fail_alike_get_different_delays(self) -> None:
         way, draws = route(entry(RedeliveryPolicy(use_collision_avoidance=True))), iter([0.5, -0.5])
         batch = batch_of(
             handled(
