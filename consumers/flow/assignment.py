@@ -131,11 +131,7 @@ class Assignment:
                 assigned.dirty, assigned.commit_at_s = True, monotonic_s() + _IDLE_S
 
     def open(self, partitions: Iterable[Partition], owned: Container[Partition] = ()) -> list[AssignedPartition]:
-        """Take partitions over at their committed offsets, or start again those that are ``owned``.
-
-        Raises:
-            MissingOffsetError: a partition of a ready topic has no committed offset, and records wait in it.
-        """
+        """Take partitions over at their committed offsets, or start again those that are ``owned``."""
         partitions = list(partitions)
         committed = self._first_offsets.positions(partitions, owned)
         opened = [
@@ -267,7 +263,7 @@ class Assignment:
             return AssignedPartition(partition, route, redelivered, progress, committed)
         if partition in self._first_offsets.unknown:
             return self._halt(LostPosition.control(partition, self._first_offsets.unknown[partition]))
-        expired = self._first_offsets.expired(partition)
+        expired = self._first_offsets.expired(partition, internal=redelivered)
         if expired is not None:
             start, records = expired
             return self._halt(LostPosition.expired(partition, records, "handled"), start)

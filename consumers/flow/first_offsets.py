@@ -11,7 +11,6 @@ from kafka_redelivery.topology.errors import ProgressError
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.progress_metadata import BOUND_LEVEL
-from kafka_redelivery.transport.errors import MissingOffsetError
 from kafka_redelivery.transport.protocols import Partition, Reader
 
 _log = logging.getLogger(__name__)
@@ -75,19 +74,15 @@ class NoControl:
 class FirstOffsets:
     """Chooses first offsets for one process. Only its polling thread uses it."""
 
-    def __init__(
-        self, reader: Reader, group: str, source_start: str = "earliest", control: Control | None = None
-    ) -> None:
+    def __init__(self, reader: Reader, source_start: str = "earliest", control: Control | None = None) -> None:
         """Start without partitions.
 
         Args:
             reader: returns the bounds of partitions and committed offsets.
-            group: the consumer group, for error messages.
             source_start: where a source partition starts that is as old as the group: ``earliest`` or ``latest``.
             control: what the group knows of its partitions.
         """
         self._reader = reader
-        self._group = group
         self._from_start = source_start == "earliest"
         self._control = NoControl() if control is None else control
         self._ends: dict[Partition, int] = {}
@@ -180,26 +175,22 @@ class FirstOffsets:
         return _logged(partition, high), True
 
     def internal(self, partition: Partition) -> int:
-        """Return the first offset of a partition of a tier or ready topic: its log start.
-
-        Raises:
-            MissingOffsetError: there are records, and the group may have had a committed offset behind some of them.
-        """
-        low, high = self._reader.bounds(partition)
-        if low < high and not self._control.read().is_new(*partition):
-            raise MissingOffsetError(
-                f"{partition} has no committed offset for {self._group}, so records that wait "
-                "there could be lost or repeated; run `redelivery topology check`, then `redelivery topology apply`"
-            )
+        """Return the log start of a partition of a tier or ready topic. Call :meth:`expired` before."""
+        low, _ = self._reader.bounds(partition)
         return _logged(partition, low)
 
-    def expired(self, partition: Partition) -> tuple[int, int] | None:
+    def expired(self, partition: Partition, *, internal: bool = False) -> tuple[int, int] | None:
         """Return the log start of a partition whose committed offset has expired, and how many records are above it.
 
         ``None`` if the group has never had an offset there, or nothing is left that could be repeated.
+
+        Args:
+            partition: the partition.
+            internal: whether it belongs to a tier or ready topic. Without a control topic the group may have had an
+                offset there: any start could lose or repeat the records that wait.
         """
         state = self._control.read()
-        if not state.exists or state.is_new(*partition):
+        if state.is_new(*partition) or not (state.exists or internal):
             return None
         low, high = self._reader.bounds(partition)
         return (low, high - low) if low < high else None

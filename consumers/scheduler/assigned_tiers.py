@@ -118,7 +118,7 @@ class AssignedTiers:
         """Return the progress of a partition without a committed offset, or why it halts, and its start."""
         if partition in self._first_offsets.unknown:
             return LostPosition.control(partition, self._first_offsets.unknown[partition]), 0
-        expired = self._first_offsets.expired(partition)
+        expired = self._first_offsets.expired(partition, internal=True)
         if expired is not None:
             start, records = expired
             return LostPosition.expired(partition, records, "released"), start

@@ -33,7 +33,6 @@ from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
 from kafka_redelivery.consumers.writes.write_limits import WriteLimits
-from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.topics.tiers import SHORTEST_LADDER_TIER_MS, TierSet
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -103,7 +102,7 @@ class Scheduler:
         self._refusals = Refusals(self._halted, observer)
         self._health = health or Health()
         self._halted_tiers = HaltedTiers(reader, observer, self._health)
-        first_offsets = FirstOffsets(reader, scheduler_group(settings.group), control=control)
+        first_offsets = FirstOffsets(reader, control=control)
         self._assigned = AssignedTiers(reader, first_offsets, self._halted_tiers, self._naming.mixed_topic())
         self._tiers = self._assigned.opened
         self._paused_tiers = PausedTiers(NoPauses())

@@ -125,7 +125,7 @@ def _build_worker(
     assignment = Assignment(
         routes,
         reader,
-        FirstOffsets(reader, settings.group, source_start(settings.kafka), control),
+        FirstOffsets(reader, source_start(settings.kafka), control),
         author=1 + secrets.randbits(31) if persist_deliveries else None,
         max_in_place=_max_in_place(section, blocking=blocking),
         refused=halted,

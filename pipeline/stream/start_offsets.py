@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -75,7 +75,6 @@ def start_offsets(settings: Settings, wanted: frozenset[Partition], member: obje
         member: the driver's membership of the group.
 
     Raises:
-        MissingOffsetError: a ready topic has no committed offset, so its records could be lost or repeated.
         StreamRefusedError: a worker left records that wait in place, which a query cannot continue.
         ReaderError: the broker does not answer, or refuses to drop a saved position.
         ControlRecordError: another program has written to the control topic.
@@ -84,12 +83,13 @@ def start_offsets(settings: Settings, wanted: frozenset[Partition], member: obje
     with _group_offsets(settings) as (reader, control, first_offsets):
         committed = first_offsets.positions(sorted(wanted))
         starts: dict[Partition, Checkpoint] = {}
+        ready = ready_topics(settings)
         for partition, known in committed.items():
             if known is not None:
                 _refuse_waiting(partition, known)
                 starts[partition] = known
-            elif first_offsets.expired(partition) is None:
-                starts[partition] = Checkpoint(_first_offset(settings, first_offsets, partition), "")
+            elif first_offsets.expired(partition, internal=partition.topic in ready) is None:
+                starts[partition] = Checkpoint(_first_offset(first_offsets, partition, ready), "")
         restored = first_offsets.restored
         initial = {each: start for each, start in starts.items() if committed[each] is None or each in restored}
         if initial:
@@ -147,7 +147,7 @@ def _group_offsets(
     topic = settings.naming().control_topic()
     control = ControlTopic(settings.kafka, settings.group, topic, wall_clock_ms, timeout_s)
     try:
-        yield reader, control, FirstOffsets(reader, settings.group, source_start(settings.kafka), control)
+        yield reader, control, FirstOffsets(reader, source_start(settings.kafka), control)
     finally:
         control.close(_NOTE_S)
         reader.close()
@@ -161,8 +161,8 @@ def _refuse_waiting(partition: Partition, committed: Checkpoint) -> None:
         )
 
 
-def _first_offset(settings: Settings, first_offsets: FirstOffsets, partition: Partition) -> int:
-    if partition.topic in ready_topics(settings):
+def _first_offset(first_offsets: FirstOffsets, partition: Partition, ready: Collection[str]) -> int:
+    if partition.topic in ready:
         return first_offsets.internal(partition)
     start, _ = first_offsets.source(partition)  # it is committed before the query reads
     return start

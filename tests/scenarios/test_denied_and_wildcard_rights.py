@@ -8,7 +8,8 @@ import pytest
 from kafka_redelivery.topology import exit_codes
 from tests.scenarios.authenticated import AuthenticatedKafka
 from tests.scenarios.each_right import names, right_of
-from tests.scenarios.running import SHORT_SESSION, Group, exactly
+from tests.scenarios.running import SHORT_SESSION, Group, exactly, script
+from tests.scenarios.scraping import free_port, readiness, value_of
 from tests.scenarios.users import Users
 from tests.scenarios.waiting import until
 
@@ -120,3 +121,30 @@ def test_a_right_that_is_denied_while_the_group_runs(ready: Users) -> None:
         ready.secured.revoke(denied)
         _handle(ready, 9 * (number + 1))
     ready.group.stop()
+
+
+@pytest.mark.parametrize("operation", ["Read", "Describe"])
+def test_a_control_topic_that_is_denied_while_the_source_grows(users: Users, operation: str) -> None:
+    """The new partition halts alone, although it may be new, and then starts at its log start: nothing is skipped."""
+    group, port = users.group, free_port()
+    quick = SHORT_SESSION | {"topic.metadata.refresh.interval.ms": 1000, "auto.offset.reset": "latest"}
+    users.configure(kafka=quick, metrics={"port": port, "host": "127.0.0.1"})
+    users.apply()
+    users.grant("worker")
+    worker = users.start("worker")
+    until(lambda: len(group.cluster.committed(group.name, group.source)) == 2, "the start offsets are committed")
+    control = next(acl for acl in users.acls("worker") if acl.name.endswith(".control"))
+    denied = control._replace(operation=operation, permission="deny")
+    users.secured.grant([denied])
+    group.cluster.grow(group.source, 3)
+    group.cluster.produce(group.source, [script(n, ["ok"], partition=n % 3) for n in range(9)])
+    labels = {"refused_by": group.source, "cause": "control"}
+    until(lambda: value_of(port, "redelivery_halted_partitions", **labels) == 1, "the new partition is halted")
+    others = exactly(n for n in range(9) if n % 3 < 2)
+    until(lambda: group.outputs() == others, "the other partitions go on")
+    assert f"{group.source}-2 is halted" in readiness(port)
+    assert f"topic {control.name} may not be read" in readiness(port)
+    users.secured.revoke(denied)
+    until(lambda: group.outputs() == exactly(range(9)), "the new partition starts at its log start")
+    assert worker.running
+    group.stop()

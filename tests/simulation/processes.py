@@ -191,7 +191,7 @@ class WorkerProcess(Process):
         assert isinstance(section, HandlerSection)
         finished = _Finished()
         self.lanes = Lanes(section.ordering, section.slots, clock=timeline.wall_clock_ms)
-        assignment = Assignment(group.routes, self.reader, FirstOffsets(self.reader, settings.group))
+        assignment = Assignment(group.routes, self.reader, FirstOffsets(self.reader))
         dependencies = BatchDependencies(
             group=settings.group,
             retry_topics=RetryTopics(settings.naming(), group.tiers, group.kafka.counts),

@@ -30,7 +30,7 @@ from kafka_redelivery.transport.client_config import (
 )
 from kafka_redelivery.transport.client_log import admin_log
 from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
-from kafka_redelivery.transport.kafka_errors import consumer_error, is_transient_for_consumer
+from kafka_redelivery.transport.kafka_errors import consumer_error, is_denied, is_transient_for_consumer
 from kafka_redelivery.transport.opening import open_consumer, open_producer
 from kafka_redelivery.transport.protocols import Partition
 
@@ -103,7 +103,10 @@ class ControlTopic:
             self._sent.add(partition)
             record = first_offset_record(*partition, offset, self._clock())
             done = partial(self._noted, partition, offset)
-            self._producer.produce(self._topic, record.value, record.key, 0, on_delivery=done)
+            try:
+                self._producer.produce(self._topic, record.value, record.key, 0, on_delivery=done)
+            except KafkaException as exception:  # the client knows already that it may not write
+                done(exception.args[0], None)
         self._producer.poll(0)
 
     def begin(self, partitions: Iterable[Partition]) -> None:
@@ -150,7 +153,7 @@ class ControlTopic:
         except AdminError as error:
             _log.warning("the last positions are not saved: %s", error)
 
-    def _noted(self, partition: Partition, offset: int, error: KafkaError | None, _: Message) -> None:
+    def _noted(self, partition: Partition, offset: int, error: KafkaError | None, _: Message | None) -> None:
         self._sent.discard(partition)
         if error is None:
             saved = {each: last for each, last in self.state.saved.items() if each != partition}
@@ -169,11 +172,25 @@ class ControlTopic:
 def read_control(
     kafka: Mapping[str, ConfigValue], group: str, topic: str, timeout_s: float = _TIMEOUT_S
 ) -> ControlState:
-    """Read a control topic to its end.
+    """Read a control topic to its end. One that may not be read is as one that does not exist; a warning says so.
 
     Raises:
         ReaderError: Kafka does not answer, or refuses.
         ControlRecordError: another program has written to the topic.
+    """
+    try:
+        return read_permitted(kafka, group, topic, timeout_s)
+    except TopicForbiddenError as error:
+        _log.warning("it is as if there was no control topic: %s", error)
+        return ControlState()
+
+
+def read_permitted(kafka: Mapping[str, ConfigValue], group: str, topic: str, timeout_s: float) -> ControlState:
+    """Read a control topic to its end, if it exists.
+
+    Raises:
+        TopicForbiddenError: it may not be read. Without the right Describe that may also be its name.
+        ReaderError, ControlRecordError: as :func:`read_control`.
     """
     config = consumer_config(kafka, group=group, instance=None) | SMALL_PREFETCH
     deadline = time.monotonic() + timeout_s
@@ -182,11 +199,7 @@ def read_control(
         if cluster is None:
             return ControlState()
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        try:
-            return control_state(_records(consumer, topic, group, deadline), cluster)
-        except TopicForbiddenError as error:
-            _log.warning("it is as if there was no control topic: %s", error)
-            return ControlState()
+        return control_state(_records(consumer, topic, group, deadline), cluster)
 
 
 def append_control(
@@ -200,7 +213,10 @@ def append_control(
     producer = _producer(kafka)
     errors: list[KafkaError | None] = []
     for record in records:
-        producer.produce(topic, record.value, record.key, 0, on_delivery=lambda error, _: errors.append(error))
+        try:
+            producer.produce(topic, record.value, record.key, 0, on_delivery=lambda error, _: errors.append(error))
+        except KafkaException as exception:
+            errors.append(exception.args[0])
     if producer.flush(timeout_s):
         raise AdminError(f"write to {topic}", f"no answer in {timeout_s:g} s")
     refused = next((error for error in errors if error is not None), None)
@@ -226,7 +242,11 @@ def _opened(config: Config) -> Iterator[Consumer]:
 
 
 def _cluster(consumer: Consumer, topic: str, deadline: float) -> str | None:
-    """Return the id of the cluster; ``None`` if the topic does not exist."""
+    """Return the id of the cluster; ``None`` if the topic does not exist.
+
+    Raises:
+        TopicForbiddenError: the topic may not be described.
+    """
     while True:
         try:
             left_s = max(_POLL_S, deadline - time.monotonic())
@@ -236,7 +256,10 @@ def _cluster(consumer: Consumer, topic: str, deadline: float) -> str | None:
             if not is_transient_for_consumer(error) or time.monotonic() > deadline:
                 raise ReaderError(f"topic {topic} cannot be described: {error.str()}") from exception
             continue
-        return None if metadata.topics[topic].error is not None else str(metadata.cluster_id)
+        refusal = metadata.topics[topic].error
+        if refusal is not None and is_denied(refusal):
+            raise TopicForbiddenError(topic, refusal.str())
+        return None if refusal is not None else str(metadata.cluster_id)
 
 
 def _records(

@@ -10,10 +10,10 @@ from time import monotonic
 
 from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.wire.control import ControlState
-from kafka_redelivery.transport.admin.control_topic import ControlTopic, read_control
+from kafka_redelivery.transport.admin.control_topic import ControlTopic, read_permitted
 from kafka_redelivery.transport.client_config import ConfigValue
 from kafka_redelivery.transport.clients.bounded_waits import get_within
-from kafka_redelivery.transport.errors import ReaderError
+from kafka_redelivery.transport.errors import ReaderError, TopicForbiddenError
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -29,7 +29,8 @@ class EnduringControlTopic(ControlTopic):
     """A :class:`ControlTopic` that is read when it is created, and later by a thread of its own.
 
     :meth:`begin` waits for a few seconds only, and not at all if the last attempt has failed. The topic is then read
-    again after growing pauses, until Kafka answers or an operator has removed the record of another program.
+    again after growing pauses, until Kafka answers or an operator has removed the record of another program. A topic
+    that was there is not taken for one that never existed when it may not be read any more, or was deleted.
     """
 
     def __init__(self, kafka: Mapping[str, ConfigValue], group: str, topic: str, clock: Callable[[], int]) -> None:
@@ -100,7 +101,7 @@ class EnduringControlTopic(ControlTopic):
 
     def _read(self) -> None:
         try:
-            self._answers.put(read_control(self._kafka, self._group, self._topic, self._timeout_s))
+            self._answers.put(read_permitted(self._kafka, self._group, self._topic, self._timeout_s))
         except BaseException as error:  # noqa: BLE001 - the polling thread decides about it
             self._answers.put(error)
 
@@ -110,6 +111,10 @@ class EnduringControlTopic(ControlTopic):
         except Empty:
             return
         self._reading = False
+        if isinstance(answer, TopicForbiddenError) and not self.state.exists:
+            answer = ControlState()  # as at the start, where a warning has said so
+        if isinstance(answer, ControlState) and self.state.exists and not answer.exists:
+            answer = ReaderError(f"topic {self._topic} does not exist any more; run `redelivery topology apply`")
         if isinstance(answer, (ReaderError, ControlRecordError)):
             self._problem = str(answer)
             self._retry_s = monotonic() + self._pause_s

@@ -229,7 +229,7 @@ class SimulatedWorker:
         assignment = Assignment(
             [route(entry(kafka.policy))],
             self.reader,
-            FirstOffsets(self.reader, "billing"),
+            FirstOffsets(self.reader),
             author=kafka.workers if kafka.persist else None,
             max_in_place=MAX_IN_PLACE + 2,
         )

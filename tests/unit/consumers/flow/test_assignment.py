@@ -8,7 +8,7 @@ from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOff
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
-from kafka_redelivery.transport.errors import MissingOffsetError, RefusedRecord
+from kafka_redelivery.transport.errors import RefusedRecord
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 from tests.unit.consumers.doubles import Clock, RecordingObserver, StoredOffsets
 from tests.unit.consumers.records import BORN, NOW, Fetched, lineage, record, redelivery, route
@@ -20,7 +20,7 @@ READY = Partition("billing.ready.orders", 0)
 def assignment(reader: StoredOffsets | None = None, start: str = "earliest") -> Assignment:
     """An assignment of the group ``billing``, without partitions."""
     reader = StoredOffsets() if reader is None else reader
-    return Assignment([route()], reader, FirstOffsets(reader, "billing", start))
+    return Assignment([route()], reader, FirstOffsets(reader, start))
 
 
 def committed(**offsets: int) -> StoredOffsets:
@@ -112,14 +112,17 @@ class TestOpen:
         assert owned.dirty() == [ready]
         assert owned.commit_due()
 
-    def test_a_ready_partition_with_records_and_without_a_committed_offset_is_refused(self) -> None:
-        """Any other start could lose or repeat waiting records. No partition is owned afterwards."""
+    def test_a_ready_partition_with_records_and_without_a_committed_offset_halts_alone(self) -> None:
+        """Any start could lose or repeat waiting records, because there is no control topic."""
         reader = committed(orders=17)
         reader.ends[READY] = (0, 4)
         owned = assignment(reader)
-        with pytest.raises(MissingOffsetError, match=r"billing\.ready\.orders-0 has no committed offset .*apply"):
-            owned.open([ORDERS, READY])
-        assert owned.all() == []
+        owned.open([ORDERS, READY])
+        assert owned.halted == {READY}
+        assert owned.dirty() == []
+        [lost] = owned.take_lost()
+        assert "up to 4 records would be handled again" in str(lost)
+        assert "redelivery topology apply --accept-repeats" in str(lost)
 
     def test_metadata_of_another_tool_halts_its_partition(self) -> None:
         """Nothing of it is committed. The text says that another tool may have changed the group."""

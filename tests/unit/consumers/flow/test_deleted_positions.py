@@ -25,7 +25,7 @@ class Fixture:
         self.clock = Clock()
         monkeypatch.setattr("kafka_redelivery.consumers.flow.deleted_positions.monotonic_s", self.clock)
         self.reader = StoredOffsets({ORDERS: Checkpoint(3, ""), OTHER: Checkpoint(0, "")})
-        self.assignment = Assignment([route()], self.reader, FirstOffsets(self.reader, "billing"))
+        self.assignment = Assignment([route()], self.reader, FirstOffsets(self.reader))
         self.assignment.open([ORDERS, OTHER])
         self.observer, self.health = RecordingObserver(), Health()
         self.health.joined()
@@ -89,7 +89,7 @@ def test_an_expired_offset_halts_its_partition_until_there_is_one(fixture: Fixtu
     """It was known to the control topic when the partition was opened."""
     reader = StoredOffsets({OTHER: Checkpoint(0, "")}, ends={ORDERS: (3, 90)})
     known = Known(ControlState(exists=True, committed={ORDERS: 5}))
-    assignment = Assignment([route()], reader, FirstOffsets(reader, "billing", control=known))
+    assignment = Assignment([route()], reader, FirstOffsets(reader, control=known))
     positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
     assignment.open([ORDERS, OTHER])
     positions.halt_opened()
@@ -109,7 +109,7 @@ def test_an_expired_offset_halts_its_partition_until_there_is_one(fixture: Fixtu
 def test_a_committed_offset_that_may_not_be_read_halts_its_partition(fixture: Fixture) -> None:
     """It goes on by itself, also if there is no committed offset."""
     reader = StoredOffsets({OTHER: Checkpoint(0, "")}, unreadable={"orders"})
-    assignment = Assignment([route()], reader, FirstOffsets(reader, "billing"))
+    assignment = Assignment([route()], reader, FirstOffsets(reader))
     positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
     assignment.open([ORDERS])
     positions.halt_opened()
@@ -131,7 +131,7 @@ def test_a_first_offset_that_is_unknown_halts_its_partition(fixture: Fixture) ->
     reader = StoredOffsets({OTHER: Checkpoint(0, "")}, ends={ORDERS: (3, 90)})
     control = Known(ControlState(exists=True, committed={ORDERS: 40}, saved={ORDERS: Checkpoint(40, "")}))
     control.unreadable = "no answer"
-    assignment = Assignment([route()], reader, FirstOffsets(reader, "billing", control=control))
+    assignment = Assignment([route()], reader, FirstOffsets(reader, control=control))
     positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
     assignment.open([ORDERS, OTHER])
     positions.halt_opened()
@@ -158,7 +158,7 @@ def test_metadata_of_another_tool_halts_its_partition_until_the_commit_has_chang
     """The new commit may have the same offset, or a lower one."""
     foreign = Checkpoint(7, "hello")
     reader = StoredOffsets({ORDERS: foreign, OTHER: Checkpoint(0, "")})
-    assignment = Assignment([route()], reader, FirstOffsets(reader, "billing"))
+    assignment = Assignment([route()], reader, FirstOffsets(reader))
     positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
     assignment.open([ORDERS, OTHER])
     positions.halt_opened()
@@ -181,7 +181,7 @@ def test_metadata_of_another_tool_halts_its_partition_until_the_commit_has_chang
 def test_a_saved_position_with_metadata_of_another_program_halts_once(fixture: Fixture) -> None:
     """Nothing is committed, so a commit is what changes."""
     control = Known(ControlState(exists=True, committed={ORDERS: 7}, saved={ORDERS: Checkpoint(7, "hello")}))
-    assignment = Assignment([route()], fixture.reader, FirstOffsets(fixture.reader, "billing", control=control))
+    assignment = Assignment([route()], fixture.reader, FirstOffsets(fixture.reader, control=control))
     positions = DeletedPositions(fixture.reader, assignment, fixture.observer, fixture.health)
     del fixture.reader.commits[ORDERS]
     assignment.open([ORDERS])

@@ -7,7 +7,6 @@ import pytest
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import MissingOffsetError
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.doubles import StoredOffsets
 
@@ -48,7 +47,7 @@ class Known:
 def first_offsets(state: ControlState, start: str = "latest") -> FirstOffsets:
     """First offsets of a group that knows this; each partition has the offsets 3 to 90."""
     reader = StoredOffsets(ends=dict.fromkeys((OLD, ADDED, READY), (3, 90)))
-    return FirstOffsets(reader, "billing", start, Known(state))
+    return FirstOffsets(reader, start, Known(state))
 
 
 def test_a_partition_that_was_added_to_a_source_starts_at_its_log_start() -> None:
@@ -73,14 +72,15 @@ def test_earliest_needs_no_control_topic() -> None:
 
 def test_a_partition_that_the_group_has_never_read_starts_at_its_log_start() -> None:
     """Its records came before the first commit."""
-    assert first_offsets(ControlState(exists=True)).internal(READY) == 3
+    first = first_offsets(ControlState(exists=True))
+    assert first.expired(READY, internal=True) is None
+    assert first.internal(READY) == 3
 
 
 @pytest.mark.parametrize("state", [ControlState(), ControlState(exists=True, committed={READY: 5})])
-def test_an_offset_that_may_have_expired_is_missed(state: ControlState) -> None:
-    """Some of the records may be finished."""
-    with pytest.raises(MissingOffsetError, match="could be lost or repeated"):
-        first_offsets(state).internal(READY)
+def test_an_internal_offset_that_may_have_expired_is_missed(state: ControlState) -> None:
+    """Some of the records may be finished. Without a control topic nobody knows whether there was an offset."""
+    assert first_offsets(state).expired(READY, internal=True) == (3, 87)
 
 
 def test_an_offset_that_was_known_and_is_gone_has_expired() -> None:
@@ -89,7 +89,7 @@ def test_an_offset_that_was_known_and_is_gone_has_expired() -> None:
     first = first_offsets(state)
     assert [first.expired(partition) for partition in (OLD, READY, ADDED)] == [(3, 87), (3, 87), None]
     assert first_offsets(ControlState()).expired(OLD) is None
-    empty = FirstOffsets(StoredOffsets(ends={OLD: (9, 9)}), "billing", control=Known(state))
+    empty = FirstOffsets(StoredOffsets(ends={OLD: (9, 9)}), control=Known(state))
     assert empty.expired(OLD) is None
 
 
@@ -100,7 +100,7 @@ def test_a_saved_position_replaces_an_expired_offset() -> None:
         ControlState(exists=True, committed={OLD: 40, READY: 5}, saved={OLD: last, READY: Checkpoint(5, "")})
     )
     reader = StoredOffsets({READY: Checkpoint(7, "")}, ends={ADDED: (3, 90)})
-    first = FirstOffsets(reader, "billing", control=control)
+    first = FirstOffsets(reader, control=control)
     assert first.positions([OLD, READY, ADDED]) == {OLD: last, READY: Checkpoint(7, ""), ADDED: None}
     assert (first.restored, control.began) == ({OLD}, [READY])
     first.note_first_offsets({})
@@ -120,7 +120,7 @@ def test_only_a_partition_without_a_committed_offset_needs_the_control_topic() -
     control = Known(ControlState(exists=True, committed={OLD: 40, READY: 5}, saved={OLD: last, READY: last}))
     control.unreadable = "no answer"
     reader = StoredOffsets({READY: Checkpoint(7, "")})
-    first = FirstOffsets(reader, "billing", control=control)
+    first = FirstOffsets(reader, control=control)
     assert first.positions([OLD, READY]) == {OLD: None, READY: Checkpoint(7, "")}
     assert (first.unknown, first.restored) == ({OLD: "no answer"}, set())
     first.note_first_offsets({READY: 7})
@@ -136,7 +136,7 @@ def test_only_a_partition_without_a_committed_offset_needs_the_control_topic() -
 def test_committed_positions_are_saved() -> None:
     """Those of partitions without one are not known."""
     control = Known(ControlState(exists=True))
-    first = FirstOffsets(StoredOffsets({OLD: Checkpoint(7, "p")}), "billing", control=control)
+    first = FirstOffsets(StoredOffsets({OLD: Checkpoint(7, "p")}), control=control)
     first.save([OLD, READY])
     assert control.saved == {}, "there may be no control topic"
     control.read()
@@ -147,7 +147,7 @@ def test_committed_positions_are_saved() -> None:
 def test_a_first_offset_is_noted_once_it_is_committed() -> None:
     """Those that are known are not noted again."""
     control = Known(ControlState(exists=True, committed={OLD: 3}))
-    first = FirstOffsets(StoredOffsets(), "billing", control=control)
+    first = FirstOffsets(StoredOffsets(), control=control)
     first.note_first_offsets({OLD: 7, ADDED: 9})
     assert control.committed == {}, "there may be no control topic"
     control.read()

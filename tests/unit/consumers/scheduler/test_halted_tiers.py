@@ -32,7 +32,7 @@ def test_an_expired_tier_is_halted_until_it_has_an_offset() -> None:
     """The others are released. The partition goes on where an operator has set it."""
     running = Running()
     known = Known(ControlState(exists=True, committed={QUICK: 4}))
-    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, "billing.scheduler", control=known)
+    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, control=known)
     del running.reader.commits[QUICK]
     running.reader.ends[QUICK] = (3, 9)
     running.scheduler.revoked([QUICK])
@@ -58,7 +58,7 @@ def test_a_tier_whose_first_offset_is_unknown_halts_alone() -> None:
     running = Running()
     control = Known(ControlState(exists=True))
     control.unreadable = "no answer"
-    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, "billing.scheduler", control=control)
+    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, control=control)
     del running.reader.commits[QUICK]
     running.reader.ends[QUICK] = (3, 9)
     running.scheduler.revoked([QUICK, SLOW])
@@ -100,7 +100,7 @@ def test_an_offset_that_expires_between_two_writes_halts_the_tier() -> None:
     """What was fetched is dropped: its commit would pass the records of the aborted write, which would be lost."""
     running = Running(WriteAbortedError("no"))
     known = Known(ControlState(exists=True, committed={QUICK: 0}))
-    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, "billing.scheduler", control=known)
+    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, control=known)
     running.reader.ends[QUICK] = (0, 9)
     running.writer.slow = True
     running.turn([*due(QUICK, 0), *due(QUICK, 1, due_ms=NOW + 500)])

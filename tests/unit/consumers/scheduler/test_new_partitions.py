@@ -1,9 +1,7 @@
 """Tiers and ready topics that get partitions while a scheduler runs."""
 
-import pytest
-
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import MissingOffsetError, WriteAbortedError
+from kafka_redelivery.transport.errors import WriteAbortedError
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
 from tests.unit.consumers.scheduler.test_scheduler import COUNTS, QUICK, Running
@@ -46,12 +44,11 @@ def test_a_first_offset_is_not_committed_after_the_partition_was_revoked() -> No
     assert running.writer.tried == []
 
 
-def test_a_tier_with_records_and_without_a_committed_offset_is_an_error() -> None:
-    """Any other start could lose or repeat records."""
+def test_a_tier_with_records_and_without_a_committed_offset_halts_alone() -> None:
+    """Any start could lose or repeat records, because there is no control topic."""
     running = Running()
     running.reader.commits.clear()
     running.reader.ends[QUICK] = (0, 1)
-    with pytest.raises(
-        MissingOffsetError, match=r"billing\.retry\.1s-0 has no committed offset for billing\.scheduler"
-    ):
-        running.scheduler.assigned([QUICK])
+    running.scheduler.assigned([QUICK])
+    assert running.scheduler._halted_tiers.partitions == {QUICK}
+    assert QUICK not in running.scheduler._tiers

@@ -69,7 +69,7 @@ class Fixture:
         self.observer = RecordingObserver()
         common = self.common = shared()
         finished = FinishedItems()
-        assignment = Assignment([route()], self.reader, FirstOffsets(self.reader, "billing"))
+        assignment = Assignment([route()], self.reader, FirstOffsets(self.reader))
         self.committer = Committer(common, self.writer, self.observer, 100, halted=assignment.refused)
         lanes, limits = Lanes(Ordering.PARTITION, 1), LimitsSection()
         deleted_positions = DeletedPositions(self.reader, assignment, self.observer, Health())

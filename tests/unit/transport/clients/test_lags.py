@@ -50,7 +50,7 @@ def test_a_worker_looks_at_each_paused_partition_once_a_report(count: int) -> No
     """The lag of each is right, too."""
     partitions = [Partition("orders", number) for number in range(count)]
     reader = PausedReader(partitions)
-    owned = Assignment([route()], reader, FirstOffsets(reader, "billing"))
+    owned = Assignment([route()], reader, FirstOffsets(reader))
     owned.open(partitions)
     assert owned.state(0, 0).lag == {"orders": sum(10 + number for number in range(count))}
     assert reader.ends.looked_at == count
