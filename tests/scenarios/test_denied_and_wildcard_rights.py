@@ -148,3 +148,23 @@ def test_a_control_topic_that_is_denied_while_the_source_grows(users: Users, ope
     until(lambda: group.outputs() == exactly(range(9)), "the new partition starts at its log start")
     assert worker.running
     group.stop()
+
+
+def test_an_output_that_is_not_listed_and_may_not_be_described(ready: Users) -> None:
+    """Whether it exists is unknown, so its record waits uncounted, with its partition alone, and is then written."""
+    group = ready.group
+    totals = f"{group.name}.totals"
+    group.cluster.create(totals)
+    ready.grant("worker", "scheduler")
+    ready.start("scheduler")
+    worker = ready.start("worker")
+    group.cluster.produce(group.source, [script(0, [f"to {totals}"], partition=0), script(1, ["ok"], partition=1)])
+    until(lambda: group.outputs() == exactly([1]), "the other partition goes on")
+    until(lambda: f"describe topic {totals}" in worker.own_log, "the topic is named")
+    output = next(acl for acl in ready.acls("worker") if acl.name == group.output)
+    ready.secured.grant([output._replace(name=totals, operation="Write")])
+    until(lambda: len(group.cluster.read(totals)) == 1, "it is written")
+    group.settle()
+    assert group.dead() == exactly([])
+    assert group.cluster.read(group.tier("200ms")) == []
+    group.stop()

@@ -6,7 +6,10 @@ import threading
 import time
 from collections.abc import Mapping
 
+from confluent_kafka import KafkaError
+
 from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.admin.errors import NotAuthorisedError
 from kafka_redelivery.transport.admin.topic_rights import describe_topics
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 
@@ -23,6 +26,8 @@ class TopicMetadataCache:
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._asked_s: dict[str, float] = {}
+        self._hidden: set[str] = set()
+        """Topics that the user may not describe, if they exist."""
 
     def forget(self, topic: str) -> None:
         """Ask the cluster again before this topic counts as one that exists."""
@@ -33,7 +38,7 @@ class TopicMetadataCache:
         """See :class:`TopicMetadata`.
 
         Raises:
-            TransportError: the cluster does not answer.
+            TransportError: the cluster does not answer, or the user may not describe the topic.
         """
         count = self._counts.get(topic)
         if count is not None and wanted < count:
@@ -44,8 +49,16 @@ class TopicMetadataCache:
                 self._asked_s = {each: at_s for each, at_s in self._asked_s.items() if now - at_s < _MIN_AGE_S}
                 self._asked_s[topic] = now
                 described = describe_topics(self._calls, [topic], operations=False)[topic]
-                if isinstance(described, int):
-                    self._counts.pop(topic, None)
-                else:
+                self._counts.pop(topic, None)
+                self._hidden.discard(topic)
+                if described == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    self._hidden.add(topic)
+                elif not isinstance(described, int):
                     self._counts[topic] = len(described.partitions)
+            if topic in self._hidden:
+                raise NotAuthorisedError(
+                    f"describe topic {topic}",
+                    "it does not exist, or this user may not describe it; create it, or grant the right Describe on it "
+                    "(`redelivery topology acls` prints the command if it is listed under 'outputs')",
+                )
             return self._counts.get(topic)
