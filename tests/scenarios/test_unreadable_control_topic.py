@@ -1,5 +1,6 @@
 """While the control topic cannot be read, only partitions wait that need it: those without a committed offset."""
 
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -83,9 +84,9 @@ def test_what_is_saved_is_dropped_as_soon_as_the_topic_can_be_read(
     assert (found.saved, found.committed) == ({}, {first: 7, second: 8})
 
 
-def test_no_rebalance_waits_for_a_broker_that_does_not_answer(unique: str) -> None:
+def test_no_rebalance_waits_for_a_broker_that_does_not_answer(tmp_path: Path, unique: str) -> None:
     """The topic is read when it answers again."""
-    with EmbeddedKafka() as kafka:
+    with EmbeddedKafka(data_dir=tmp_path / "kafka") as kafka:
         Cluster(kafka.bootstrap_servers).create(unique)
         control = EnduringControlTopic({"bootstrap.servers": kafka.bootstrap_servers}, unique, unique, lambda: 1)
         kafka.stop()
