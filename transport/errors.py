@@ -33,12 +33,16 @@ class RefusalCause(StrEnum):
     OFFLINE = "offline"
     """The partition has no leader, or too few replicas in sync, because brokers with replicas of it do not run."""
 
+    CLOCK = "clock"
+    """The time at which the record is produced, which is that of this machine, is further from the broker's than the
+    topic allows."""
+
     OTHER = "other"
 
     @property
     def outside(self) -> bool:
         """Whether the cause is outside the record, so that it decides nothing about it."""
-        return self in {RefusalCause.FORBIDDEN, RefusalCause.MISSING, RefusalCause.OFFLINE}
+        return self not in {RefusalCause.TOO_LARGE, RefusalCause.OTHER}
 
 
 @dataclass(frozen=True, slots=True)

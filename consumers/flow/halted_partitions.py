@@ -29,6 +29,8 @@ _FIXES: Mapping[RefusalCause, str] = {
     "remove the rule that denies it",
     RefusalCause.MISSING: "run `redelivery topology apply`, or create {topic} yourself if it is an output",
     RefusalCause.OFFLINE: "start a broker that has a replica of the partition, or repair its storage",
+    RefusalCause.CLOCK: "correct the clock of this machine, or raise message.timestamp.after.max.ms and "
+    "message.timestamp.before.max.ms of {topic}",
     RefusalCause.OTHER: "change the configuration of {topic} so that Kafka accepts the record",
 }
 

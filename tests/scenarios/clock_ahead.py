@@ -11,7 +11,7 @@ time.time_ns = lambda: _time_ns() + round(AHEAD_S * 1e9)  # before any import ta
 from confluent_kafka import Producer  # noqa: E402
 
 from kafka_redelivery.cli.main import app  # noqa: E402
-from kafka_redelivery.transport.clients import delivery, writer  # noqa: E402
+from kafka_redelivery.transport.clients import auto_writer, delivery, writer  # noqa: E402
 from kafka_redelivery.transport.clients.delivery import DeliveryReports  # noqa: E402
 from kafka_redelivery.transport.protocols import ProducerRecord  # noqa: E402
 
@@ -24,5 +24,6 @@ def _produce(
 
 
 if __name__ == "__main__":
-    writer.produce = _produce  # type: ignore[attr-defined] # imported by that module, not exported
+    for module in (writer, auto_writer):
+        module.produce = _produce  # type: ignore[attr-defined] # imported by that module, not exported
     app()

@@ -1,8 +1,9 @@
-"""A scheduler whose clock is ahead does not make redeliveries early: the worker holds them until they are due."""
+"""A clock that is ahead makes no redelivery early, and is no fault of a record."""
 
 import pytest
 
 from tests.scenarios.running import Group, exactly
+from tests.scenarios.waiting import until
 
 _DELAY_S = 2
 
@@ -23,3 +24,27 @@ def test_the_worker_holds_a_redelivery_until_it_is_due(group: Group, ordering: s
         called.setdefault(call.n, []).append(call.at_s)
     assert len(called) == 20
     assert min(second - first for first, second in called.values()) >= _DELAY_S
+
+
+@pytest.mark.parametrize("mode", ["transacted", "auto"])
+@pytest.mark.parametrize("refusing", ["output", "tier"])
+def test_a_topic_that_refuses_the_clock_of_a_worker(group: Group, mode: str, refusing: str) -> None:
+    """What needs the topic waits uncounted, and is written once the topic allows the difference.
+
+    In mode ``auto`` the records that are tried meanwhile may be written twice.
+    """
+    policy = {"maximumRedeliveries": 1, "initialRedeliveryDelay": 100}
+    group.prepare(policyEntry={"redeliveryPolicy": policy}, mode=mode)
+    topic = group.output if refusing == "output" else group.tier("100ms")
+    group.cluster.alter(topic, message_timestamp_after_max_ms="1000")
+    group.send([["ok"]] * 10 if refusing == "output" else [["raise", "ok"]] * 10)
+    group.scheduler()
+    worker = group.worker(program=("-m", "tests.scenarios.clock_ahead"))
+    until(lambda: "correct the clock of this machine" in worker.log, "the cause is named")
+    group.cluster.alter(topic, message_timestamp_after_max_ms="3600000")
+    group.settle()
+    group.stop()
+    assert group.outputs().keys() == set(range(10))
+    assert group.outputs().total() == 10 or mode == "auto"
+    assert group.dead() == exactly([])
+    assert bool(group.cluster.read(group.tier("100ms"))) == (refusing == "tier")

@@ -63,13 +63,11 @@ class AutoWriter:
         if records:
             failures = self._deliver(records, _CALL_TIMEOUT_S)
             try:
+                failures = self._deliver_invalid_ones_alone(records, failures)
                 raise_if_refused(failures, transactional=False)
             except BatchTooLargeError as error:
                 failures = [failure for failure in failures if failure[0] not in error.candidates]
-                try:
-                    failures += self._deliver_in_smaller_batches(records, error.candidates)
-                except WriteAbortedError as abort:  # its indexes are those of a part of the records
-                    raise WriteAbortedError(str(abort)) from abort
+                failures += self._deliver_in_smaller_batches(records, error.candidates)
                 raise_if_refused(failures, one_per_batch=True, transactional=False)
             if failures:
                 raise WriteAbortedError(failures[0][1].str(), unconfirmed={index for index, _ in failures})
@@ -96,6 +94,14 @@ class AutoWriter:
         """Release the client."""
         self._producer.flush(1.0)
 
+    def _deliver_invalid_ones_alone(self, records: Sequence[ProducerRecord], failures: Failures) -> Failures:
+        """Find out why the broker refuses them: the client reports INVALID_RECORD whatever is wrong in a batch."""
+        invalid = [index for index, why in failures if why.code() == KafkaError.INVALID_RECORD]
+        failures = [(index, why) for index, why in failures if why.code() != KafkaError.INVALID_RECORD]
+        for index in invalid:
+            failures += self._deliver_part(records, [index])
+        return failures
+
     def _deliver_in_smaller_batches(self, records: Sequence[ProducerRecord], candidates: Sequence[int]) -> Failures:
         """Deliver records that were in batches too large for their topics: in batches that fit, or one by one."""
         topics = {records[index].topic for index in candidates}
@@ -103,14 +109,21 @@ class AutoWriter:
         failures: Failures = []
         if smaller is not None:
             self._use(smaller)
-            together = self._deliver([records[index] for index in candidates], _CALL_TIMEOUT_S)
-            failures = [(candidates[index], why) for index, why in together if why.code() not in TOO_LARGE]
-            candidates = [candidates[index] for index, why in together if why.code() in TOO_LARGE]
+            together = self._deliver_part(records, candidates)
+            failures = [(index, why) for index, why in together if why.code() not in TOO_LARGE]
+            candidates = [index for index, why in together if why.code() in TOO_LARGE]
         for index in candidates:
-            failures += [(index, why) for _, why in self._deliver([records[index]], _CALL_TIMEOUT_S)]
+            failures += self._deliver_part(records, [index])
         if smaller is None and not any(why.code() in TOO_LARGE for _, why in failures):
             self._use(halved(self._config) or self._config)
         return failures
+
+    def _deliver_part(self, records: Sequence[ProducerRecord], indexes: Sequence[int]) -> Failures:
+        try:
+            failures = self._deliver([records[index] for index in indexes], _CALL_TIMEOUT_S)
+        except WriteAbortedError as error:  # its indexes are those of the part
+            raise WriteAbortedError(str(error)) from error
+        return [(indexes[index], why) for index, why in failures]
 
     def _use(self, config: Config) -> None:
         """Go on with another producer; this one has nothing left to send."""

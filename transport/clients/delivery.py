@@ -59,6 +59,7 @@ _CAUSES: Mapping[int, RefusalCause] = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: RefusalCause.FORBIDDEN,
     KafkaError.UNKNOWN_TOPIC_OR_PART: RefusalCause.MISSING,
     _UNKNOWN_PARTITION: RefusalCause.MISSING,
+    KafkaError.INVALID_TIMESTAMP: RefusalCause.CLOCK,  # all timestamps are times of this machine
     **dict.fromkeys(_OFFLINE, RefusalCause.OFFLINE),
 }
 
@@ -224,6 +225,17 @@ def raise_if_refused(failures: Failures, *, one_per_batch: bool = False, transac
     refused = [_refused(index, error) for index, error in failures if error.code() in _PERMANENT]
     if refused:
         raise WriteRefusedError(refused, others_written=not transactional and len(refused) == len(failures))
+
+
+def with_cause(failures: Failures, error: KafkaError) -> Failures:
+    """Return the failures of a transaction, with the error of the broker where the client does not tell it.
+
+    If the broker refuses some records of a batch, the client reports INVALID_RECORD for each of them. Only the error of
+    the transaction says that the broker did so for their timestamps.
+    """
+    if error.code() != KafkaError.INVALID_TIMESTAMP:
+        return failures
+    return [(index, error if each.code() == KafkaError.INVALID_RECORD else each) for index, each in failures]
 
 
 def confirmed(

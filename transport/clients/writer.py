@@ -61,6 +61,7 @@ from kafka_redelivery.transport.clients.delivery import (
     raise_if_still_unwritable,
     raise_if_unwritable,
     trial_timeout_s,
+    with_cause,
 )
 from kafka_redelivery.transport.clients.outage import Outage
 from kafka_redelivery.transport.clients.takeover import Endurance, UnendedTransactionError, take_over
@@ -328,7 +329,10 @@ class TransactionalWriter:
         *,
         replaced: bool = False,
     ) -> None:
-        errors = [each for _, each in failures] if error is None else [error, *(each for _, each in failures)]
+        errors = [each for _, each in failures]
+        if error is not None:
+            failures = with_cause(failures, error)
+            errors.append(error)
         unwritable = self._rights.unwritable(records) if any(each.code() in ASK for each in errors) else {}
         failures = confirmed(failures, records, unwritable, self._rights.partition_counts)
         if not replaced and any(each.code() in ASK for _, each in failures):

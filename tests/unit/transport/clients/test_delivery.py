@@ -52,6 +52,13 @@ def test_one_denied_record_shows_that_its_topic_may_not_be_written() -> None:
     assert set(refused(confirmed([(0, KafkaError(FORBIDDEN))], RECORDS, {}, {}))) == {0, 1}
 
 
+def test_a_refused_timestamp_is_the_fault_of_the_clock() -> None:
+    """No record has one of its own, so it decides nothing about the record."""
+    failures = [(1, KafkaError(KafkaError.INVALID_TIMESTAMP))]
+    assert refused(confirmed(failures, RECORDS, {}, {})) == {1: RefusalCause.CLOCK}
+    assert RefusalCause.CLOCK.outside
+
+
 @pytest.mark.parametrize("transactional", [True, False])
 @pytest.mark.parametrize("others_failed", [True, False])
 def test_the_error_says_whether_the_other_records_are_written(*, transactional: bool, others_failed: bool) -> None:
