@@ -89,6 +89,9 @@ class WriteAbortedError(TransportError):
     The caller reads the committed offsets again. They show whether to continue from them or to repeat the write.
     """
 
+    unreadable: Collection[str] = ()
+    """The topics whose offsets were not committed because the user may not read them, as far as that is known."""
+
     def __init__(self, message: str, *, unconfirmed: Collection[int] | None = None, fenced: bool = False) -> None:
         super().__init__(message)
         self.unconfirmed = unconfirmed
@@ -113,8 +116,14 @@ class MembershipOutdatedError(WriteAbortedError):
 class OffsetsForbiddenError(WriteAbortedError):
     """The user may not read a topic whose offsets were to be committed. To repeat the write would not help.
 
-    The caller starts again from the committed offsets. The topic cannot be fetched, so the next write does not have it.
+    The caller starts again from the committed offsets, and leaves the :attr:`unreadable` topics out of its next writes.
     """
+
+    def __init__(
+        self, message: str, unreadable: Collection[str], *, unconfirmed: Collection[int] | None = None
+    ) -> None:
+        super().__init__(message, unconfirmed=unconfirmed)
+        self.unreadable = unreadable
 
 
 class WriterFencedError(TransportError):

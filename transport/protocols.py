@@ -173,6 +173,10 @@ class Reader(Protocol):
         """The topics that may not be read at present, each with what is wrong and how to fix it."""
         ...
 
+    def forbid(self, topics: Iterable[str]) -> None:
+        """Note topics that may not be read, as a commit has shown: a reader that waits lists them as forbidden."""
+        ...
+
     @property
     def unfetchable(self) -> Mapping[Partition, str]:
         """The partitions that cannot be fetched at present, each with what is wrong and how to fix it."""

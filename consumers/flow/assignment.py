@@ -107,12 +107,19 @@ class Assignment:
         return [self._owned[partition] for partition in partitions if partition in self._owned]
 
     def dirty(self) -> list[AssignedPartition]:
-        """Return the partitions with progress that is not committed."""
-        return [assigned for assigned in self._owned.values() if assigned.dirty]
+        """Return the partitions with progress that is not committed and may be: without the right Read it may not."""
+        forbidden = self._reader.forbidden
+        return [each for each in self._owned.values() if each.dirty and each.partition.topic not in forbidden]
 
     def commit_due(self) -> bool:
         """Whether a partition has progress that has to be committed now, even if no outcome has to be written."""
-        return any(assigned.dirty and assigned.commit_at_s <= monotonic_s() for assigned in self._owned.values())
+        return any(assigned.commit_at_s <= monotonic_s() for assigned in self.dirty())
+
+    @property
+    def start_due(self) -> bool:
+        """Whether a partition waits for the commit of its start offset, which may be committed."""
+        forbidden = self._reader.forbidden
+        return any(partition.topic not in forbidden for partition in self.starting)
 
     def reach_ends(self, ends: Mapping[Partition, int]) -> None:
         """Pass the offsets without records at the end of partitions, such as the marker of a transaction.

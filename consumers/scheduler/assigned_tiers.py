@@ -111,8 +111,13 @@ class AssignedTiers:
         self._first_offsets.save(self.opened)
 
     def checkpoints(self, released: Iterable[Partition]) -> dict[Partition, Checkpoint]:
-        """Return the offsets that a write commits: those of the partitions it releases, and the unwritten ones."""
-        return {each: self.opened[each].progress.checkpoint() for each in (*released, *self.unwritten)}
+        """Return the offsets that a write commits: those of the partitions it releases, and the unwritten ones.
+
+        Without the right Read on a tier its first offset may not be committed.
+        """
+        forbidden = self._reader.forbidden
+        unwritten = [each for each in self.unwritten if each.topic not in forbidden]
+        return {each: self.opened[each].progress.checkpoint() for each in (*released, *unwritten)}
 
     def _first_progress(self, partition: Partition) -> tuple[Progress | LostPosition, int]:
         """Return the progress of a partition without a committed offset, or why it halts, and its start."""

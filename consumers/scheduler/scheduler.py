@@ -308,6 +308,7 @@ class Scheduler:
         except WriteAbortedError as error:
             if not error.records_written:
                 self._forget_dead_letters(release)
+            self._reader.forbid(error.unreadable)
             self._limits.aborted(len(release.records))
             self._rewind(str(error), fenced=error.fenced)
             self._abort_deadline.pause()

@@ -260,7 +260,7 @@ class Worker:
             return True
         if self.committer.writing or self.committer.backing_off:
             return False
-        if self.assignment.starting or (not self.committer.batch.size and self.assignment.commit_due()):
+        if self.assignment.start_due or (not self.committer.batch.size and self.assignment.commit_due()):
             return True  # commit the start offset of a new partition, or the end of an idle one
         free = self._usable_slots - len(self._in_flight)
         return self.delivery_notes.need_commit(idle=self._idle, free_slots=free)

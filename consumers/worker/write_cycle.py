@@ -77,6 +77,7 @@ class WriteCycle:
         Returns:
             whether it was committed nevertheless.
         """
+        self.reader.forbid(self.committer.unreadable)
         unsettled = self.committer.unsettled
         settlement = Settlement.UNKNOWN
         if unsettled is not None and not self.delivery_notes.isolating:

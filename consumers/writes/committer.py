@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
@@ -286,6 +286,11 @@ class Committer:
     def unsettled(self) -> list[Partition] | None:
         """The partitions whose committed offsets :meth:`settle` needs; ``None`` if no write can be repeated."""
         return None if self._aborted is None else self._aborted.owned
+
+    @property
+    def unreadable(self) -> Collection[str]:
+        """The topics that may not be read, as the write that is to be settled has shown."""
+        return () if self._aborted is None else self._aborted.error.unreadable
 
     def settle(self, committed: Mapping[Partition, Checkpoint | None]) -> Settlement:
         """Decide what becomes of an aborted write. If its offsets are unchanged, it will be repeated.

@@ -150,6 +150,33 @@ def test_a_control_topic_that_is_denied_while_the_source_grows(users: Users, ope
     group.stop()
 
 
+@pytest.mark.parametrize("mode", ["transacted", "auto"])
+def test_a_source_that_is_denied_while_it_grows(users: Users, mode: str) -> None:
+    """The first offset of the new partition cannot be committed. What the ready topic has is handled meanwhile."""
+    group = users.group
+    quick = SHORT_SESSION | {"topic.metadata.refresh.interval.ms": 1000}
+    users.configure(kafka=quick, mode=mode, policyEntry={"redeliveryPolicy": {"initialRedeliveryDelay": 8000}})
+    users.apply()
+    users.grant("worker", "scheduler")
+    users.start("scheduler")
+    worker = users.start("worker")
+    group.send([["raise", "ok"]] * 6)
+    until(lambda: len(group.cluster.read(group.tier("8s"))) == 6, "the records wait for their redelivery")
+    read = next(acl for acl in users.acls("worker") if (acl.name, acl.operation) == (group.source, "Read"))
+    denied = read._replace(permission="deny")
+    users.secured.grant([denied])
+    group.cluster.grow(group.source, 3)
+    group.cluster.produce(group.source, [script(n, ["ok"], partition=n % 3) for n in range(6, 12)])
+    until(lambda: f"{group.source}-2 has no committed offset" in worker.own_log, "the new partition is assigned")
+    until(lambda: group.outputs() == exactly(range(6)), "the redeliveries are handled")
+    until(lambda: names(right_of(read), worker.own_log), "the right is named")
+    users.secured.revoke(denied)
+    group.settle()
+    assert group.outputs() == exactly(range(12))
+    assert worker.running
+    group.stop()
+
+
 def test_an_output_that_is_not_listed_and_may_not_be_described(ready: Users) -> None:
     """Whether it exists is unknown, so its record waits uncounted, with its partition alone, and is then written."""
     group = ready.group

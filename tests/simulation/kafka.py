@@ -93,6 +93,9 @@ class Reader:
     forbidden: Mapping[str, str] = {}
     unfetchable: Mapping[Partition, str] = {}
 
+    def forbid(self, topics: Iterable[str]) -> None:
+        """See :class:`kafka_redelivery.transport.protocols.Reader`. Every topic may be read."""
+
     def __init__(self, kafka: Kafka, queue_bytes: int = 2**40, partition_bytes: int = 2**40) -> None:
         """Read nothing.
 

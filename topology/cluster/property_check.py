@@ -108,7 +108,7 @@ def _timestamps(topic: PlannedTopic, actual: TopicFacts) -> Iterator[TopologyFau
                 Severity.WARN,
                 topic.name,
                 f"has {config}={limit}",
-                f"no record is lost, but records wait if the clock of a process is wrong by more than {_as_text(int(limit))}",
+                f"no record is lost, but records wait while a clock is wrong by more than {_as_text(int(limit))}",
                 f"set {config} to {CLOCK_TOLERANCE_MS} or more with kafka-configs.sh",
             )
     if actual.config(UNCLEAN) == "true":

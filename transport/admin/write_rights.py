@@ -1,4 +1,4 @@
-"""What a producer cannot write. A transaction that fails for a right, a topic or a partition does not name it."""
+"""What a producer cannot write or commit. A transaction that fails for it names no right, topic or partition."""
 
 from __future__ import annotations
 
@@ -51,6 +51,16 @@ class WriteRights:
         )
         return {index: cause for index, cause in found if cause is not None}
 
+    def unreadable(self, topics: Iterable[str]) -> list[str]:
+        """Return the topics whose offsets may not be committed, as far as the brokers report rights."""
+        try:
+            described = self._ask(set(topics))
+        except TransportError as error:
+            _log.warning("it is unknown which topic may not be read: %s", error)
+            self._calls = None
+            return []
+        return [topic for topic, each in described.items() if not _may(AclOperation.READ, each)]
+
     def smallest_limit(self, topics: Iterable[str]) -> int | None:
         """Return the smallest ``max.message.bytes`` of some topics; ``None`` if the user may not know it."""
         return min(map(int, self._properties(topics, MAX_MESSAGE).values()), default=None)
@@ -87,6 +97,12 @@ class WriteRights:
         return described
 
 
+def _may(operation: AclOperation, described: TopicDescription | int) -> bool:
+    if isinstance(described, int):
+        return described != KafkaError.TOPIC_AUTHORIZATION_FAILED
+    return described.authorized_operations is None or operation in described.authorized_operations
+
+
 def _cause(described: TopicDescription | int, partition: int | None, least_in_sync: int) -> KafkaError | None:
     """Return why a record for a partition of a topic cannot be written; ``None`` if it can.
 
@@ -94,8 +110,7 @@ def _cause(described: TopicDescription | int, partition: int | None, least_in_sy
     """
     if isinstance(described, int):
         return KafkaError(described)  # the right to write includes the right to describe
-    operations = described.authorized_operations
-    if operations is not None and AclOperation.WRITE not in operations:
+    if not _may(AclOperation.WRITE, described):
         return KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     leaderless = [each.id for each in described.partitions if not is_led(each)]
     if partition in leaderless or (partition is None and leaderless):

@@ -87,8 +87,10 @@ class AutoWriter:
         try:
             self._group.commit(checkpoints)
         except KafkaException as error:
-            denied = error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-            raise (OffsetsForbiddenError if denied else WriteAbortedError)(str(error), unconfirmed=()) from error
+            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise WriteAbortedError(str(error), unconfirmed=()) from error
+            unreadable = self._rights.unreadable(partition.topic for partition in checkpoints)
+            raise OffsetsForbiddenError(str(error), unreadable, unconfirmed=()) from error
 
     def close(self) -> None:
         """Release the client."""

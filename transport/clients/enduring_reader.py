@@ -79,6 +79,11 @@ class EnduringReader(GroupReader):
         """See :class:`Reader`."""
         return self._forbidden.problems
 
+    def forbid(self, topics: Iterable[str]) -> None:
+        """See :class:`Reader`."""
+        for topic in topics:
+            self._forbidden.add(TopicForbiddenError(topic, "its offsets may not be committed"))
+
     @property
     def unfetchable(self) -> Mapping[Partition, str]:
         """See :class:`Reader`."""

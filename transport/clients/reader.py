@@ -103,6 +103,9 @@ class GroupReader:
         """See :class:`Reader`. Always empty: :meth:`fetch` raises an error instead."""
         return {}
 
+    def forbid(self, topics: Iterable[str]) -> None:
+        """See :class:`Reader`. Does nothing: the next :meth:`fetch` raises an error."""
+
     @property
     def unfetchable(self) -> Mapping[Partition, str]:
         """See :class:`Reader`. Always empty: :meth:`fetch` raises an error instead."""

@@ -109,13 +109,6 @@ class _Transaction(NamedTuple):
     group_metadata: object
 
 
-def _raise_if_offsets_forbidden(error: KafkaError, offsets: Sequence[TopicPartition]) -> None:
-    topics = ", ".join(sorted({entry.topic for entry in offsets}))
-    if topics and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        right = grant(f"Read on each of the topics {topics}")
-        raise OffsetsForbiddenError(f"transaction aborted, its offsets may not be committed: {error.str()}{right}")
-
-
 class TransactionalWriter:
     """Exactly once: records and offsets in one transaction, fenced by the group metadata."""
 
@@ -313,7 +306,7 @@ class TransactionalWriter:
                 _log.warning("abort of a transaction failed; creating a new producer: %s", cause)
                 self._replace_producer()
             self._raise_if_refused(failures, records, error)
-            _raise_if_offsets_forbidden(error, offsets)
+            self._raise_if_offsets_forbidden(error, offsets)
             kind = MembershipOutdatedError if error.code() in _OUTDATED else WriteAbortedError
             raise kind(f"transaction aborted: {error.str()}")
         _log.warning("outcome of a transaction unknown; creating a new producer: %s", error)
@@ -339,6 +332,14 @@ class TransactionalWriter:
             self._replace_producer()  # as in AutoWriter
         raise_if_unwritable(failures)
         raise_if_refused(failures)
+
+    def _raise_if_offsets_forbidden(self, error: KafkaError, offsets: Sequence[TopicPartition]) -> None:
+        topics = {entry.topic for entry in offsets}
+        if topics and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            unreadable = self._rights.unreadable(topics)
+            right = grant(f"Read on each of the topics {', '.join(sorted(unreadable or topics))}")
+            message = f"transaction aborted, its offsets may not be committed: {error.str()}{right}"
+            raise OffsetsForbiddenError(message, unreadable)
 
     def _raise_if_fenced(self, error: KafkaError) -> None:
         as_member = error.code() == KafkaError.FENCED_INSTANCE_ID

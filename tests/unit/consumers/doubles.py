@@ -166,6 +166,10 @@ class StoredOffsets:
         assert len(records) <= maximum
         return records
 
+    def forbid(self, topics: Iterable[str]) -> None:
+        """See :class:`Reader`."""
+        self.forbidden |= dict.fromkeys(topics, "denied")
+
     def pause(self, partitions: Iterable[Partition]) -> None:
         """See :class:`Reader`."""
         self.paused |= set(partitions)

@@ -96,6 +96,20 @@ class TestOpen:
         assert owned.dirty() == opened
         assert owned.commit_due()
 
+    def test_what_may_not_be_read_is_not_committed(self) -> None:
+        """Kafka would refuse the offset, and with it the whole write, also those of other topics."""
+        reader = committed(ready=0)
+        reader.ends[ORDERS] = (4, 4)
+        owned = assignment(reader, "latest")
+        [source, _] = owned.open([ORDERS, READY])
+        assert owned.start_due
+        reader.forbid([ORDERS.topic])
+        assert (owned.dirty(), owned.commit_due(), owned.start_due) == ([], False, False)
+        assert owned.starting == {ORDERS}
+        reader.forbidden.clear()
+        assert owned.dirty() == [source]
+        assert owned.start_due
+
     def test_a_committed_offset_of_zero_counts(self) -> None:
         """It is not mistaken for a missing one."""
         reader = committed(orders=0, ready=0)

@@ -1,7 +1,7 @@
 """Tiers and ready topics that get partitions while a scheduler runs."""
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import WriteAbortedError
+from kafka_redelivery.transport.errors import OffsetsForbiddenError, WriteAbortedError
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
 from tests.unit.consumers.scheduler.test_scheduler import COUNTS, QUICK, Running
@@ -19,6 +19,20 @@ def test_the_first_offset_of_an_empty_partition_is_committed() -> None:
     running.reader.commits[added] = Checkpoint(3, "")
     running.turn()
     assert len(running.writer.tried) == 2
+
+
+def test_the_first_offset_of_a_tier_that_may_not_be_read_waits_for_the_right() -> None:
+    """Kafka would refuse it in each write, and with it what other tiers release."""
+    running = Running(OffsetsForbiddenError("no", ["billing.retry.1s"]))
+    added = Partition("billing.retry.1s", 1)
+    running.reader.ends[added] = (3, 3)
+    running.scheduler.assigned([added])
+    for _ in range(3):
+        running.turn()
+    assert running.writer.tried == [([], {added: Checkpoint(3, "")})]
+    running.reader.forbidden.clear()
+    running.turn()
+    assert running.writer.confirmed == [([], {added: Checkpoint(3, "")})]
 
 
 def test_a_ready_topic_that_grows_keeps_its_number_of_partitions() -> None:

@@ -258,7 +258,7 @@ class TestUnknown:
 
     def test_offsets_that_may_not_be_committed(self) -> None:
         """To repeat the write would hold up the partitions of other topics for as long as the right is missing."""
-        parts = Parts(OffsetsForbiddenError("denied"))
+        parts = Parts(OffsetsForbiddenError("denied", ["orders"]))
         parts.committer.batch.add(emitting(source(), 0, 2))
         parts.write()
         assert parts.settle(first=None) is Settlement.UNKNOWN
