@@ -290,10 +290,14 @@ class Writer(Protocol):
         """
         ...
 
-    def trial(self, record: ProducerRecord) -> WriteResult:
+    def trial(self, record: ProducerRecord, pause_s: float) -> WriteResult:
         """Find out whether the broker accepts a record that it has refused before, without consumers seeing it.
 
         A writer without transactions really writes the record.
+
+        Args:
+            record: the record.
+            pause_s: the pause since the last trial of it. After a longer one this waits longer for the answer.
 
         Raises:
             WriteRefusedError: the broker still refuses it.
@@ -333,7 +337,7 @@ class BackgroundWriter(Protocol):
         """Begin a write; the arguments are those of :meth:`Writer.write`. No other may be in progress."""
         ...
 
-    def begin_trial(self, record: ProducerRecord) -> None:
+    def begin_trial(self, record: ProducerRecord, pause_s: float) -> None:
         """Begin :meth:`Writer.trial`. No write may be in progress; :meth:`result` returns or raises its end."""
         ...
 

@@ -134,7 +134,7 @@ class HaltedPartitions:
             due = min(waiting, key=lambda each: each.retry_s, default=None)
         self._was_trial = due is not None and due.retry_s <= monotonic_s()
         if due is not None and self._was_trial:
-            writer.begin_trial(due.record)
+            writer.begin_trial(due.record, due.pause_s)
             self._trial = due
         return self._was_trial
 

@@ -83,9 +83,9 @@ def test_fenced_in_a_trial(unique: str, writers: Writers) -> None:
     records = _records(unique, [10])
 
     with pytest.raises(WriteAbortedError, match=f"this one goes on with transactional.id {unique}.fresh") as raised:
-        older.trial(records[0])
+        older.trial(records[0], 1.0)
 
     assert raised.value.fenced
-    older.trial(records[0])
+    older.trial(records[0], 1.0)
     newer.write(records, {})
     older.write(records, {})

@@ -46,7 +46,7 @@ def test_a_topic_that_is_deleted_and_created_again(cluster: Cluster, unique: str
         until(lambda: _written(writer, _record(unique), _record(other)), "the record is refused")
     assert [(each.index, each.cause) for each in refused.value.refused] == [(1, RefusalCause.MISSING)]
     with pytest.raises(WriteRefusedError):
-        writer.trial(_record(other))
+        writer.trial(_record(other), 1.0)
     cluster.create(other)
     until(lambda: _written(writer, _record(unique), _record(other)), "both are written")
     # Kafka answers a commit before it writes the markers that let readers see the record.

@@ -363,9 +363,9 @@ class Writer:
         del within_s
         return None if self.busy else self._result
 
-    def begin_trial(self, record: ProducerRecord) -> None:
+    def begin_trial(self, record: ProducerRecord, pause_s: float) -> None:
         """Never needed: nothing is refused."""
-        raise NotImplementedError(record)
+        raise NotImplementedError(record, pause_s)
 
     def finish(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
         """Never needed, as :meth:`begin_trial`."""

@@ -73,10 +73,10 @@ class AutoWriter:
                 raise WriteAbortedError(failures[0][1].str(), unconfirmed={index for index, _ in failures})
         return WriteResult(time.monotonic() - started_s)
 
-    def trial(self, record: ProducerRecord) -> WriteResult:
+    def trial(self, record: ProducerRecord, pause_s: float) -> WriteResult:
         """See :class:`Writer`."""
         raise_if_still_unwritable(record, self._rights.unwritable)
-        failures = self._deliver([record], trial_timeout_s(record))
+        failures = self._deliver([record], trial_timeout_s(record, pause_s))
         raise_if_refused(failures, one_per_batch=True)
         if failures:
             raise WriteAbortedError(failures[0][1].str())

@@ -80,8 +80,11 @@ _AFTER_FAILURE_S = 1.0
 
 _FLUSH_S = 0.1
 
-_TRIAL_TIMEOUT_S = 2.0
+_SHORTEST_TRIAL_S = 2.0
 """Short, because the writes of all other partitions wait for a trial."""
+
+_LONGEST_PATIENCE_S = 12.0
+"""With a quota, a broker can keep a request waiting for 11 s: ``quota.window.num`` windows of a second by default."""
 
 _LONGEST_TRIAL_S = 30.0
 _TRIAL_BYTES_PER_S = 2**20
@@ -286,9 +289,15 @@ def raise_if_unwritable(failures: Failures) -> None:
         raise WriteRefusedError(refused)
 
 
-def trial_timeout_s(record: ProducerRecord) -> float:
-    """Return how long a trial waits for the answer to its record: longer for a large one, which takes time to send."""
-    return min(_LONGEST_TRIAL_S, _TRIAL_TIMEOUT_S + len(record.value or b"") / _TRIAL_BYTES_PER_S)
+def trial_timeout_s(record: ProducerRecord, pause_s: float) -> float:
+    """Return how long a trial waits for the answer to its record.
+
+    Args:
+        record: the record; a large one takes time to send.
+        pause_s: the pause since the last trial. Trials without an answer have longer and longer pauses.
+    """
+    patience_s = max(_SHORTEST_TRIAL_S, min(pause_s, _LONGEST_PATIENCE_S))
+    return min(_LONGEST_TRIAL_S, patience_s + len(record.value or b"") / _TRIAL_BYTES_PER_S)
 
 
 def raise_if_still_unwritable(record: ProducerRecord, unwritable: Unwritable) -> None:

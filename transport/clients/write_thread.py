@@ -53,11 +53,11 @@ class WriteThread:
         self._checkpoints = checkpoints
         self._jobs.put(job)
 
-    def begin_trial(self, record: ProducerRecord) -> None:
+    def begin_trial(self, record: ProducerRecord, pause_s: float) -> None:
         """Begin a trial; see :meth:`Writer.trial`. No write may be in progress."""
         self.busy = True
         self._checkpoints = {}
-        self._jobs.put(partial(self._writer.trial, record))
+        self._jobs.put(partial(self._writer.trial, record, pause_s))
 
     def result(self, within_s: float | None = 0.0) -> WriteResult | None:
         """Wait for the end of the write in progress, and finish it.

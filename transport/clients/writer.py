@@ -179,22 +179,22 @@ class TransactionalWriter:
                 self._config = smaller
                 self._replace_producer()
 
-    def trial(self, record: ProducerRecord) -> WriteResult:
+    def trial(self, record: ProducerRecord, pause_s: float) -> WriteResult:
         """See :class:`Writer`. The transaction of the record is always aborted."""
         raise_if_still_unwritable(record, self._rights.unwritable)
         try:
-            return self._try(record)
+            return self._try(record, trial_timeout_s(record, pause_s))
         except WriterFencedError as error:
             self._take_fresh_id(error)
             raise
 
-    def _try(self, record: ProducerRecord) -> WriteResult:
+    def _try(self, record: ProducerRecord, timeout_s: float) -> WriteResult:
         for _ in range(_TRIALS):
             reports = DeliveryReports()
             try:
                 self._producer.begin_transaction()
                 produce(self._producer, [record], reports)
-                unanswered = self._producer.flush(trial_timeout_s(record))
+                unanswered = self._producer.flush(timeout_s)
                 self._producer.abort_transaction(_CALL_TIMEOUT_S)
             except (KafkaException, SystemError) as exception:
                 self._recover(self._error_of(exception), reports.failures, [record])

@@ -35,6 +35,9 @@ class ScriptedWriter:
     dues: list[ReleaseTime | None] = field(default_factory=list)
     """The due time of each write."""
 
+    pauses_s: list[float] = field(default_factory=list)
+    """The pause before each trial."""
+
     seconds: float = 0.0
     """Duration of each write."""
 
@@ -60,10 +63,11 @@ class ScriptedWriter:
         self.tried.append((list(records), dict(checkpoints)))
         self.dues.append(release_time)
 
-    def begin_trial(self, record: ProducerRecord) -> None:
+    def begin_trial(self, record: ProducerRecord, pause_s: float) -> None:
         """See :class:`BackgroundWriter`."""
         assert not self.busy
         self.busy = True
+        self.pauses_s.append(pause_s)
         self.tried.append(([record], {}))
 
     def result(self, within_s: float | None = 0.0) -> WriteResult | None:

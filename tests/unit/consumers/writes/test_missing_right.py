@@ -129,3 +129,19 @@ def test_missing_rights_never_end_the_worker(monkeypatch: pytest.MonkeyPatch) ->
         parts.write()
         clock.advance(GIVE_UP_AFTER_S / 4)
     assert len(parts.observer.abort_causes) == 9
+
+
+def test_a_trial_is_told_the_growing_pause_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits longer for the answer, so that a partition of a slow cluster goes on in the end."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.halted_partitions.monotonic_s", clock)
+    unanswered = [WriteAbortedError("the broker did not say whether it accepts the record")] * 6
+    parts = Parts(forbidden(0), *unanswered)
+    parts.committer.batch.add(handled(source(), record(0), failures={0: REJECTED}))
+    parts.write()
+    for _ in range(7):
+        clock.advance(30)
+        assert parts.committer.try_halted(write_waits=False)
+        parts.committer.await_write(None)
+    assert parts.writer.pauses_s == [1, 2, 4, 8, 16, 30, 30]
+    assert parts.halted.paused == set()

@@ -80,4 +80,10 @@ def test_an_error_that_does_not_say_so_means_that_nothing_is_written() -> None:
 @pytest.mark.parametrize(("size", "least", "most"), [(0, 2, 2), (40_000_000, 20, 30), (90_000_000, 30, 30)])
 def test_a_trial_of_a_large_record_waits_longer(size: int, least: int, most: int) -> None:
     """It has to be sent first. Other writes wait for it, so not without limit."""
-    assert least <= trial_timeout_s(ProducerRecord("t", 0, None, bytes(size), [])) <= most
+    assert least <= trial_timeout_s(ProducerRecord("t", 0, None, bytes(size), []), 1) <= most
+
+
+@pytest.mark.parametrize(("pause_s", "waits_s"), [(1, 2), (4, 4), (8, 8), (30, 12)])
+def test_a_trial_after_a_longer_pause_waits_longer(pause_s: float, waits_s: float) -> None:
+    """Brokers with a quota may take longer than 2 s for each answer."""
+    assert trial_timeout_s(ProducerRecord("t", 0, None, b"", []), pause_s) == waits_s

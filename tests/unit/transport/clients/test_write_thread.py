@@ -13,6 +13,7 @@ from kafka_redelivery.transport.protocols import Partition, ProducerRecord, Rele
 COPY = ProducerRecord("orders", 0, None, b"1")
 POINT = {Partition("orders", 0): Checkpoint(1, "")}
 WITHIN_S = 10.0
+PAUSE_S = 4.0
 
 
 class Gate:
@@ -48,8 +49,9 @@ class Gate:
             raise self._error
         return WriteResult(0.5)
 
-    def trial(self, record: ProducerRecord) -> WriteResult:
+    def trial(self, record: ProducerRecord, pause_s: float) -> WriteResult:
         """See :class:`Writer`."""
+        assert pause_s == PAUSE_S
         self.tried.append(record)
         assert self.open.wait(WITHIN_S)
         if self._error is not None:
@@ -97,7 +99,7 @@ def test_a_trial_does_not_block_its_owner() -> None:
     """It is made on the writing thread, like a write, and commits no offset."""
     gate = Gate()
     thread = WriteThread(gate)
-    thread.begin_trial(COPY)
+    thread.begin_trial(COPY, PAUSE_S)
     assert thread.busy
     assert thread.result() is None
     gate.open.set()
