@@ -216,9 +216,9 @@ class PositionDeletedError(MissingOffsetError):
             number: the number of the partition.
             offset: the position.
             detail: the error.
-            end: the end of the log, if the position lies beyond it; else ``None``.
+            end: the end of the log, if the position was beyond it; else ``None``.
         """
-        what = "does not exist any more" if end is None else f"lies beyond the end of the log, which is {end}"
+        what = "does not exist any more" if end is None else f"was beyond the end of the log, which is {end} now"
         super().__init__(
             f"{topic}-{number}: the next offset {offset} {what} ({detail}); see `redelivery topology check`"
         )

@@ -24,7 +24,8 @@ _COMMIT_AGAIN: Final = (
     "(kafka-consumer-groups.sh --reset-offsets --to-offset {offset}), and start them"
 )
 _RESET: Final = (
-    "stop the processes of the group, reset its offset (redelivery topology check prints the command), and start them"
+    "stop the processes of the group, reset its offset (kafka-consumer-groups.sh --reset-offsets --to-earliest), and "
+    "start them"
 )
 
 
@@ -55,12 +56,12 @@ class LostPosition:
 
     @classmethod
     def of(cls, error: PositionDeletedError) -> Self:
-        """Return what the reader has found: the next offset was deleted, or lies beyond the end of the log."""
+        """Return what the reader has found: the next offset was deleted, or was beyond the end of the log."""
         partition = Partition(error.topic, error.number)
         if error.end is None:
             return cls.deleted(partition, error.offset)
         cause = (
-            f"its next offset {error.offset} lies beyond the end of the log, which is {error.end}; Kafka has lost "
+            f"its next offset {error.offset} was beyond the end of the log, which is {error.end} now; Kafka has lost "
             "records at the end of the log, or the topic was created again"
         )
         return cls(partition, error.offset, "truncated", cause, _RESET)

@@ -33,10 +33,11 @@ def judge_position(
         found = None
     if found is None:
         return expected
-    end = found[1]
+    start_of_log, end = found
     if refused is not None and refused > max(end, expected):
         return expected  # behind a damaged batch, the client jumps to any offset
-    truncated = expected >= 0 if refused is None else refused > end
+    # An offset that the log has again was refused because the log was shorter then. Its new record is another one.
+    truncated = expected >= 0 if refused is None else refused >= start_of_log
     offset = max(0, expected) if refused is None else refused
     return PositionDeletedError(*partition, offset, detail, end=end if truncated else None)
 

@@ -60,8 +60,8 @@ def test_a_position_beyond_the_end_is_named_as_such(fixture: Fixture) -> None:
     fixture.positions.halt(PositionDeletedError("orders", 0, 30, "out of range", end=20))
     assert fixture.assignment.halted == {ORDERS}
     problem = fixture.health.ready().reason
-    assert "orders-0 is halted: its next offset 30 lies beyond the end of the log, which is 20" in problem
-    assert "redelivery topology check prints the command" in problem
+    assert "orders-0 is halted: its next offset 30 was beyond the end of the log, which is 20 now" in problem
+    assert "kafka-consumer-groups.sh --reset-offsets --to-earliest" in problem
     assert "--accept-loss" not in problem
     fixture.assignment.report(fixture.observer, fixture.health)
     assert dict(fixture.observer.halted_numbers) == {HaltLabel("orders", "truncated"): 1}

@@ -1,4 +1,4 @@
-"""Where a partition goes on after an error: behind the last record before it, whatever the error says."""
+"""Where a partition goes on after an error, and which positions are lost, whatever the error says."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,9 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kafka_redelivery.transport.clients.refused_position import position_before
+from kafka_redelivery.transport.clients.refused_position import judge_position, position_before
+from kafka_redelivery.transport.errors import PositionDeletedError
+from kafka_redelivery.transport.protocols import Partition
 
 DAMAGED = KafkaError(KafkaError._BAD_MSG)
 
@@ -48,11 +50,22 @@ class Positions:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return [TopicPartition(each.topic, each.partition, self.committed_offset) for each in partitions]
 
+    def get_watermark_offsets(self, _partition: TopicPartition, _timeout_s: float) -> tuple[int, int]:
+        return 4, 10
+
 
 def before(client: Positions, *messages: Fetched) -> int:
     """The position before the only error of partition 0, which was started at offset 1."""
     index = next(index for index, each in enumerate(messages) if each.number == 0 and each.failure is not None)
     return position_before(cast("Consumer", client), cast("Sequence[Message]", messages), index, 1)
+
+
+@pytest.mark.parametrize(("refused", "end"), [(12, 10), (10, 10), (9, 10), (4, 10), (3, None), (0, None)], ids=str)
+def test_a_refused_position_that_the_log_has_again(refused: int, end: int | None) -> None:
+    """The log was shorter when it was refused, so its records are others. Below the log start, it was deleted."""
+    judged = judge_position(cast("Consumer", Positions(refused)), Partition("orders", 0), refused, 0, "out of range")
+    assert isinstance(judged, PositionDeletedError)
+    assert (judged.offset, judged.end) == (refused, end)
 
 
 def test_behind_the_last_record_of_the_same_fetch() -> None:
