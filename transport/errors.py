@@ -191,7 +191,14 @@ class PartitionUnfetchableError(ReaderError):
         self.offset = offset
 
 
-class GroupReadForbiddenError(ReaderError):
+class ConsumerRefusedError(ReaderError):
+    """Kafka refuses a request that concerns no partition, for example to join a group that is full.
+
+    The client tries again about once a second.
+    """
+
+
+class GroupReadForbiddenError(ConsumerRefusedError):
     """The user of the ``kafka`` settings may not be a member of the group."""
 
 

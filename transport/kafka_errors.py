@@ -6,6 +6,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_redelivery.transport.errors import (
     ConsumerFailedError,
+    ConsumerRefusedError,
     GroupReadForbiddenError,
     PartitionUnfetchableError,
     ReaderError,
@@ -120,7 +121,7 @@ def consumer_error(
         return GroupReadForbiddenError(f"the consumer cannot go on: {error.str()}{grant(right)}")
     if topic and number >= 0 and not is_fatal(error):
         return PartitionUnfetchableError(topic, number, offset, error.str(), _unfetchable(code))
-    kind = ConsumerFailedError if is_fatal(error) else ReaderError
+    kind = ConsumerFailedError if is_fatal(error) else ConsumerRefusedError
     return kind(f"the consumer cannot go on: {error.str()}")
 
 

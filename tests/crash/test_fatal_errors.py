@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,19 +11,19 @@ from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.crash.load import LASTING, SHORT_SESSION_CONSUMER, scripts, settings
 from tests.crash.verdict import assert_exactly_once
 from tests.scenarios.cluster import Cluster
-from tests.scenarios.running import Group
+from tests.scenarios.running import SHORT_SESSION, Group
 from tests.scenarios.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.full]
 
 _NUMBER = 100
-_REPLACED = "the consumer failed and joins group"
 
 
 @pytest.fixture
 def full_group(tmp_path: Path) -> Iterator[Group]:
     """Yield a group on a broker that allows a group only one member."""
-    with EmbeddedKafka(properties={**LASTING, "group.consumer.max.size": "1"}) as broker:
+    sizes = {"group.consumer.max.size": "1", "group.max.size": "1"}
+    with EmbeddedKafka(properties={**LASTING, **sizes}) as broker:
         found = Group(Cluster(broker.bootstrap_servers), "full", tmp_path)
         try:
             yield found
@@ -31,10 +31,20 @@ def full_group(tmp_path: Path) -> Iterator[Group]:
             found.close()
 
 
-def test_a_dynamic_member_whose_group_is_full(full_group: Group) -> None:
-    """The broker's refusal is a fatal error of the client. The worker tries again until there is room."""
+@pytest.mark.parametrize(
+    ("kafka", "refused", "times"),
+    [
+        (SHORT_SESSION_CONSUMER, "the consumer failed and joins group", 2),
+        (SHORT_SESSION, "Consumer group has reached maximum size", 1),  # logged once a minute
+    ],
+    ids=["consumer", "classic"],
+)
+def test_a_dynamic_member_whose_group_is_full(
+    full_group: Group, kafka: Mapping[str, object], refused: str, times: int
+) -> None:
+    """With the new protocol the refusal is a fatal error of the client. The worker tries again until there is room."""
     group = full_group
-    group.prepare(**settings(kafka=SHORT_SESSION_CONSUMER))
+    group.prepare(**settings(kafka=kafka))
     group.scheduler()
     first = group.worker(None)
     until(lambda: any(group.cluster.members(group.name).values()), "the first worker has partitions")
@@ -43,7 +53,7 @@ def test_a_dynamic_member_whose_group_is_full(full_group: Group) -> None:
     second = group.worker(None)
     until(lambda: any(group.cluster.members(group.name).values()), "the second worker has partitions")
     os.kill(first.pid, signal.SIGCONT)
-    until(lambda: first.log.count(_REPLACED) > 1, "the first one was refused more than once")
+    until(lambda: first.log.count(refused) >= times, "the first one was refused")
     assert first.running
     second.stop()
     group.send(scripts(_NUMBER))

@@ -22,7 +22,7 @@ from kafka_redelivery.transport.clients.refused_position import partition_of
 from kafka_redelivery.transport.clients.unfetchable_partitions import UnfetchablePartitions
 from kafka_redelivery.transport.errors import (
     ConsumerFailedError,
-    GroupReadForbiddenError,
+    ConsumerRefusedError,
     PartitionUnfetchableError,
     PositionDeletedError,
     TopicForbiddenError,
@@ -190,12 +190,12 @@ class EnduringReader(GroupReader):
             self._forbidden.add(denied)
         except PartitionUnfetchableError as unfetchable:
             self._halt(partition, unfetchable)
-        except GroupReadForbiddenError as denied:
+        except ConsumerRefusedError as refused:
             if not self._joined:
                 raise
             if monotonic() >= self._log_group_again_s:  # the client tries to join once a second
                 self._log_group_again_s = monotonic() + _LOG_GROUP_EVERY_S
-                _log.warning("%s", denied)
+                _log.warning("%s; the client tries again by itself", refused)
 
     def _halt(self, partition: Partition, error: PartitionUnfetchableError) -> None:
         """Stop fetching a partition. It will be fetched again behind the last record before the error."""

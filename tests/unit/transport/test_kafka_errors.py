@@ -5,9 +5,9 @@ from confluent_kafka import KafkaError
 
 from kafka_redelivery.transport.errors import (
     ConsumerFailedError,
+    ConsumerRefusedError,
     GroupReadForbiddenError,
     PartitionUnfetchableError,
-    ReaderError,
     TopicForbiddenError,
 )
 from kafka_redelivery.transport.kafka_errors import consumer_error, is_transient, is_transient_for_consumer
@@ -62,7 +62,7 @@ def test_an_unknown_format_is_not_called_damaged() -> None:
 @pytest.mark.parametrize(("topic", "number"), [("", -1), ("orders", -1)])
 def test_an_error_without_a_partition_is_not(topic: str, number: int) -> None:
     """Such an error concerns the whole consumer."""
-    assert type(consumer_error(KafkaError(KafkaError.UNKNOWN), topic, "billing", number)) is ReaderError
+    assert type(consumer_error(KafkaError(KafkaError.UNKNOWN), topic, "billing", number)) is ConsumerRefusedError
 
 
 def test_fatal_errors_and_missing_rights_stay_what_they_are() -> None:
