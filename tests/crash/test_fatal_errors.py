@@ -31,6 +31,7 @@ def full_group(tmp_path: Path) -> Iterator[Group]:
             found.close()
 
 
+@pytest.mark.parametrize("instance", [None, "w1"])
 @pytest.mark.parametrize(
     ("kafka", "refused", "times"),
     [
@@ -39,14 +40,17 @@ def full_group(tmp_path: Path) -> Iterator[Group]:
     ],
     ids=["consumer", "classic"],
 )
-def test_a_dynamic_member_whose_group_is_full(
-    full_group: Group, kafka: Mapping[str, object], refused: str, times: int
+def test_a_member_whose_group_is_full(
+    full_group: Group, kafka: Mapping[str, object], refused: str, times: int, instance: str | None
 ) -> None:
-    """With the new protocol the refusal is a fatal error of the client. The worker tries again until there is room."""
+    """With the new protocol the refusal is a fatal error of the client. The worker tries again until there is room.
+
+    It keeps its name, which no other process has.
+    """
     group = full_group
     group.prepare(**settings(kafka=kafka))
     group.scheduler()
-    first = group.worker(None)
+    first = group.worker(instance)
     until(lambda: any(group.cluster.members(group.name).values()), "the first worker has partitions")
     os.kill(first.pid, signal.SIGSTOP)
     until(lambda: not group.cluster.members(group.name), "its session has ended")
@@ -59,5 +63,6 @@ def test_a_dynamic_member_whose_group_is_full(
     group.send(scripts(_NUMBER))
     group.settle()
     assert first.running
+    assert "without its name" not in first.log
     group.stop()
     assert_exactly_once(group, _NUMBER)

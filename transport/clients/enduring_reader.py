@@ -35,6 +35,9 @@ _log = logging.getLogger(__name__)
 
 _LOG_GROUP_EVERY_S = 60.0
 
+_NAME_TAKEN = [KafkaError(each).str() for each in (KafkaError.FENCED_INSTANCE_ID, KafkaError.UNRELEASED_INSTANCE_ID)]
+"""Texts of the fatal errors of a static member whose name another one has. The client reports no code of its own."""
+
 
 class EnduringReader(GroupReader):
     """A :class:`GroupReader` that waits for Kafka without limit, and replaces a consumer that has failed for good.
@@ -208,27 +211,28 @@ class EnduringReader(GroupReader):
     def _replace_consumer(self, error: Exception) -> None:
         """Join the group again with a new client. What the old one held is void.
 
-        A fatal error of a static member can mean that another process has joined with its name. To take the name back
-        would make the two fence each other for ever, so this one goes on as a dynamic member.
+        If another member has the name of this one, it goes on as a dynamic member: to take the name back would make the
+        two fence each other for ever.
 
         Raises:
-            ReaderError: a process that has just started, and is no static member, does not wait.
+            ReaderError: a process that has just started, and whose name no other has, does not wait.
         """
         name = self._config.get("group.instance.id")
-        if name is None and not self._joined:
+        taken = name is not None and any(each in str(error) for each in _NAME_TAKEN)
+        if not (taken or self._joined):
             raise error
         problem = f"the consumer failed and joins group {self._group} again"
-        if name is not None:
+        if taken:
             problem += (
                 f" without its name, because another process may have joined as group.instance.id {name}: give each "
                 "process its own 'instance'"
             )
+            self._config = {key: value for key, value in self._config.items() if key != "group.instance.id"}
         held: Sequence[Partition] = list(self._starts)
         self._starts.clear()
         self._listener.lost(held)
         self._consumer.close()
         self._membership.wait(f"{problem} ({error})")
-        self._config = {key: value for key, value in self._config.items() if key != "group.instance.id"}
         self._unowned = None
         self._foreign = []
         self._deleted.clear()
