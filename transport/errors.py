@@ -129,7 +129,8 @@ class OffsetsForbiddenError(WriteAbortedError):
 class WriterFencedError(TransportError):
     """Another producer with the same ``transactional.id`` has fenced this one, or another member this membership.
 
-    Two processes share an instance name; give each its own. The caller stops without committing.
+    Two processes share an instance name; give each its own. A writer that endures goes on with another
+    ``transactional.id`` and raises :class:`WriteAbortedError` instead.
     """
 
     exit_code = exit_codes.HALTED

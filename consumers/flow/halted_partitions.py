@@ -31,7 +31,7 @@ _FIXES: Mapping[RefusalCause, str] = {
     RefusalCause.OFFLINE: "start a broker that has a replica of the partition, or repair its storage",
     RefusalCause.CLOCK: "correct the clock of this machine, or raise message.timestamp.after.max.ms and "
     "message.timestamp.before.max.ms of {topic}",
-    RefusalCause.OTHER: "change the configuration of {topic} so that Kafka accepts the record",
+    RefusalCause.OTHER: "change the configuration of {topic} so that it accepts the record",
 }
 
 

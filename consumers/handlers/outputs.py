@@ -62,7 +62,9 @@ def check_destination(topic: object, partition: object, topics: TopicMetadata | 
         raise TypeError(f"the partition of an output to {topic} must be an int, not {type(partition).__name__}")
     count = MAX_PARTITIONS if topics is None else topics.partitions(topic, partition or 0)
     if count is None:
-        raise ValueError(f"the topic {topic} of an output does not exist; create it")
+        raise ValueError(
+            f"the topic {topic} of an output does not exist; create it, or correct its name in the handler"
+        )
     if partition is not None and not 0 <= partition < count:
         raise ValueError(f"partition {partition} of {topic}, to which an output was sent, does not exist")
 

@@ -139,7 +139,7 @@ class Scheduler:
         """Release records until :meth:`stop` is called.
 
         Raises:
-            TransportError: Kafka refuses a request for good, for example because a right is missing.
+            TransportError: Kafka refuses the process before it is a member of its group, or the client itself fails.
         """
         try:
             self._refresh()

@@ -99,7 +99,7 @@ class Worker:
 
         Raises:
             HaltedError: going on would lose a record, or every slot is occupied by a handler that does not return.
-            TransportError: Kafka refuses a request for good, for example because a right is missing.
+            TransportError: Kafka refuses the process before it is a member of its group, or the client itself fails.
         """
         try:
             self.reader.subscribe(self.assignment.topics, self)

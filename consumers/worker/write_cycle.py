@@ -104,7 +104,7 @@ class WriteCycle:
         self.flush(within_s)
         if not self.lanes.persist_deliveries:
             return
-        if any(assigned.dirty and not assigned.closed for assigned in leaving):
+        if not set(leaving).isdisjoint(self.assignment.dirty()):
             self.rewind()
         aborted = [assigned.partition for assigned in leaving if assigned.closed]
         if aborted:

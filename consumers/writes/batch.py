@@ -208,7 +208,7 @@ class Batch:
         for partition, assigned in self.touched.items():
             if not assigned.closed:
                 points[partition] = assigned.progress.checkpoint()
-                assigned.dirty = False  # if the write is aborted, the partition is opened again
+                assigned.dirty = False  # if the write is aborted, it is dirty again, or the partition is opened again
         return points
 
     def add_journal_records(self) -> None:

@@ -56,7 +56,7 @@ class Committer:
             max_records: number of outcomes that make a batch full.
             max_bytes: bytes of records and outputs that make a batch full.
             lazy: delays successes, which are then acknowledged together; ``None`` = no delay.
-            halted: receives the partitions whose dead letters the broker refuses.
+            halted: receives the partitions that need a record which the broker refuses.
             is_listed: whether ``outputs`` lists a topic; called with those that do not exist.
         """
         self._halted = HaltedPartitions() if halted is None else halted
@@ -101,7 +101,7 @@ class Committer:
 
     @property
     def backing_off(self) -> bool:
-        """Whether no write may begin, because writes have been aborted."""
+        """Whether the pause after an aborted write has not passed, so that no write may begin."""
         return self._abort_deadline.pause_left_s > 0
 
     @property

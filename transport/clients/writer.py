@@ -344,11 +344,13 @@ class TransactionalWriter:
     def _raise_if_fenced(self, error: KafkaError) -> None:
         as_member = error.code() == KafkaError.FENCED_INSTANCE_ID
         if error.code() in _FENCED and not (as_member and self._endurance is not None):  # then its reader joins again
-            own = "" if self._endurance is None else f" (this one has instance: {self._endurance.instance})"
+            fix = ""
+            if self._endurance is not None:
+                own = self._endurance.instance
+                fix = f"; give each process its own 'instance' (this one has instance: {own})"
             raise WriterFencedError(
                 f"another process took over transactional.id {self._config['transactional.id']}, or a transaction was "
-                f"open for longer than its transaction.timeout.ms: {error.str()}; give each process its own 'instance'"
-                f"{own}",
+                f"open for longer than its transaction.timeout.ms: {error.str()}{fix}",
                 as_member=as_member,
             )
 
