@@ -55,7 +55,9 @@ def test_recorded_letters(broker: Cluster, system: str, topic: str) -> None:
     before = topics(broker)
     letters = found.dlq_json("list", "--each")["each"]
     sources = [found.inputs[letter["sourceId"]] for letter in letters]
-    assert Counter((each.key, each.value) for each in sources) == Counter((each.key, each.value) for each in found.letters)
+    assert Counter((each.key, each.value) for each in sources) == Counter(
+        (each.key, each.value) for each in found.letters
+    )
     assert {letter["origin"] for letter in letters} == {each.topic for each in sources}
     assert all(letter["exception"] and letter["message"] and letter["reason"] for letter in letters if letter["key"])
     previewed = found.dlq_json("redrive", "--dry-run")
