@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from confluent_kafka import (
@@ -171,7 +172,11 @@ class Cluster:
 
     def produce(self, topic: str, records: Iterable[Sent]) -> None:
         """Write records and wait until the broker has acknowledged all of them."""
-        _send(self._producer, topic, records)
+        assert self.offer(topic, records) == []
+
+    def offer(self, topic: str, records: Iterable[Sent]) -> list[int]:
+        """Write records and wait for the answers; return the indexes of those that were not acknowledged."""
+        return _send(self._producer, topic, records)
 
     def abort(self, topic: str, records: Iterable[Sent]) -> None:
         """Write records in a transaction that is aborted, so that no read-committed reader sees them."""
@@ -313,8 +318,15 @@ class Cluster:
         )
 
 
-def _send(producer: Producer, topic: str, records: Iterable[Sent]) -> None:
-    for record in records:
+def _send(producer: Producer, topic: str, records: Iterable[Sent]) -> list[int]:
+    """Return the indexes of the records that were not acknowledged."""
+    refused: list[int] = []
+
+    def note(index: int, error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            refused.append(index)
+
+    for index, record in enumerate(records):
         producer.produce(
             topic,
             record.value,
@@ -322,9 +334,11 @@ def _send(producer: Producer, topic: str, records: Iterable[Sent]) -> None:
             -1 if record.partition is None else record.partition,
             timestamp=record.timestamp_ms,
             headers=list(record.headers),
+            on_delivery=partial(note, index),
         )
         producer.poll(0)
     assert producer.flush(_ANSWER_S) == 0
+    return refused
 
 
 class Tail:

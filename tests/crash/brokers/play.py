@@ -11,7 +11,7 @@ from tests.crash.brokers.three import Three, despite_errors
 from tests.crash.load import SCRIPTS, TRANSACTION_MS, expected, settings
 from tests.crash.verdict import judge
 from tests.scenarios.cluster import Tail
-from tests.scenarios.running import Group, Process
+from tests.scenarios.running import Group, Process, number, script
 from tests.scenarios.waiting import until
 
 _PARTITIONS: Final = 4
@@ -48,6 +48,7 @@ class Play:
         self.group = group
         self.three = three
         self._sent = 0
+        self._unacknowledged: set[int] = set()
         self._seen: list[int] = []
         self._kafka = {**kafka, "producer.transaction.timeout.ms": 5 * TRANSACTION_MS}
 
@@ -73,7 +74,10 @@ class Play:
                 outputs.read_on()
                 self._seen = [int(record.value or b"-1") for record in outputs.records]
                 if self._sent * _WITH_OUTPUT - len(self._seen) < _BACKLOG:
-                    self.group.send(_scripts(self._sent), first=self._sent, keys=_KEYS)
+                    numbered = enumerate(_scripts(self._sent), start=self._sent)
+                    wave = [script(n, do, keys=_KEYS) for n, do in numbered]
+                    refused = self.group.cluster.offer(self.group.source, wave)
+                    self._unacknowledged.update(self._sent + index for index in refused)
                     self._sent += _WAVE
 
         with self.group.cluster.follow(self.group.output) as outputs:
@@ -110,7 +114,9 @@ class Play:
         ended = [process.name for process in group.processes if not process.running]
         assert not ended, f"{ended} ended"
         group.stop()
-        outputs, dead = expected(self._sent)
+        written = {number(each) for each in group.cluster.read(group.source)}
+        assert set(range(self._sent)) - self._unacknowledged <= written, "Kafka has lost records of the source"
+        outputs, dead = (numbers & written for numbers in expected(self._sent))
         verdict = judge(group, outputs=outputs, dead=dead)
         early, disordered = self._early(), self._disordered()
         record("broker", [name, self._sent, verdict.lost, verdict.doubled, early, disordered, _since(began_s)])
@@ -151,9 +157,9 @@ def _scripts(first: int) -> list[Sequence[str]]:
 
 def _descents(numbers: Iterable[int]) -> int:
     found, highest = 0, -1
-    for number in numbers:
-        found += number < highest
-        highest = max(highest, number)
+    for each in numbers:
+        found += each < highest
+        highest = max(highest, each)
     return found
 
 
