@@ -47,7 +47,7 @@ class RefusalCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RefusedRecord:
-    """A record that the broker refuses permanently: its index in the write, and the broker's reason."""
+    """A record that the broker does not take at present: its index in the write, and the broker's reason."""
 
     index: int
     reason: str
@@ -57,8 +57,8 @@ class RefusedRecord:
 class WriteRefusedError(TransportError):
     """The broker refuses some records (too large), or all of some topics or partitions (no right, no topic, no leader).
 
-    Nothing was committed. The caller decides about each record in ``refused`` and writes the others again. A missing
-    right, topic or leader decides about no record: the caller holds back what needs it until it can be written.
+    Nothing was committed. The caller decides about each record in ``refused`` and writes the others again. A cause
+    outside the record decides about no record: the caller holds back what needs it until it can be written.
     """
 
     def __init__(self, refused: Sequence[RefusedRecord], *, others_written: bool = False) -> None:
@@ -74,12 +74,12 @@ class WriteRefusedError(TransportError):
 
     @property
     def outside(self) -> bool:
-        """Whether only rights, topics or leaders are missing."""
+        """Whether every cause is outside the records; see :attr:`RefusalCause.outside`."""
         return all(each.cause.outside for each in self.refused)
 
     @property
     def others_written(self) -> bool:
-        """Whether all records are written, but for those that lack a right, a topic or a leader."""
+        """Whether all records are written, but for those that a cause outside them keeps back."""
         return self._others_written and self.outside
 
 

@@ -135,6 +135,7 @@ def test_a_forged_mark(broker: Cluster) -> None:
     found = replay(broker, "spring", "orders-dlt")
     job = found.dlq_json("redrive", "--yes", "--create-topics", "--key", "k0")["job"]
     (sent,) = broker.read_written("orders")
+    broker.wait_for_markers("orders-dlt.redelivery.jobs", "orders-dlt.redelivery.actions")
     before = found.dlq_json("list", "--each")["letters"]
     forged = [
         ("redrive", f"{job}/{number}@{offset}/{sends}".encode())
