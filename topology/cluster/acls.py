@@ -36,7 +36,7 @@ class AclRole(StrEnum):
     """``redelivery dlq``, without ``import`` and ``purge``."""
 
     IMPORT = "import"
-    """``redelivery dlq import``, which writes dead letters."""
+    """``redelivery dlq import`` and ``redelivery import-letters``, which write dead letters."""
 
     PURGE = "purge"
     """``redelivery dlq purge``, which deletes dead letters."""
