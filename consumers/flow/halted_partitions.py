@@ -21,6 +21,9 @@ _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 """A partition goes on at most this long after the cause is gone."""
 
+_REST_FACTOR = 2
+"""After a trial without an answer no other begins for twice the time that it took. Writes use that time."""
+
 _MAX_LISTED = 5
 
 _FIXES: Mapping[RefusalCause, str] = {
@@ -58,18 +61,30 @@ class HaltedPartition:
     paused: bool = True
     """Whether the partition is not read. It is read again once Kafka accepts the record."""
 
+    def is_judged_by(self, error: WriteRefusedError) -> bool:
+        """Whether a refusal of the record by itself takes the place of the cause outside it, which is gone.
+
+        The partition goes on then, and the next write decides about the record.
+        """
+        return RefusalCause(self.label.cause).outside and not error.outside
+
 
 class HaltedPartitions:
     """The halted partitions of a process. Only its polling thread uses them.
 
     After growing pauses the refused record alone is tried again, so that a refusal aborts nothing else. Once Kafka
-    accepts it, the partition is read again from its committed offset.
+    accepts it, or refuses it for what it is and no longer for a cause outside it, the partition is read again from its
+    committed offset.
     """
 
     def __init__(self) -> None:
         """Start without halted partitions."""
         self._halted: dict[Partition, HaltedPartition] = {}
         self._trial: HaltedPartition | None = None
+        self._began_s = 0.0
+        """When the last trial began (monotonic seconds)."""
+
+        self._rest_until_s = 0.0
         self._was_trial = False
         """Whether the last turn was that of a trial."""
 
@@ -128,14 +143,14 @@ class HaltedPartitions:
         Returns:
             Whether a trial has begun.
         """
-        due = None
-        if not (write_waits and self._was_trial):
+        due, now_s = None, monotonic_s()
+        if now_s >= self._rest_until_s and not (write_waits and self._was_trial):
             waiting = (each for each in self._halted.values() if each.paused and not each.awaits_topic)
             due = min(waiting, key=lambda each: each.retry_s, default=None)
-        self._was_trial = due is not None and due.retry_s <= monotonic_s()
+        self._was_trial = due is not None and due.retry_s <= now_s
         if due is not None and self._was_trial:
             writer.begin_trial(due.record, due.pause_s)
-            self._trial = due
+            self._trial, self._began_s = due, now_s
         return self._was_trial
 
     def await_trial(self, writer: BackgroundWriter, within_s: float | None) -> Partition | None:
@@ -148,14 +163,20 @@ class HaltedPartitions:
         if trial is None:
             return None
         try:
-            done = writer.result(within_s)
-        except (WriteRefusedError, WriteAbortedError) as error:
+            if writer.result(within_s) is None:
+                return None
+        except WriteAbortedError as error:
+            self._rest_until_s = monotonic_s() + _REST_FACTOR * (monotonic_s() - self._began_s)
             self._postpone(trial, str(error))
             return None
+        except WriteRefusedError as error:
+            if not trial.is_judged_by(error):
+                self._postpone(trial, str(error))
+                return None
         finally:
             if not writer.busy:
                 self._trial = None
-        if done is None or self._halted.get(trial.partition) is not trial:
+        if self._halted.get(trial.partition) is not trial:
             return None
         self._resume(trial)
         return trial.partition

@@ -12,10 +12,11 @@ from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.errors import NotAuthorisedError
 from kafka_redelivery.transport.admin.topic_rights import describe_topics
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
+from kafka_redelivery.transport.errors import TransportError
 
 _TIMEOUT_S = 10.0
 _MIN_AGE_S = 5.0
-"""Age of the cached topics below which a missing topic is not asked for again."""
+"""How long an answer, or the lack of one, holds before a missing topic is asked for again."""
 
 
 class TopicMetadataCache:
@@ -26,8 +27,10 @@ class TopicMetadataCache:
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._asked_s: dict[str, float] = {}
-        self._hidden: set[str] = set()
-        """Topics that the user may not describe, if they exist."""
+        """When Kafka last answered, or failed to, for a topic."""
+
+        self._problems: dict[str, TransportError] = {}
+        """Why Kafka has said nothing of a topic. Such a topic does not count as missing."""
 
     def forget(self, topic: str) -> None:
         """Ask the cluster again before this topic counts as one that exists."""
@@ -44,21 +47,28 @@ class TopicMetadataCache:
         if count is not None and wanted < count:
             return count
         with self._lock:
-            now = time.monotonic()
-            if now - self._asked_s.get(topic, -_MIN_AGE_S) >= _MIN_AGE_S:
-                self._asked_s = {each: at_s for each, at_s in self._asked_s.items() if now - at_s < _MIN_AGE_S}
-                self._asked_s[topic] = now
-                described = describe_topics(self._calls, [topic], operations=False)[topic]
-                self._counts.pop(topic, None)
-                self._hidden.discard(topic)
-                if described == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    self._hidden.add(topic)
-                elif not isinstance(described, int):
-                    self._counts[topic] = len(described.partitions)
-            if topic in self._hidden:
-                raise NotAuthorisedError(
+            if time.monotonic() - self._asked_s.get(topic, -_MIN_AGE_S) >= _MIN_AGE_S:
+                self._ask(topic)
+            if topic in self._problems:
+                raise self._problems[topic]
+            return self._counts.get(topic)
+
+    def _ask(self, topic: str) -> None:
+        now = time.monotonic()
+        self._asked_s = {each: at_s for each, at_s in self._asked_s.items() if now - at_s < _MIN_AGE_S}
+        self._problems = {each: problem for each, problem in self._problems.items() if each in self._asked_s}
+        try:
+            described = describe_topics(self._calls, [topic], operations=False)[topic]
+        except TransportError as error:
+            self._problems[topic] = error
+        else:
+            self._counts.pop(topic, None)
+            if described == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                self._problems[topic] = NotAuthorisedError(
                     f"describe topic {topic}",
                     "it does not exist, or this user may not describe it; create it, or grant the right Describe on it "
                     "(`redelivery topology acls` prints the command if it is listed under 'outputs')",
                 )
-            return self._counts.get(topic)
+            elif not isinstance(described, int):
+                self._counts[topic] = len(described.partitions)
+        self._asked_s[topic] = time.monotonic()

@@ -145,3 +145,52 @@ def test_a_trial_is_told_the_growing_pause_before_it(monkeypatch: pytest.MonkeyP
         parts.committer.await_write(None)
     assert parts.writer.pauses_s == [1, 2, 4, 8, 16, 30, 30]
     assert parts.halted.paused == set()
+
+
+def test_trials_without_an_answer_leave_time_for_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None begins for twice the time that the last one took, however many partitions are halted."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.halted_partitions.monotonic_s", clock)
+    parts = Parts(forbidden(0, 1), WriteAbortedError("no answer"))
+    for number in range(2):
+        parts.committer.batch.add(
+            handled(source(partition=number), record(0, partition=number), failures={0: REJECTED})
+        )
+    parts.write()
+    clock.advance(5)
+    assert parts.committer.try_halted(write_waits=False)
+    clock.advance(12)
+    parts.committer.await_write(None)
+    begun = []
+    for _ in range(5):
+        clock.advance(5)
+        begun.append(parts.committer.try_halted(write_waits=False))
+    assert begun == [False, False, False, False, True]
+
+
+def test_a_halted_record_that_is_refused_for_its_size_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The right is there again, and the next write decides about the record."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.halted_partitions.monotonic_s", clock)
+    too_large = WriteRefusedError([RefusedRecord(0, "too large", RefusalCause.TOO_LARGE)])
+    parts = Parts(forbidden(0), too_large)
+    parts.committer.batch.add(handled(source(), record(0), outputs={0: [output(b"large")]}))
+    parts.write()
+    clock.advance(30)
+    assert parts.committer.try_halted(write_waits=False)
+    parts.committer.await_write(None)
+    assert parts.halted.paused == set()
+
+
+def test_a_dead_letter_that_is_too_large_stays_halted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each refusal of its trial is that which halted its partition."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.halted_partitions.monotonic_s", clock)
+    too_large = WriteRefusedError([RefusedRecord(0, "too large", RefusalCause.TOO_LARGE)])
+    parts = Parts(too_large, too_large)
+    parts.committer.batch.add(handled(source(), record(0), failures={0: REJECTED}))
+    parts.write()
+    clock.advance(30)
+    assert parts.committer.try_halted(write_waits=False)
+    parts.committer.await_write(None)
+    assert parts.halted.paused == {ORDERS[0]}
