@@ -15,7 +15,8 @@ from kafka_redelivery.transport.clients.bounded_waits import wait_until
 from kafka_redelivery.transport.clients.delivery import (
     ASK,
     TOO_LARGE,
-    BatchTooLargeError,
+    UNCLEAR,
+    BatchRefusedError,
     DeliveryReports,
     Failures,
     await_answers,
@@ -23,6 +24,7 @@ from kafka_redelivery.transport.clients.delivery import (
     produce,
     raise_if_refused,
     raise_if_still_unwritable,
+    split_alike,
     trial_timeout_s,
 )
 from kafka_redelivery.transport.errors import OffsetsForbiddenError, WriteAbortedError
@@ -63,11 +65,10 @@ class AutoWriter:
         if records:
             failures = self._deliver(records, _CALL_TIMEOUT_S)
             try:
-                failures = self._deliver_invalid_ones_alone(records, failures)
                 raise_if_refused(failures, transactional=False)
-            except BatchTooLargeError as error:
-                failures = [failure for failure in failures if failure[0] not in error.candidates]
-                failures += self._deliver_in_smaller_batches(records, error.candidates)
+            except BatchRefusedError as refused:
+                failures = [failure for failure in failures if failure[1].code() not in UNCLEAR]
+                failures += self._deliver_again(records, refused)
                 raise_if_refused(failures, one_per_batch=True, transactional=False)
             if failures:
                 raise WriteAbortedError(failures[0][1].str(), unconfirmed={index for index, _ in failures})
@@ -96,35 +97,44 @@ class AutoWriter:
         """Release the client."""
         self._producer.flush(1.0)
 
-    def _deliver_invalid_ones_alone(self, records: Sequence[ProducerRecord], failures: Failures) -> Failures:
-        """Find out why the broker refuses them: the client reports INVALID_RECORD whatever is wrong in a batch."""
-        invalid = [index for index, why in failures if why.code() == KafkaError.INVALID_RECORD]
-        failures = [(index, why) for index, why in failures if why.code() != KafkaError.INVALID_RECORD]
-        for index in invalid:
-            failures += self._deliver_part(records, [index])
-        return failures
-
-    def _deliver_in_smaller_batches(self, records: Sequence[ProducerRecord], candidates: Sequence[int]) -> Failures:
-        """Deliver records that were in batches too large for their topics: in batches that fit, or one by one."""
-        topics = {records[index].topic for index in candidates}
-        smaller = fitting(self._config, self._rights.smallest_limit(topics))
+    def _deliver_again(self, records: Sequence[ProducerRecord], refused: BatchRefusedError) -> Failures:
+        """Deliver the records of refused batches: in batches that fit if those were too large, or each alone."""
+        until_s = time.monotonic() + _CALL_TIMEOUT_S
         failures: Failures = []
+        alone, smaller = refused.too_large + refused.invalid, None
+        if refused.too_large:
+            topics = {records[index].topic for index in refused.too_large}
+            smaller = fitting(self._config, self._rights.smallest_limit(topics))
         if smaller is not None:
             self._use(smaller)
-            together = self._deliver_part(records, candidates)
-            failures = [(index, why) for index, why in together if why.code() not in TOO_LARGE]
-            candidates = [index for index, why in together if why.code() in TOO_LARGE]
-        for index in candidates:
-            failures += self._deliver_part(records, [index])
-        if smaller is None and not any(why.code() in TOO_LARGE for _, why in failures):
+            failures = self._deliver_part(records, refused.too_large, until_s)
+            alone = [index for index, why in failures if why.code() in UNCLEAR] + refused.invalid
+            failures = [failure for failure in failures if failure[1].code() not in UNCLEAR]
+        found = self._deliver_alone(records, alone, until_s)
+        if refused.too_large and smaller is None and not any(why.code() in TOO_LARGE for _, why in found):
             self._use(halved(self._config) or self._config)
+        return failures + found
+
+    def _deliver_alone(self, records: Sequence[ProducerRecord], left: Sequence[int], until_s: float) -> Failures:
+        failures: Failures = []
+        while left:
+            found = self._deliver_part(records, left[:1], until_s)
+            alike, left = split_alike(found, records, left)
+            failures += [(index, why) for index in alike for _, why in found]
         return failures
 
-    def _deliver_part(self, records: Sequence[ProducerRecord], indexes: Sequence[int]) -> Failures:
+    def _deliver_part(self, records: Sequence[ProducerRecord], indexes: Sequence[int], until_s: float) -> Failures:
+        """Deliver some of the records, until a point in time (monotonic seconds)."""
+        timeout_s = until_s - time.monotonic()
+        late = KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - the client's own name
+        if timeout_s <= 0:
+            return [(index, late) for index in indexes]
         try:
-            failures = self._deliver([records[index] for index in indexes], _CALL_TIMEOUT_S)
-        except WriteAbortedError as error:  # its indexes are those of the part
-            raise WriteAbortedError(str(error)) from error
+            failures = self._deliver([records[index] for index in indexes], timeout_s)
+        except WriteAbortedError as error:
+            if error.unconfirmed is None:
+                raise
+            return [(indexes[index], late) for index in error.unconfirmed]
         return [(indexes[index], why) for index, why in failures]
 
     def _use(self, config: Config) -> None:

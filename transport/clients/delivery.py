@@ -18,13 +18,12 @@ Failures = list[tuple[int, KafkaError]]
 
 _UNKNOWN_PARTITION: Final = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - the client's own name
 
-_PERMANENT = frozenset(
+TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+UNCLEAR: Final = TOO_LARGE | {KafkaError.INVALID_MSG, KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP}
+"""Errors of a batch that do not show which of its records is the cause, or whether each has the same."""
+
+_REFUSALS = UNCLEAR | frozenset(
     {
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.RECORD_LIST_TOO_LARGE,
-        KafkaError.INVALID_MSG,
-        KafkaError.INVALID_RECORD,
-        KafkaError.INVALID_TIMESTAMP,
         KafkaError.POLICY_VIOLATION,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_EXCEPTION,
@@ -34,7 +33,7 @@ _PERMANENT = frozenset(
         _UNKNOWN_PARTITION,
     }
 )
-"""Errors of :func:`confirmed` failures that the same record gets every time it is produced."""
+"""Errors of :func:`confirmed` failures with which Kafka, or the client, refuses a record."""
 
 UNKNOWN_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})  # noqa: SLF001
 """The client also reports them when its metadata is outdated. Ask the brokers whether the topic exists."""
@@ -51,8 +50,6 @@ ASK: Final = UNKNOWN_TOPIC | {_UNKNOWN_PARTITION, FORBIDDEN} | _OFFLINE | _LATE
 Unwritable = Callable[[Sequence[ProducerRecord]], Mapping[int, KafkaError]]
 """Asks the brokers, and returns the indexes of the records that cannot be written, each with the cause."""
 
-TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
-
 _CAUSES: Mapping[int, RefusalCause] = {
     KafkaError.MSG_SIZE_TOO_LARGE: RefusalCause.TOO_LARGE,
     KafkaError.RECORD_LIST_TOO_LARGE: RefusalCause.TOO_LARGE,
@@ -64,7 +61,7 @@ _CAUSES: Mapping[int, RefusalCause] = {
 }
 
 _SEARCH_S = 5.0
-"""How long one transaction of the search for records that are too large may be open; it must not time out."""
+"""How long one transaction of the search for refused records may be open; it must not time out."""
 
 _ATTEMPTS_PER_RECORD = 3
 """The client may purge a record of a transaction that follows an aborted one, so one attempt is not enough."""
@@ -90,15 +87,17 @@ _LONGEST_TRIAL_S = 30.0
 _TRIAL_BYTES_PER_S = 2**20
 
 
-class BatchTooLargeError(Exception):
-    """The broker refused batches for their size, which does not show which of their records are too large.
+class BatchRefusedError(Exception):
+    """The broker refused batches, which does not show which of their records it refuses, and why."""
 
-    ``candidates`` are the indexes of all records in these batches.
-    """
+    def __init__(self, failures: Failures) -> None:
+        """Take the failures of all records of these batches."""
+        super().__init__(f"{len(failures)} records were in batches that Kafka refuses: {failures[0][1].str()}")
+        self.too_large = [index for index, error in failures if error.code() in TOO_LARGE]
+        """Indexes of the records whose batch was too large."""
 
-    def __init__(self, candidates: Sequence[int]) -> None:
-        super().__init__(f"{len(candidates)} records were in batches that are too large")
-        self.candidates = tuple(candidates)
+        self.invalid = [index for index, error in failures if error.code() not in TOO_LARGE]
+        """Indexes of the records whose batch was refused for another reason."""
 
 
 class DeliveryReports:
@@ -146,7 +145,7 @@ def produce(
                 error = exception.args[0]
                 if error.code() == KafkaError._STATE:  # noqa: SLF001 - the client's own name
                     return
-                if error.code() not in _PERMANENT | UNKNOWN_TOPIC:
+                if error.code() not in _REFUSALS | UNKNOWN_TOPIC:
                     raise
                 callback(error, None)
             break
@@ -206,12 +205,12 @@ def await_answers(
 
 
 def is_refused(failures: Failures) -> bool:
-    """Whether one of the failures is permanent, or is that of a topic which the client does not know."""
-    return any(error.code() in _PERMANENT | UNKNOWN_TOPIC for _, error in failures)
+    """Whether one of the failures is a refusal, or is that of a topic which the client does not know."""
+    return any(error.code() in _REFUSALS | UNKNOWN_TOPIC for _, error in failures)
 
 
 def raise_if_refused(failures: Failures, *, one_per_batch: bool = False, transactional: bool = True) -> None:
-    """Raise an error if one of the failures is permanent.
+    """Raise an error if one of the failures is a refusal.
 
     Args:
         failures: the records that were not delivered.
@@ -220,25 +219,14 @@ def raise_if_refused(failures: Failures, *, one_per_batch: bool = False, transac
 
     Raises:
         WriteRefusedError: names the refused records.
-        BatchTooLargeError: they are among these records, but it is not known which they are.
+        BatchRefusedError: it is not known which records are refused, or why.
     """
-    too_large = [index for index, error in failures if error.code() in TOO_LARGE]
-    if not one_per_batch and len(too_large) > 1:
-        raise BatchTooLargeError(too_large)
-    refused = [_refused(index, error) for index, error in failures if error.code() in _PERMANENT]
+    unclear = [(index, error) for index, error in failures if error.code() in UNCLEAR]
+    if not one_per_batch and len(unclear) > 1:  # the only one was alone in its batch
+        raise BatchRefusedError(unclear)
+    refused = [_refused(index, error) for index, error in failures if error.code() in _REFUSALS]
     if refused:
         raise WriteRefusedError(refused, others_written=not transactional and len(refused) == len(failures))
-
-
-def with_cause(failures: Failures, error: KafkaError) -> Failures:
-    """Return the failures of a transaction, with the error of the broker where the client does not tell it.
-
-    If the broker refuses some records of a batch, the client reports INVALID_RECORD for each of them. Only the error of
-    the transaction says that the broker did so for their timestamps.
-    """
-    if error.code() != KafkaError.INVALID_TIMESTAMP:
-        return failures
-    return [(index, error if each.code() == KafkaError.INVALID_RECORD else each) for index, each in failures]
 
 
 def confirmed(
@@ -313,15 +301,18 @@ def raise_if_still_unwritable(record: ProducerRecord, unwritable: Unwritable) ->
     raise_if_unwritable(confirmed([], [record], unwritable([record]), {}))
 
 
-def as_large_as(refused: Sequence[RefusedRecord], records: Sequence[ProducerRecord]) -> list[int]:
-    """Return the indexes of the records that are as large as one that is refused for its size; empty if no other is.
+def suspects(refused: Sequence[RefusedRecord], records: Sequence[ProducerRecord]) -> list[int]:
+    """Return the indexes of the records that may be refused like some that are; empty if no others may.
 
-    A transaction is aborted at the first record that is refused, so it does not show whether there are more.
+    They are as large as one that is refused for its size, or go to a topic that refuses the time. A transaction is
+    aborted at the first record that is refused, so it does not show whether there are more.
     """
     least: dict[str, int] = {}
     for each in refused:
-        if each.cause is RefusalCause.TOO_LARGE:
-            record = records[each.index]
+        record = records[each.index]
+        if each.cause is RefusalCause.CLOCK:
+            least[record.topic] = 0
+        elif each.cause is RefusalCause.TOO_LARGE:
             least[record.topic] = min(_size(record), least.get(record.topic, _size(record)))
     found = [index for index, each in enumerate(records) if each.topic in least and _size(each) >= least[each.topic]]
     return found if len(found) > len(refused) else []
@@ -332,7 +323,7 @@ def _size(record: ProducerRecord) -> int:
     return len(record.key or b"") + len(record.value or b"") + headers
 
 
-def find_too_large(
+def find_refused(
     producer: Producer, records: Sequence[ProducerRecord], candidates: Sequence[int], timeout_s: float
 ) -> list[RefusedRecord]:
     """Produce each candidate alone, in transactions that are always aborted, and return those that are refused.
@@ -344,7 +335,7 @@ def find_too_large(
         timeout_s: for each call.
 
     Raises:
-        KafkaException, WriteAbortedError: the broker did not answer, or for another reason than the size.
+        KafkaException, WriteAbortedError: the broker did not answer, or with an error that refuses no record.
     """
     refused: list[RefusedRecord] = []
     left = list(candidates)
@@ -361,11 +352,33 @@ def find_too_large(
             produce(producer, [records[left[0]]], reports)
             if producer.flush(timeout_s) > 0:
                 raise WriteAbortedError(f"the broker did not answer in {timeout_s:.0f} s")
-            if not failures or failures[0][1].code() in TOO_LARGE:
-                refused += [_refused(left[0], error) for _, error in failures]
-                left.pop(0)
+            if not failures or failures[0][1].code() in UNCLEAR:
+                alike, left = split_alike(failures, records, left)
+                refused += [_refused(index, error) for index in alike for _, error in failures]
         producer.abort_transaction(timeout_s)
     return refused
+
+
+def split_alike(
+    failures: Failures, records: Sequence[ProducerRecord], left: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Split indexes into those about which the attempt to write the first of them decides, and the others.
+
+    It decides about the first alone, or about all records of its topic if that refuses the time, which is the same for
+    all of them.
+
+    Args:
+        failures: those of the attempt; empty if it succeeded.
+        records: the records of the write.
+        left: indexes of ``records``.
+    """
+    if not any(error.code() == KafkaError.INVALID_TIMESTAMP for _, error in failures):
+        return [left[0]], list(left[1:])
+    topic = records[left[0]].topic
+    return (
+        [index for index in left if records[index].topic == topic],
+        [index for index in left if records[index].topic != topic],
+    )
 
 
 def _refused(index: int, error: KafkaError) -> RefusedRecord:

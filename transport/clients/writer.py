@@ -3,9 +3,11 @@
 It handles the error of a transaction by these rules, in this order:
 
 1. The producer is fenced: a writer with ``endurance`` goes on with a fresh ``transactional.id``, another one stops.
-2. The error requires an abort: abort; the caller continues from the committed offsets. If the abort is fenced, see
-   rule 1. If it fails otherwise, replace the producer as in rule 3.
-3. Any other error (time-out, unknown outcome, fatal error): drop the producer and create one with the same
+   With ``endurance`` a fenced membership (FENCED_INSTANCE_ID) is not such an error: the reader joins again.
+2. Too few replicas are in sync (NOT_ENOUGH_REPLICAS): abort, and replace the producer without waiting for the markers.
+3. The error requires an abort: abort; the caller continues from the committed offsets. If the abort is fenced, see
+   rule 1. If it fails otherwise, replace the producer as in rule 4.
+4. Any other error (time-out, unknown outcome, fatal error): drop the producer and create one with the same
    ``transactional.id``. Its ``init_transactions`` completes or aborts the open transaction and fences the old epoch.
    Never abort after a commit that timed out, because the commit may have happened.
 
@@ -14,18 +16,18 @@ begins no other one. A partition with too few replicas in sync takes no marker. 
 a fresh id then: at once if it knows, and otherwise when Kafka answers but the take-over does not end for a minute. The
 outcome of the old transaction is decided, or its time-out decides it, so the committed offsets say what it was.
 
-If records were refused permanently, the error that rules 2 and 3 raise names them. A record that the client itself
-refuses causes no error of the transaction; the writer aborts the transaction and names the record.
+If records are refused, the error that rules 2 to 4 raise names them. A record that the client itself refuses causes no
+error of the transaction; the writer aborts the transaction and names the record.
 
 A transaction with a topic that may not be written, or that does not exist, fails as a whole before any record is sent,
 and its error names no topic; or there is no answer for half a minute, as for a partition without a leader. The writer
 asks the brokers which topics and partitions of the write cannot be written, and names all their records. Only the
 brokers decide that a topic, partition or leader does not exist: the metadata of the client may be outdated.
 
-The broker checks the size of a batch as a whole and refuses all its records alike. If more than one record is refused
-for its size, the writer goes on with batches that fit into the topics. If they do already, or the user may not know the
-limit, each of the records is produced in a batch of its own to find those that are too large. So are the others of a
-write that are as large as one that is too large.
+The broker refuses a batch as a whole, and the client does not tell which of its records is the cause. Each record of
+such batches is produced alone to find those that are refused, and why. So are the others of the write that may be
+refused like them: those as large as one that is too large, or to a topic that refuses the time. If batches were too
+large, the writer first goes on with batches that fit into the topics, as far as the user may know the limits.
 """
 
 from __future__ import annotations
@@ -48,20 +50,19 @@ from kafka_redelivery.transport.clients.committed_offsets import offsets_of
 from kafka_redelivery.transport.clients.delivery import (
     ASK,
     TOO_FEW_IN_SYNC,
-    BatchTooLargeError,
+    BatchRefusedError,
     DeliveryReports,
     Failures,
-    as_large_as,
     await_answers,
     confirmed,
-    find_too_large,
+    find_refused,
     is_refused,
     produce,
     raise_if_refused,
     raise_if_still_unwritable,
     raise_if_unwritable,
+    suspects,
     trial_timeout_s,
-    with_cause,
 )
 from kafka_redelivery.transport.clients.outage import Outage
 from kafka_redelivery.transport.clients.takeover import Endurance, UnendedTransactionError, take_over
@@ -155,25 +156,25 @@ class TransactionalWriter:
         """See :class:`Writer`. Only the commit of the transaction waits for the release time."""
         transaction = _Transaction(records, offsets_of(checkpoints), release_time, group_metadata)
         try:
-            return self._write_or_find_too_large(transaction)
+            return self._write_or_find_refused(transaction)
         except WriterFencedError as error:
             self._take_fresh_id(error)
             raise
 
-    def _write_or_find_too_large(self, transaction: _Transaction) -> WriteResult:
+    def _write_or_find_refused(self, transaction: _Transaction) -> WriteResult:
         while True:
             try:
                 return self._write(transaction)
             except WriteRefusedError as error:
-                if suspects := as_large_as(error.refused, transaction.records):
-                    self._raise_if_too_large(transaction.records, suspects)
+                if others := suspects(error.refused, transaction.records):
+                    self._raise_if_refused_alone(transaction.records, others)
                 raise
-            except BatchTooLargeError as error:
-                topics = {transaction.records[index].topic for index in error.candidates}
-                smaller = fitting(self._config, self._rights.smallest_limit(topics))
+            except BatchRefusedError as error:
+                topics = {transaction.records[index].topic for index in error.too_large}
+                smaller = fitting(self._config, self._rights.smallest_limit(topics)) if topics else None
                 if smaller is None:
-                    self._raise_if_too_large(transaction.records, error.candidates)
-                    smaller = halved(self._config)
+                    self._raise_if_refused_alone(transaction.records, error.too_large + error.invalid)
+                    smaller = halved(self._config) if topics else None
                 if smaller is None:
                     raise WriteAbortedError(str(error)) from error
                 self._config = smaller
@@ -213,11 +214,11 @@ class TransactionalWriter:
         if hasattr(self, "_producer"):  # missing if creating one failed, which is being raised
             self._drop_producer()
 
-    def _raise_if_too_large(self, records: Sequence[ProducerRecord], candidates: Sequence[int]) -> None:
-        """Raise an error if some of the candidates are too large by themselves."""
+    def _raise_if_refused_alone(self, records: Sequence[ProducerRecord], candidates: Sequence[int]) -> None:
+        """Raise an error if Kafka refuses some of the candidates by themselves."""
         self._replace_producer(one_per_batch=True)
         try:
-            refused = find_too_large(self._producer, records, candidates, _CALL_TIMEOUT_S)
+            refused = find_refused(self._producer, records, candidates, _CALL_TIMEOUT_S)
         except (KafkaException, SystemError) as exception:
             cause = self._error_of(exception)
             self._raise_if_fenced(cause)
@@ -324,7 +325,6 @@ class TransactionalWriter:
     ) -> None:
         errors = [each for _, each in failures]
         if error is not None:
-            failures = with_cause(failures, error)
             errors.append(error)
         unwritable = self._rights.unwritable(records) if any(each.code() in ASK for each in errors) else {}
         failures = confirmed(failures, records, unwritable, self._rights.partition_counts)

@@ -9,9 +9,10 @@ from confluent_kafka import KafkaError
 from kafka_redelivery.transport.admin import topic_metadata
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
+from kafka_redelivery.transport.client_config import ConfigValue
 from kafka_redelivery.transport.errors import BrokerUnavailableError
 
-KAFKA = {"bootstrap.servers": "localhost:1", "log_level": 0}
+KAFKA: dict[str, ConfigValue] = {"bootstrap.servers": "localhost:1", "log_level": 0}
 
 
 class Cluster:
