@@ -48,15 +48,22 @@ class AssignedTiers:
     def open(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Start each partition at its committed progress, and return the offsets to read from.
 
-        A partition halts if its committed offset has expired, its metadata cannot be read, or its start is unknown.
-        What was fetched of it is dropped, because a later commit would pass the records of an aborted write.
+        A partition halts if its committed offset has expired or may not be read, its metadata cannot be read, or its
+        start is unknown. What was fetched of it is dropped, because a later commit would pass the records of an aborted
+        write.
         """
         starts = {}
-        for partition, committed in self._first_offsets.positions(partitions, self.opened).items():
+        partitions = list(partitions)
+        positions = self._first_offsets.positions(partitions, self.opened)
+        for partition in partitions:
             if partition.topic not in self.delays_ms:
                 self._close(partition)  # the tier was deleted meanwhile
                 continue
-            if committed is None:
+            committed = positions.get(partition)
+            progress: Progress | LostPosition
+            if partition not in positions:
+                progress, start = LostPosition.forbidden(partition), 0
+            elif committed is None:
                 progress, start = self._first_progress(partition)
             else:
                 progress, start = self._first_offsets.restore(partition, committed), committed.offset

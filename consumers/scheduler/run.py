@@ -60,7 +60,14 @@ def open_scheduler(
     """
     report = health.waiting
     with open_control(settings) as control:
-        reader = open_reader(settings, scheduler_group(settings.group), instance, small_prefetch=True, report=report)
+        reader = open_reader(
+            settings,
+            scheduler_group(settings.group),
+            instance,
+            small_prefetch=True,
+            report=report,
+            leave_out_forbidden=True,
+        )
         writer = WriteThread(open_writer(settings, "scheduler", instance, reader, report))
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=health, control=control)
         scheduler.topics.watch = TopicWatch(settings.kafka, report)

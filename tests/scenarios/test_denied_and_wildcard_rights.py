@@ -177,6 +177,43 @@ def test_a_source_that_is_denied_while_it_grows(users: Users, mode: str) -> None
     group.stop()
 
 
+def test_a_tier_that_may_not_be_described_any_more(users: Users) -> None:
+    """It halts alone when its offset has to be read again; the other tier is released, and so is this one later."""
+    group, port = users.group, free_port()
+    policy = {"maximumRedeliveries": 2, "initialRedeliveryDelay": 200, "redeliveryDelay": 2000}
+    users.configure(
+        kafka=SHORT_SESSION, policyEntry={"redeliveryPolicy": policy}, metrics={"port": port, "host": "127.0.0.1"}
+    )
+    users.apply()
+    users.grant("worker", "scheduler")
+    worker = users.start("worker", "metrics.port=0")
+    scheduler = users.start("scheduler")
+    tier = group.tier("2s")
+    group.send([["raise", "raise", "ok"]] * 4)
+    group.settle()
+    right = next(acl for acl in users.acls("scheduler") if acl.flag == "--topic")
+    right = right._replace(pattern="literal", permission="deny")
+    describe, write = (
+        right._replace(name=tier, operation="Describe"),
+        right._replace(name=group.ready, operation="Write"),
+    )
+    users.secured.grant([describe, write])
+    group.send([["raise", "ok"]] * 4, first=4)
+    until(lambda: f"Kafka refuses a record for {group.ready}" in scheduler.own_log, "the release is refused")
+    until(lambda: f"{tier}-0 is halted" in readiness(port), "the tier is halted")
+    labels = {"refused_by": tier, "cause": "forbidden"}
+    until(lambda: value_of(port, "redelivery_halted_partitions", **labels) == 2, "the metric shows it")
+    users.secured.revoke(write)
+    until(lambda: group.outputs() == exactly(range(8)), "the other tier is released")
+    users.secured.revoke(describe)
+    group.send([["raise", "raise", "ok"]] * 4, first=8)
+    group.settle()
+    assert group.outputs() == exactly(range(12))
+    assert group.dead() == exactly([])
+    assert worker.running and scheduler.running
+    group.stop()
+
+
 def test_an_output_that_is_not_listed_and_may_not_be_described(ready: Users) -> None:
     """Whether it exists is unknown, so its record waits uncounted, with its partition alone, and is then written."""
     group = ready.group
