@@ -89,9 +89,6 @@ class WriteAbortedError(TransportError):
     The caller reads the committed offsets again. They show whether to continue from them or to repeat the write.
     """
 
-    unreadable: Collection[str] = ()
-    """The topics whose offsets were not committed because the user may not read them, as far as that is known."""
-
     def __init__(self, message: str, *, unconfirmed: Collection[int] | None = None, fenced: bool = False) -> None:
         super().__init__(message)
         self.unconfirmed = unconfirmed
@@ -117,6 +114,7 @@ class OffsetsForbiddenError(WriteAbortedError):
     """The user may not read a topic whose offsets were to be committed. To repeat the write would not help.
 
     The caller starts again from the committed offsets, and leaves the :attr:`unreadable` topics out of its next writes.
+    It is empty if the brokers do not report rights.
     """
 
     def __init__(

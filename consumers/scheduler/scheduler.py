@@ -30,6 +30,7 @@ from kafka_redelivery.consumers.telemetry.failure_log import FailureLog
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import Released, SchedulerObserver
 from kafka_redelivery.consumers.writes.abort_deadline import AbortDeadline
+from kafka_redelivery.consumers.writes.aborted_write import unreadable_topics
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.consumers.writes.redrive_outcomes import RedriveOutcomes
 from kafka_redelivery.consumers.writes.write_limits import WriteLimits
@@ -308,7 +309,7 @@ class Scheduler:
         except WriteAbortedError as error:
             if not error.records_written:
                 self._forget_dead_letters(release)
-            self._reader.forbid(error.unreadable)
+            self._reader.forbid(unreadable_topics(error, self._assigned.unwritten))
             self._limits.aborted(len(release.records))
             self._rewind(str(error), fenced=error.fenced)
             self._abort_deadline.pause()
@@ -356,6 +357,7 @@ class Scheduler:
             self._writer.finish(checkpoints)
         except WriteAbortedError as error:
             _log.warning("the offsets of the other partitions cannot be committed: %s", error)
+            self._reader.forbid(unreadable_topics(error, self._assigned.unwritten))
 
     def _rewind(self, cause: str, *, counts: bool = True, fenced: bool = False) -> None:
         """Rewind all partitions to their committed offsets after an aborted write. ``counts``: as a failed one."""

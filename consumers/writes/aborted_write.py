@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -38,6 +38,11 @@ class AbortedWrite:
         """The partitions of the write that have not left this worker."""
         return [partition for partition in self.checkpoints if not self.batch.touched[partition].closed]
 
+    @property
+    def unreadable(self) -> Collection[str]:
+        """The topics whose offsets may not be committed; see :func:`unreadable_topics`."""
+        return unreadable_topics(self.error, starting(self.batch, self.checkpoints))
+
     def settle(self, committed: Mapping[Partition, Checkpoint | None]) -> Settlement:
         """Compare committed offsets with those before the write and with those of the write.
 
@@ -66,3 +71,23 @@ class AbortedWrite:
         # The offsets would not have changed, so they do not show whether the records are written.
         owned = any(not each.assigned.closed for each in self.batch.outcomes)
         return Settlement.UNKNOWN if owned and self.batch.produced else Settlement.UNCHANGED
+
+
+def unreadable_topics(error: WriteAbortedError, first: Iterable[Partition]) -> Collection[str]:
+    """Return the topics whose offsets were not committed because the user may not read them.
+
+    If the brokers do not report rights, the error names none. Then those topics count as such that would have had the
+    first offset of a partition: Kafka has accepted none of it yet.
+
+    Args:
+        error: what the write, or the commit, ended with.
+        first: the partitions of the write without a committed offset.
+    """
+    if not isinstance(error, OffsetsForbiddenError):
+        return ()
+    return error.unreadable or {partition.topic for partition in first}
+
+
+def starting(batch: Batch, partitions: Iterable[Partition]) -> list[Partition]:
+    """Return those of the partitions of a batch that had no committed offset when it was written."""
+    return [partition for partition in partitions if batch.touched[partition].committed is None]

@@ -87,6 +87,9 @@ class Committer:
         self._aborted: AbortedWrite | None = None
         """The write that was aborted last, until it is settled."""
 
+        self.unreadable: Collection[str] = ()
+        """The topics whose offsets the last aborted write could not commit, because the user may not read them."""
+
         self.batch = Batch(dependencies, self._kept, self._limits)
 
     @property
@@ -232,6 +235,7 @@ class Committer:
             written = self._writer.result(within_s)
         except WriteRefusedError as refusal:
             refused = self._refusals.handle(batch, self._checkpoints, refusal)
+            self.unreadable = refused.unreadable
             batch.forget_dead_letters(refused.committed)
             if refused.committed:
                 seconds = monotonic_s() - self._began_s
@@ -240,6 +244,7 @@ class Committer:
             return refused.halted
         except WriteAbortedError as error:
             self._aborted = AbortedWrite(batch, self._checkpoints, error)
+            self.unreadable = self._aborted.unreadable
             if error.fenced:
                 self._observer.fenced()
             self._report_abort(batch, str(error))
@@ -286,11 +291,6 @@ class Committer:
     def unsettled(self) -> list[Partition] | None:
         """The partitions whose committed offsets :meth:`settle` needs; ``None`` if no write can be repeated."""
         return None if self._aborted is None else self._aborted.owned
-
-    @property
-    def unreadable(self) -> Collection[str]:
-        """The topics that may not be read, as the write that is to be settled has shown."""
-        return () if self._aborted is None else self._aborted.error.unreadable
 
     def settle(self, committed: Mapping[Partition, Checkpoint | None]) -> Settlement:
         """Decide what becomes of an aborted write. If its offsets are unchanged, it will be repeated.

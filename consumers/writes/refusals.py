@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
+from kafka_redelivery.consumers.writes.aborted_write import starting, unreadable_topics
 from kafka_redelivery.consumers.writes.batch import Batch, ProducedFor
 from kafka_redelivery.consumers.writes.decisions import BatchDependencies
 from kafka_redelivery.consumers.writes.refused_records import (
@@ -35,6 +36,9 @@ class Refused(NamedTuple):
 
     halted: list[AssignedPartition]
     """The partitions that halt because the broker refuses a dead letter."""
+
+    unreadable: Collection[str]
+    """The topics whose offsets may not be committed; see :func:`unreadable_topics`."""
 
 
 class Refusals:
@@ -76,7 +80,9 @@ class Refusals:
         """
         owned = {each: point for each, point in checkpoints.items() if not batch.touched[each].closed}
         error = judged(refusal, batch, self._is_listed)
-        committed = self._halt_unwritable(batch, owned, error)
+        needing = self._halt_unwritable(batch, owned, error)
+        others = {partition: each for partition, each in owned.items() if partition not in needing}
+        committed, unreadable = self._commit(batch, others) if error.others_written else ({}, ())
         produced_for = batch.produced_for
         refused = [(produced_for[each.index], each) for each in error.refused if not each.cause.outside]
         halted = [
@@ -86,31 +92,32 @@ class Refusals:
             and not consumed.assigned.closed
             and not self._note_failure(consumed, batch.produced[each.index], each)
         ]
-        return Refused(error, committed, halted)
+        return Refused(error, committed, halted, unreadable)
 
     def _halt_unwritable(
         self, batch: Batch, owned: Mapping[Partition, Checkpoint], error: WriteRefusedError
-    ) -> Mapping[Partition, Checkpoint]:
-        """Halt the partitions whose records go to topics that may not be written or do not exist, or to the journal.
-
-        The records of the others are written if there is no transaction. Then their offsets can be committed.
-
-        Returns:
-            The committed offsets.
-        """
+    ) -> Collection[Partition]:
+        """Halt the partitions whose records go to topics that cannot be written, or to the journal, and return them."""
         needing = partitions_needing(batch, owned, error.refused)
         for partition, (offset, refused) in needing.items():
             problem = self._halted.halt(partition, offset, batch.produced[refused.index], refused)
             self._observer.halted(problem)
-        if not error.others_written:
-            return {}
-        others = {partition: each for partition, each in owned.items() if partition not in needing}
+        return needing
+
+    def _commit(
+        self, batch: Batch, checkpoints: Mapping[Partition, Checkpoint]
+    ) -> tuple[Mapping[Partition, Checkpoint], Collection[str]]:
+        """Commit the offsets of partitions whose records are all written, because there is no transaction.
+
+        Returns:
+            The committed offsets, and the topics whose offsets may not be committed.
+        """
         try:
-            self._writer.finish(others)
-        except WriteAbortedError as commit_error:
-            _log.warning("the offsets of the other partitions cannot be committed: %s", commit_error)
-            return {}
-        return others
+            self._writer.finish(checkpoints)
+        except WriteAbortedError as error:
+            _log.warning("the offsets of the other partitions cannot be committed: %s", error)
+            return {}, unreadable_topics(error, starting(batch, checkpoints))
+        return checkpoints, ()
 
     def _note_failure(self, consumed: ProducedFor, record: ProducerRecord, refused: RefusedRecord) -> bool:
         """Store the failure for the next time that the consumed record is fetched.

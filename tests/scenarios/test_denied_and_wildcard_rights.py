@@ -210,7 +210,8 @@ def test_a_tier_that_may_not_be_described_any_more(users: Users) -> None:
     group.settle()
     assert group.outputs() == exactly(range(12))
     assert group.dead() == exactly([])
-    assert worker.running and scheduler.running
+    assert worker.running
+    assert scheduler.running
     group.stop()
 
 

@@ -1,7 +1,15 @@
 """Tiers and ready topics that get partitions while a scheduler runs."""
 
+import pytest
+
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import OffsetsForbiddenError, WriteAbortedError
+from kafka_redelivery.transport.errors import (
+    OffsetsForbiddenError,
+    RefusalCause,
+    RefusedRecord,
+    WriteAbortedError,
+    WriteRefusedError,
+)
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.records import NOW, Fetched, lineage, waiting_headers
 from tests.unit.consumers.scheduler.test_scheduler import COUNTS, QUICK, Running
@@ -21,9 +29,10 @@ def test_the_first_offset_of_an_empty_partition_is_committed() -> None:
     assert len(running.writer.tried) == 2
 
 
-def test_the_first_offset_of_a_tier_that_may_not_be_read_waits_for_the_right() -> None:
+@pytest.mark.parametrize("reported", [["billing.retry.1s"], []], ids=["reported", "not reported"])
+def test_the_first_offset_of_a_tier_that_may_not_be_read_waits_for_the_right(reported: list[str]) -> None:
     """Kafka would refuse it in each write, and with it what other tiers release."""
-    running = Running(OffsetsForbiddenError("no", ["billing.retry.1s"]))
+    running = Running(OffsetsForbiddenError("no", reported))
     added = Partition("billing.retry.1s", 1)
     running.reader.ends[added] = (3, 3)
     running.scheduler.assigned([added])
@@ -66,3 +75,19 @@ def test_a_tier_with_records_and_without_a_committed_offset_halts_alone() -> Non
     running.scheduler.assigned([QUICK])
     assert running.scheduler._halted_tiers.partitions == {QUICK}
     assert QUICK not in running.scheduler._tiers
+
+
+def test_a_first_offset_that_may_not_be_committed_beside_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mode ``auto`` commits the offsets of what is written all the same. The next writes leave the topic out."""
+    refused = [RefusedRecord(0, "no right", RefusalCause.FORBIDDEN)]
+    running = Running(WriteRefusedError(refused, others_written=True))
+
+    def refuse(_: object) -> None:
+        raise OffsetsForbiddenError("no right", ["billing.retry.1s"], unconfirmed=())
+
+    monkeypatch.setattr(running.writer, "finish", refuse)
+    partition = Partition("billing.retry.1s", 0)
+    waiting = Fetched(*partition, 0, None, b"0", waiting_headers(lineage(0, partition=0), due_ms=NOW), NOW - 1000)
+    running.turn([waiting])
+    running.turn()
+    assert set(running.reader.forbidden) == {"billing.retry.1s"}

@@ -10,7 +10,13 @@ from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S
 from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
 from kafka_redelivery.topology.wire.progress import Checkpoint
-from kafka_redelivery.transport.errors import RefusalCause, RefusedRecord, WriteAbortedError, WriteRefusedError
+from kafka_redelivery.transport.errors import (
+    OffsetsForbiddenError,
+    RefusalCause,
+    RefusedRecord,
+    WriteAbortedError,
+    WriteRefusedError,
+)
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.batches import RAISED, REJECTED, handled, output, shared
 from tests.unit.consumers.doubles import Clock, RecordingObserver, ScriptedWriter
@@ -83,6 +89,23 @@ def test_nothing_counts_if_the_offsets_cannot_be_committed(monkeypatch: pytest.M
     parts.committer.batch.add(handled(source(partition=1), record(0, partition=1)))
     parts.write()
     assert parts.observer.commits == []
+
+
+@pytest.mark.parametrize("reported", [["orders"], []], ids=["reported", "not reported"])
+def test_offsets_that_may_not_be_committed_beside_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, reported: list[str]
+) -> None:
+    """Their topic is left out of the next writes, also if the brokers do not report rights: it is a first offset."""
+    parts = Parts(forbidden(0))
+
+    def refuse(_: object) -> None:
+        raise OffsetsForbiddenError("no right", reported, unconfirmed=())
+
+    monkeypatch.setattr(parts.writer, "finish", refuse)
+    parts.committer.batch.add(handled(source(), record(0), failures={0: REJECTED}))
+    parts.committer.batch.add(handled(source(partition=1), record(0, partition=1)))
+    parts.write()
+    assert set(parts.committer.unreadable) == {"orders"}
 
 
 @pytest.mark.parametrize("cause", [RefusalCause.FORBIDDEN, RefusalCause.TOO_LARGE])

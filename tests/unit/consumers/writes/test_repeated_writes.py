@@ -258,10 +258,12 @@ class TestUnknown:
 
     def test_offsets_that_may_not_be_committed(self) -> None:
         """To repeat the write would hold up the partitions of other topics for as long as the right is missing."""
-        parts = Parts(OffsetsForbiddenError("denied", ["orders"]))
-        parts.committer.batch.add(emitting(source(), 0, 2))
-        parts.write()
-        assert parts.settle(first=None) is Settlement.UNKNOWN
+        for reported in (["orders"], []):
+            parts = Parts(OffsetsForbiddenError("denied", reported))
+            parts.committer.batch.add(emitting(source(), 0, 2))
+            parts.write()
+            assert set(parts.committer.unreadable) == {"orders"}
+            assert parts.settle(first=None) is Settlement.UNKNOWN
 
     def test_the_offsets_would_not_have_changed(self) -> None:
         """A halt commits nothing. Only if nothing was produced it is certain that a repetition does no harm."""
