@@ -152,9 +152,11 @@ class ConsumerFailedError(ReaderError):
 class TopicForbiddenError(ReaderError):
     """The user of the ``kafka`` settings may not read a topic. Other topics can still be read."""
 
-    def __init__(self, topic: str, detail: str) -> None:
+    def __init__(self, topic: str, detail: str, *, hidden: bool = False) -> None:
         super().__init__(f"topic {topic} may not be read ({detail}){grant(f'Read on topic {topic}')}")
         self.topic = topic
+        self.hidden = hidden
+        """Whether it may not even be described, so that Kafka does not say whether it exists."""
 
 
 class Unfetchable(StrEnum):

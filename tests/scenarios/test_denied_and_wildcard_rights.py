@@ -150,6 +150,35 @@ def test_a_control_topic_that_is_denied_while_the_source_grows(users: Users, ope
     group.stop()
 
 
+def test_a_worker_that_starts_without_the_right_to_read_the_control_topic(users: Users) -> None:
+    """The topic is there, so a partition without a committed offset may be new: it waits, and nothing is skipped."""
+    group, port = users.group, free_port()
+    quick = SHORT_SESSION | {"topic.metadata.refresh.interval.ms": 1000, "auto.offset.reset": "latest"}
+    users.configure(kafka=quick, metrics={"port": port, "host": "127.0.0.1"})
+    users.apply()
+    users.grant("worker")
+    first = users.start("worker")
+    until(lambda: len(group.cluster.committed(group.name, group.source)) == 2, "the start offsets are committed")
+    first.stop()
+    control = next(acl for acl in users.acls("worker") if acl.name.endswith(".control"))
+    denied = control._replace(operation="Read", permission="deny")
+    users.secured.grant([denied])
+    worker = users.start("worker")
+    group.send([["ok"]] * 3)
+    until(lambda: group.outputs() == exactly(range(3)), "partitions with a committed offset are read")
+    group.cluster.grow(group.source, 3)
+    group.cluster.produce(group.source, [script(n, ["ok"], partition=n % 3) for n in range(3, 12)])
+    labels = {"refused_by": group.source, "cause": "control"}
+    until(lambda: value_of(port, "redelivery_halted_partitions", **labels) == 1, "the new partition is halted")
+    others = exactly(n for n in range(12) if n < 3 or n % 3 < 2)
+    until(lambda: group.outputs() == others, "the other partitions go on")
+    assert f"topic {control.name} may not be read" in readiness(port)
+    users.secured.revoke(denied)
+    until(lambda: group.outputs() == exactly(range(12)), "the new partition starts at its log start")
+    assert worker.running
+    group.stop()
+
+
 @pytest.mark.parametrize("mode", ["transacted", "auto"])
 def test_a_source_that_is_denied_while_it_grows(users: Users, mode: str) -> None:
     """The first offset of the new partition cannot be committed. What the ready topic has is handled meanwhile."""

@@ -189,7 +189,7 @@ def read_permitted(kafka: Mapping[str, ConfigValue], group: str, topic: str, tim
     """Read a control topic to its end, if it exists.
 
     Raises:
-        TopicForbiddenError: it may not be read. Without the right Describe that may also be its name.
+        TopicForbiddenError: it may not be read. If it is ``hidden``, there may be no such topic.
         ReaderError, ControlRecordError: as :func:`read_control`.
     """
     config = consumer_config(kafka, group=group, instance=None) | SMALL_PREFETCH
@@ -258,7 +258,7 @@ def _cluster(consumer: Consumer, topic: str, deadline: float) -> str | None:
             continue
         refusal = metadata.topics[topic].error
         if refusal is not None and is_denied(refusal):
-            raise TopicForbiddenError(topic, refusal.str())
+            raise TopicForbiddenError(topic, refusal.str(), hidden=True)
         return None if refusal is not None else str(metadata.cluster_id)
 
 

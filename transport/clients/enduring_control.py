@@ -30,11 +30,13 @@ class EnduringControlTopic(ControlTopic):
 
     :meth:`begin` waits for a few seconds only, and not at all if the last attempt has failed. The topic is then read
     again after growing pauses, until Kafka answers or an operator has removed the record of another program. A topic
-    that was there is not taken for one that never existed when it may not be read any more, or was deleted.
+    that is there, or was, is not taken for one that never existed when it may not be read, or was deleted.
     """
 
     def __init__(self, kafka: Mapping[str, ConfigValue], group: str, topic: str, clock: Callable[[], int]) -> None:
-        """Read the topic to its end.
+        """Read the topic to its end. If it may not be read, that is a :meth:`problem`.
+
+        If it may not even be described, it is as if there was none, and a warning says so.
 
         Args:
             kafka: the client settings.
@@ -47,7 +49,6 @@ class EnduringControlTopic(ControlTopic):
             ControlRecordError: another program has written to the topic.
         """
         super().__init__(kafka, group, topic, clock)
-        super().read()
         self._answers: SimpleQueue[ControlState | BaseException] = SimpleQueue()
         self._reading = False
         """Whether the thread reads, or its answer has not been taken yet."""
@@ -60,6 +61,19 @@ class EnduringControlTopic(ControlTopic):
 
         self._pause_s = _FIRST_PAUSE_S
         self._retry_s = 0.0
+        self._exists = True
+        """Whether the topic is there, or was."""
+
+        try:
+            self.state = read_permitted(kafka, group, topic, self._timeout_s)
+        except TopicForbiddenError as error:
+            self._exists = not error.hidden
+            if self._exists:
+                self._postpone(error)
+            else:
+                _log.warning("it is as if there was no control topic: %s", error)
+        else:
+            self._exists = self.state.exists
 
     def read(self) -> ControlState:
         """Return what is known. :meth:`problem` says whether that is what the topic had at the last :meth:`begin`."""
@@ -111,18 +125,24 @@ class EnduringControlTopic(ControlTopic):
         except Empty:
             return
         self._reading = False
-        if isinstance(answer, TopicForbiddenError) and not self.state.exists:
-            answer = ControlState()  # as at the start, where a warning has said so
-        if isinstance(answer, ControlState) and self.state.exists and not answer.exists:
+        if isinstance(answer, TopicForbiddenError):
+            self._exists |= not answer.hidden
+            if not self._exists:
+                answer = ControlState()  # as at the start, where a warning has said so
+        if isinstance(answer, ControlState) and self._exists and not answer.exists:
             answer = ReaderError(f"topic {self._topic} does not exist any more; run `redelivery topology apply`")
         if isinstance(answer, (ReaderError, ControlRecordError)):
-            self._problem = str(answer)
-            self._retry_s = monotonic() + self._pause_s
-            _log.warning("trying again in %.0f s: %s", self._pause_s, answer)
-            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+            self._postpone(answer)
         elif isinstance(answer, BaseException):
             raise answer
         elif self._outdated:
             self._start()
         else:
             self.state, self._problem, self._pause_s = answer, None, _FIRST_PAUSE_S
+            self._exists |= answer.exists
+
+    def _postpone(self, error: ReaderError | ControlRecordError) -> None:
+        self._problem = str(error)
+        self._retry_s = monotonic() + self._pause_s
+        _log.warning("trying again in %.0f s: %s", self._pause_s, error)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
