@@ -52,7 +52,7 @@ class DeliveryNotes:
 
         self._isolated_may_start = False
         self._withdrawing = False
-        """Whether the isolation ends with the next write, because the partition was paused before the delivery."""
+        """Whether the isolation ends with the next write, because the partition was held before the delivery."""
 
     @property
     def isolating(self) -> bool:
@@ -130,7 +130,7 @@ class DeliveryNotes:
         return item
 
     def item_returned(self, item: WorkItem) -> None:
-        """End the isolation if this is the isolated work item; with a write if a pause has prevented the delivery."""
+        """End the isolation if this is the isolated work item; with a write if a hold has prevented the delivery."""
         if item.lane.assigned is not self._isolated:
             return
         if item.position or item.abandoned or item.lane.closed:
@@ -190,7 +190,7 @@ class DeliveryNotes:
         return (lane for lane in self._running() if lane.unpersisted and _suspect_due_ms(lane) is None)
 
     def _running(self) -> Iterator[Lane]:
-        """Yield the lanes that are not paused."""
+        """Yield the lanes that are not held."""
         return (lane for _, lane in self._lanes.all() if not lane.held)
 
     def _isolate(self, lane: Lane) -> None:

@@ -1,4 +1,4 @@
-"""Fetches records for the partitions that have room in buffer and metadata, and are neither halted nor paused."""
+"""Fetches records for the partitions that have room in buffer and metadata, and are neither halted nor held."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Lane:
     """Whether the partition was given back. No record of it is handed out any more."""
 
     held: bool = False
-    """Whether the partition is paused. No record of it is handed out until it is not."""
+    """Whether the partition is in :attr:`Lanes.held`. No record of it is handed out while it is."""
 
     @property
     def may_start(self) -> bool:

@@ -79,7 +79,7 @@ class Lanes:
         """Number of records that wait for a slot."""
 
         self.held: AbstractSet[Partition] = frozenset()
-        """The paused partitions, of which no work item starts."""
+        """The partitions of which no work item starts: the paused ones, and those of :meth:`HeldPartitions.waiting`."""
 
         # With ordering by partition, a lane has no second work item while one is on its way back, so items are longer.
         by_partition = ordering is Ordering.PARTITION
@@ -314,7 +314,7 @@ class Lanes:
             (self._redelivery_queue if lane.assigned.redelivered else self._source_queue).append(lane)
 
     def _set_wake_up(self, lane: Lane) -> None:
-        """Enqueue a lane when its first record that waits in place is due, unless it is enqueued now or paused."""
+        """Enqueue a lane when its first record that waits in place is due, unless it is enqueued or held now."""
         due_ms = None if lane.enqueued or lane.held else lane.due_ms
         if due_ms is not None and (lane.wakes_ms is None or due_ms < lane.wakes_ms):
             lane.wakes_ms = due_ms

@@ -1,4 +1,4 @@
-"""Lanes of paused partitions start nothing, and lose nothing."""
+"""Lanes of held partitions start nothing, and lose nothing."""
 
 import pytest
 
