@@ -30,6 +30,7 @@ from kafka_redelivery.cli.commands.run import scheduler, worker
 from kafka_redelivery.cli.commands.status import status
 from kafka_redelivery.cli.commands.sweep import sweep
 from kafka_redelivery.cli.errors import ReportingGroup
+from kafka_redelivery.cli.output import print_text
 from kafka_redelivery.topology import exit_codes
 
 _EPILOG = "\n".join(["Exit codes", *(f"{code:>3} {text}" for code, text in exit_codes.MEANINGS.items())])
@@ -69,7 +70,7 @@ app.command()(broker)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"redelivery {version('kafka-redelivery')}")
+        print_text(f"redelivery {version('kafka-redelivery')}")
         raise typer.Exit
 
 

@@ -1,16 +1,23 @@
-"""Output of the commands: results on standard output, everything else on standard error."""
+"""Output of the commands: results on standard output, everything else on standard error.
+
+All output is written here, because a command ends without a message when nothing reads it any more.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.printable import printable, printable_json
 
 _WIDTH_WITHOUT_TERMINAL = 100_000
@@ -45,21 +52,62 @@ class _PlainConsole(Console):
         """Return a string as text."""
         return super().render_str(printable(text), **options)
 
+    def on_broken_pipe(self) -> NoReturn:
+        """End the command."""
+        self.quiet = True
+        _end_without_reader(self.file)
+
 
 def _console(*, stderr: bool = False, soft_wrap: bool, width: int | None = None) -> Console:
     """Without markup and emoji, because names and messages may contain texts like ``:bank:`` and ``[red]``."""
     return _PlainConsole(stderr=stderr, soft_wrap=soft_wrap, width=width, highlight=False, markup=False, emoji=False)
 
 
+def print_text(text: str = "", *, newline: bool = True, err: bool = False) -> None:
+    """Print text as it is, on standard error with ``err``."""
+    with _ending_without_reader(sys.stderr if err else sys.stdout):
+        typer.echo(text, nl=newline, err=err)
+
+
+def confirm(question: str, *, default: bool = False) -> bool:
+    """Ask on the terminal, and return the answer."""
+    with _ending_without_reader(sys.stdout):
+        return typer.confirm(question, default=default)
+
+
 def print_json(document: object, *, indent: int | None = 2) -> None:
     """Print a JSON document; ``indent=None``: as one line."""
-    typer.echo(printable_json(json.dumps(document, indent=indent, ensure_ascii=False)))
+    print_text(printable_json(json.dumps(document, indent=indent, ensure_ascii=False)))
 
 
 def print_bytes(data: bytes) -> None:
     """Print bytes of a record, unchanged; on a terminal as text in which a control character does nothing."""
     if sys.stdout.isatty():
-        typer.echo(printable(data.decode(errors="backslashreplace")), nl=not data.endswith(b"\n"))
+        print_text(printable(data.decode(errors="backslashreplace")), newline=not data.endswith(b"\n"))
         return
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    with _ending_without_reader(sys.stdout):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _ending_without_reader(stream: IO[str]) -> Iterator[None]:
+    """End the command if the block cannot write to the stream because nothing reads it any more."""
+    try:
+        yield
+    except BrokenPipeError:
+        _end_without_reader(stream)
+
+
+def _end_without_reader(stream: IO[str]) -> NoReturn:
+    """End the command as `head` expects it: without a message.
+
+    What the stream still buffers, and what is written while the command ends, goes to the null device. The interpreter
+    would otherwise report it when it flushes the stream.
+
+    Source: "Note on SIGPIPE" in the documentation of Python's module ``signal``.
+    """
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
+    raise SystemExit(exit_codes.FAILED) from None

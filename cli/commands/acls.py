@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, ConfigFile, Overrides, load
-from kafka_redelivery.cli.output import print_json
+from kafka_redelivery.cli.output import print_json, print_text
 from kafka_redelivery.cli.views.acls import (
     USER,
     AclUser,
@@ -51,10 +51,11 @@ def acls(
         case AclFormat.KAFKA_ACLS:
             servers = settings.kafka.get("bootstrap.servers", settings.kafka.get("metadata.broker.list", ""))
             for line in kafka_commands(users, str(servers)):
-                typer.echo(line)
+                print_text(line)
         case AclFormat.STRIMZI:
-            typer.echo(
-                yaml.safe_dump_all(strimzi_users(users, settings.kafka), sort_keys=False, explicit_start=True), nl=False
+            print_text(
+                yaml.safe_dump_all(strimzi_users(users, settings.kafka), sort_keys=False, explicit_start=True),
+                newline=False,
             )
         case AclFormat.JSON:
             print_json(documents(users))

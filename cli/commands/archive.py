@@ -25,7 +25,7 @@ from kafka_redelivery.cli.options import (
     duration,
     load,
 )
-from kafka_redelivery.cli.output import print_json, print_table, stderr, stdout
+from kafka_redelivery.cli.output import print_json, print_table, print_text, stderr, stdout
 from kafka_redelivery.pipeline.lake.table import TableFormat, table_jars
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _print_pending(found: Positions, counts: Mapping[tuple[str, int], int], *, a
         table.add_row(topic, str(partition), f"{count:,}")
     if counts:
         print_table(stdout(), table)
-    typer.echo(f"{sum(counts.values()):,} dead letters would be archived")
+    print_text(f"{sum(counts.values()):,} dead letters would be archived")
     _print_lacking(found.missing, found.removed)
 
 
@@ -134,13 +134,13 @@ def _print_run(
         document["compacted"] = None if compacted is None else asdict(compacted)
         print_json(document, indent=None if more else 2)
         return
-    typer.echo(f"{run.letters:,} dead letters archived in {output} (batches: {len(run.batches)})")
+    print_text(f"{run.letters:,} dead letters archived in {output} (batches: {len(run.batches)})")
     if compacted is not None and compacted.folders:
-        typer.echo(
+        print_text(
             f"{compacted.before:,} small files compacted to {compacted.after:,} in {compacted.folders:,} folders"
         )
     if compacted is not None and compacted.deleted:
-        typer.echo(f"{compacted.deleted:,} replaced files deleted")
+        print_text(f"{compacted.deleted:,} replaced files deleted")
     _print_lacking(run.missing, run.removed)
 
 

@@ -8,6 +8,7 @@ import typer
 
 from kafka_redelivery.cli.commands.signals import stop_event
 from kafka_redelivery.cli.options import named_values
+from kafka_redelivery.cli.output import print_text
 from kafka_redelivery.topology import exit_codes
 
 if TYPE_CHECKING:
@@ -70,11 +71,11 @@ def broker(
             running = dict(stack.enter_context(kafka).nodes)
         ended = stack.enter_context(stop_event())
         kafka.create_topics(wanted)
-        typer.echo(kafka.bootstrap_servers)
+        print_text(kafka.bootstrap_servers)
         for number, node in running.items():
             name = f"node {number}: {node.bootstrap_servers}, process {node.pid}, " if nodes > 1 else ""
-            typer.echo(f"{name}data in {node.log.parent}", err=True)
-        typer.echo("Ctrl-C stops the broker", err=True)
+            print_text(f"{name}data in {node.log.parent}", err=True)
+        print_text("Ctrl-C stops the broker", err=True)
         while not ended.wait(_CHECK_SECONDS):
             for number in [number for number, node in running.items() if not node.running]:
                 _ended(number, running.pop(number), nodes, kept=data_dir is not None)
@@ -85,7 +86,7 @@ def broker(
 def _ended(number: int, node: "EmbeddedKafka", nodes: int, *, kept: bool) -> None:
     name = "the broker" if nodes == 1 else f"node {number}"
     hint = f"see {node.log}" if kept else "run again with --data-dir DIR to keep its log"
-    typer.echo(f"error: {name} ended unexpectedly; {hint}", err=True)
+    print_text(f"error: {name} ended unexpectedly; {hint}", err=True)
 
 
 def _topic(text: str) -> tuple[str, int]:

@@ -8,7 +8,7 @@ import typer
 import yaml
 
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
-from kafka_redelivery.cli.output import print_json, stdout
+from kafka_redelivery.cli.output import print_json, print_text, stdout
 from kafka_redelivery.cli.views.topology import print_faults
 from kafka_redelivery.topology.config.redaction import shown
 from kafka_redelivery.topology.config.rules.exposed import exposed
@@ -30,7 +30,7 @@ def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_j
         print_json({"ok": True, "faults": [], "warnings": [warning.document() for warning in warnings]})
     else:
         print_faults(stdout(), warnings)
-        typer.echo(f"{config}: no faults")
+        print_text(f"{config}: no faults")
 
 
 @app.command()
@@ -46,4 +46,4 @@ def show(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_js
     if as_json:
         print_json(document)
     else:
-        typer.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+        print_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), newline=False)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kafka_redelivery.cli.output import confirm
 from kafka_redelivery.topology import exit_codes
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -38,5 +39,5 @@ def refuse_without_question(*, yes: bool, as_json: bool, dry_run: bool | None = 
 
 def ask(question: str) -> None:
     """Ask whether to go on; anything but yes ends the command with exit code 1."""
-    if not typer.confirm(question):
+    if not confirm(question):
         raise typer.Exit(exit_codes.FAILED)

@@ -20,7 +20,7 @@ from kafka_redelivery.cli.commands.dlq_options import (
 from kafka_redelivery.cli.commands.dlq_running import load_quietly, run_job
 from kafka_redelivery.cli.commands.dlq_selection import OfGroup
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides
-from kafka_redelivery.cli.output import print_bytes, print_json, stderr, stdout
+from kafka_redelivery.cli.output import confirm, print_bytes, print_json, stderr, stdout
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.redrive.job import JobOptions
 
@@ -116,7 +116,7 @@ def _from_editor(editing: LetterEditing) -> bytes:
             return editing.encode(text)
         except RedriveError as error:
             stderr().print(f"{error}")
-            if not typer.confirm("edit it again?", default=True):
+            if not confirm("edit it again?", default=True):
                 raise typer.Exit(exit_codes.FAILED) from None
 
 

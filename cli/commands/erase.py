@@ -20,7 +20,7 @@ from kafka_redelivery.cli.options import (
     duration,
     load,
 )
-from kafka_redelivery.cli.output import print_json, print_table, stderr, stdout
+from kafka_redelivery.cli.output import print_json, print_table, print_text, stderr, stdout
 
 if TYPE_CHECKING:
     from kafka_redelivery.pipeline.archive.erasure import Erasure
@@ -95,6 +95,6 @@ def _print(path: str, found: Erasure, *, done: bool, as_json: bool) -> None:
             listed.add_row(origin, f"{number:,}")
         print_table(stdout(), listed)
     verb = "erased" if done else "would be erased"
-    typer.echo(f"{found.rows:,} rows {verb} from {path} (files that had them: {found.files:,})")
+    print_text(f"{found.rows:,} rows {verb} from {path} (files that had them: {found.files:,})")
     if found.rows and done:
-        typer.echo("Not changed: Kafka's topics, which keep the records until retention, and copies of the table")
+        print_text("Not changed: Kafka's topics, which keep the records until retention, and copies of the table")

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load_partly
-from kafka_redelivery.cli.output import print_json, print_table, stdout
+from kafka_redelivery.cli.output import print_json, print_table, print_text, stdout
 from kafka_redelivery.topology.durations import format_duration
 
 
@@ -38,7 +38,7 @@ def explain(
         return
     for number, document in enumerate(documents):
         if number:
-            typer.echo()
+            print_text()
         _print_explanation(stdout(), document)
 
 

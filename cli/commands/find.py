@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
-from kafka_redelivery.cli.output import print_json, stderr
+from kafka_redelivery.cli.output import print_json, print_text, stderr
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.printable import printable_line
 
@@ -39,7 +39,7 @@ def find(
         print_json({"ok": found, **search_document(search)})
     else:
         for line in lines(search, record):
-            typer.echo(printable_line(line))
+            print_text(printable_line(line))
         for each in search.unread:
             stderr().print(each, style="yellow")
     if not found:

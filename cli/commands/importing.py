@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kafka_redelivery.cli.options import named_values
-from kafka_redelivery.cli.output import stderr
+from kafka_redelivery.cli.output import print_text, stderr
 
 
 def import_configuration(
@@ -34,4 +34,4 @@ def import_configuration(
     console = stderr()
     for note in imported.notes:
         console.print(f"note: {note}")
-    typer.echo(text, nl=False)
+    print_text(text, newline=False)

@@ -8,7 +8,7 @@ import typer
 
 from kafka_redelivery.cli.commands.confirmation import Yes, ask, can_ask
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, duration, load, point_in_time
-from kafka_redelivery.cli.output import print_json, stderr
+from kafka_redelivery.cli.output import print_json, print_text, stderr
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.printable import printable_line
 
@@ -133,7 +133,7 @@ def _print(seen: AppliedPauses, *, as_json: bool) -> None:
         print_json({"ok": seen.whole, **pausing_document(seen)})
     else:
         for line in (*pause_lines(seen), *process_lines(seen)):
-            typer.echo(printable_line(line))
+            print_text(printable_line(line))
         if not seen.whole:
             missing = (seen.members or 0) - seen.applied
             stderr().print(

@@ -19,7 +19,7 @@ from kafka_redelivery.cli.options import (
     duration,
     load,
 )
-from kafka_redelivery.cli.output import print_json, stderr
+from kafka_redelivery.cli.output import print_json, print_text, stderr
 from kafka_redelivery.pipeline.lake.table import TableFormat, table_jars
 
 PAGE = "report.html"
@@ -98,4 +98,4 @@ def report(
         print_json({"ok": True, **made.document()})
     else:
         sources = "1 source" if made.origins == 1 else f"{made.origins:,} sources"
-        typer.echo(f"{made.letters:,} dead letters of {sources}; the report is {output.rstrip('/')}/{PAGE}")
+        print_text(f"{made.letters:,} dead letters of {sources}; the report is {output.rstrip('/')}/{PAGE}")

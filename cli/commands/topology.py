@@ -9,7 +9,7 @@ import typer
 
 from kafka_redelivery.cli.commands.acls import acls
 from kafka_redelivery.cli.options import DEFAULT_CONFIG, AsJson, ConfigFile, Overrides, load
-from kafka_redelivery.cli.output import print_json, stderr, stdout
+from kafka_redelivery.cli.output import print_json, print_text, stderr, stdout
 from kafka_redelivery.cli.views.topology import change_line, offset_lines, print_faults, print_offline, print_plan
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.cluster.acls import AclRole
@@ -131,7 +131,7 @@ def apply(
     def done(change: Change) -> None:
         made.append(change)
         if not as_json and not isinstance(change, CommitFirst):
-            typer.echo(change_line(change, done=True))
+            print_text(change_line(change, done=True))
 
     admin.apply(todo, done)
     append_control(
@@ -148,7 +148,7 @@ def apply(
     else:
         _print_offsets([change for change in made if isinstance(change, CommitFirst)], done=True)
         if not made:
-            typer.echo("nothing to do")
+            print_text("nothing to do")
         print_faults(stderr(), faults)
     _exit_if_refused(faults)
 
@@ -168,7 +168,7 @@ def check(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_j
     else:
         print_faults(stdout(), faults)
         if not refused:
-            typer.echo(f"{len(planned.topics)} topics of group {planned.group}: no record would be lost")
+            print_text(f"{len(planned.topics)} topics of group {planned.group}: no record would be lost")
     if check_outputs(planned, cluster):
         raise typer.Exit(exit_codes.TOPOLOGY_REFUSED)
     if refused:
@@ -220,13 +220,13 @@ def _print_dry_run(todo: Changes, faults: Sequence[TopologyFault], *, as_json: b
         return
     for change in todo:
         if not isinstance(change, CommitFirst):
-            typer.echo(change_line(change, done=False))
+            print_text(change_line(change, done=False))
     _print_offsets(list(todo.commit), done=False)
     print_faults(stderr(), faults)
-    typer.echo("dry run: nothing was changed" if todo else "nothing to do")
+    print_text("dry run: nothing was changed" if todo else "nothing to do")
 
 
 def _print_offsets(firsts: list[CommitFirst], *, done: bool) -> None:
     what = "first offsets" if done else "would commit first offsets"
     for topic, _, text in offset_lines(firsts):
-        typer.echo(f"+ {topic}: {what}, {text}")
+        print_text(f"+ {topic}: {what}, {text}")
