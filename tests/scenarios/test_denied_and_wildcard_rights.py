@@ -179,6 +179,41 @@ def test_a_worker_that_starts_without_the_right_to_read_the_control_topic(users:
     group.stop()
 
 
+def test_a_scheduler_that_starts_without_the_right_to_read_the_saved_positions(users: Users) -> None:
+    """It is not refused, and no repeats need be accepted: its tier waits for the right, and goes on where it was."""
+    group, port = users.group, free_port()
+    policy = {"redeliveryPolicy": {"initialRedeliveryDelay": 2000}}
+    users.configure(kafka=SHORT_SESSION, policyEntry=policy, metrics={"port": port, "host": "127.0.0.1"})
+    users.apply()
+    users.grant("worker", "scheduler")
+    worker, scheduler = users.start("worker", "metrics.port=0"), users.start("scheduler")
+    group.send([["raise", "ok"]] * 4)
+    group.settle()
+    scheduler.stop()
+    group.send([["raise", "ok"]] * 4, first=4)
+    tier = group.tier("2s")
+    until(lambda: len(group.cluster.read(tier)) == 8, "the records wait for their redelivery")
+    schedulers = f"{group.name}.scheduler"
+    until(lambda: not group.cluster.members(schedulers), "its session ends")
+    group.cluster.delete_group(schedulers)  # as after a month without members
+    read = next(a for a in users.acls("scheduler") if a.name.endswith(".control") and a.operation == "Read")
+    denied = read._replace(permission="deny")
+    users.secured.grant([denied])
+    again = users.start("scheduler")
+    labels = {"refused_by": tier, "cause": "control"}
+    until(lambda: not again.running or value_of(port, "redelivery_halted_partitions", **labels) > 0, "it halts or ends")
+    assert again.running
+    assert "accept-repeats" not in again.own_log
+    assert f"{tier}-0 is halted" in readiness(port)
+    users.secured.revoke(denied)
+    group.settle()
+    assert group.outputs() == exactly(range(8))
+    assert group.dead() == exactly([])
+    assert again.running
+    assert worker.running
+    group.stop()
+
+
 @pytest.mark.parametrize("mode", ["transacted", "auto"])
 def test_a_source_that_is_denied_while_it_grows(users: Users, mode: str) -> None:
     """The first offset of the new partition cannot be committed. What the ready topic has is handled meanwhile."""

@@ -74,6 +74,9 @@ class ClusterFacts:
     control: ControlState = field(default_factory=ControlState)
     """The content of the group's control topic."""
 
+    control_forbidden: bool = False
+    """Whether that topic is there, but may not be read: a process then halts partitions without an offset alone."""
+
     creates_topics: bool = False
     """Whether the brokers create a topic when a client requests its metadata."""
 

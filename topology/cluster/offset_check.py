@@ -46,7 +46,7 @@ def internal_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topo
                 "no record is lost: the group has read nothing there; the member that gets it starts at its log start",
                 "start a process that reads the topic; without running members: redelivery topology apply",
             )
-        yield from _expired(group, actual, expired, cluster.control)
+        yield from _expired(group, actual, expired, cluster)
         if below:
             yield TopologyFault(
                 Severity.REFUSE,
@@ -71,7 +71,7 @@ def source_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topolo
         actual = cluster.topics.get(name, plan.sources[name])
         missing, below, above = _faulty_partitions(plan.group, actual, cluster)
         expired = [each for each in missing if has_expired(actual, each, cluster.control, source=True)]
-        yield from _expired(plan.group, actual, expired, cluster.control)
+        yield from _expired(plan.group, actual, expired, cluster)
         if below:
             yield TopologyFault(
                 Severity.WARN,
@@ -115,16 +115,27 @@ def listed_partitions(numbers: Sequence[int]) -> str:
     return f"partition{'s' if len(numbers) > 1 else ''} {listed}" + (f" and {more} more" if more > 0 else "")
 
 
-def _expired(group: str, actual: TopicFacts, expired: Sequence[int], control: ControlState) -> Iterator[TopologyFault]:
+def _expired(group: str, actual: TopicFacts, expired: Sequence[int], cluster: ClusterFacts) -> Iterator[TopologyFault]:
     """Yield a fault for partitions whose offset has expired. A process halts them alone if it can know of it."""
     if not expired:
         return
+    problem = f"group {group} has no committed offset in {listed_partitions(expired)}"
+    if cluster.control_forbidden:  # to accept repeats could be wrong: the topic may have a saved position
+        yield TopologyFault(
+            Severity.WARN,
+            actual.name,
+            problem,
+            "where they start is in the control topic, which may not be read, so these partitions alone are halted",
+            "grant the right Read on the control topic (`redelivery topology acls` prints the command), or remove the "
+            "rule that denies it",
+        )
+        return
     records = sum(bounds.end - bounds.start for number, bounds in actual.bounds.items() if number in expired)
-    halted = ", so these partitions alone are halted" if control.exists else ""
+    halted = ", so these partitions alone are halted" if cluster.control.exists else ""
     yield TopologyFault(
-        Severity.WARN if control.exists else Severity.REFUSE,
+        Severity.WARN if cluster.control.exists else Severity.REFUSE,
         actual.name,
-        f"group {group} has no committed offset in {listed_partitions(expired)}",
+        problem,
         f"it has expired or was deleted: a start at the log end would lose records, one at the log start repeats up to "
         f"{records}{halted}",
         f"run: {_ACCEPT_REPEATS}",

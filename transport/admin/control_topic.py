@@ -185,7 +185,9 @@ def read_control(
         return ControlState()
 
 
-def read_permitted(kafka: Mapping[str, ConfigValue], group: str, topic: str, timeout_s: float) -> ControlState:
+def read_permitted(
+    kafka: Mapping[str, ConfigValue], group: str, topic: str, timeout_s: float = _TIMEOUT_S
+) -> ControlState:
     """Read a control topic to its end, if it exists.
 
     Raises:

@@ -26,7 +26,7 @@ from kafka_redelivery.topology.config.rules.exposed import exposed
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
-from kafka_redelivery.transport.admin.control_topic import read_control
+from kafka_redelivery.transport.admin.control_topic import read_control, read_permitted
 from kafka_redelivery.transport.admin.errors import (
     ClientSettingsError,
     GroupForbiddenError,
@@ -37,7 +37,7 @@ from kafka_redelivery.transport.admin.errors import (
 from kafka_redelivery.transport.admin.group_members import GroupMembers
 from kafka_redelivery.transport.client_config import ConfigValue, consumer_config
 from kafka_redelivery.transport.client_log import admin_log
-from kafka_redelivery.transport.errors import TransportError
+from kafka_redelivery.transport.errors import TopicForbiddenError, TransportError
 from kafka_redelivery.transport.kafka_errors import message_of
 from kafka_redelivery.transport.opening import open_consumer
 from kafka_redelivery.transport.protocols import Partition
@@ -70,7 +70,7 @@ def survey(admin: ClusterAdmin, settings: Settings, role: AclRole | None = None)
     if missing.rights and role is not AclRole.APPLY:
         _log.warning("starting in spite of missing rights: %s", MissingRightsError(role, missing.rights))
     try:
-        return _survey(admin, settings, names)
+        return _survey(admin, settings, names, role)
     except GroupForbiddenError as error:
         group = Resource(ResourceType.GROUP, PatternType.LITERAL, error.group)
         needed = [right for right in rights(settings, [role]) if right.resource == group]
@@ -79,20 +79,39 @@ def survey(admin: ClusterAdmin, settings: Settings, role: AclRole | None = None)
         raise MissingRightsError(role, needed) from error
 
 
-def _survey(admin: ClusterAdmin, settings: Settings, names: Collection[str]) -> tuple[TopologyPlan, ClusterFacts]:
+def _survey(
+    admin: ClusterAdmin, settings: Settings, names: Collection[str], role: AclRole | None = None
+) -> tuple[TopologyPlan, ClusterFacts]:
     sources = [source.topic for source in settings.sources]
     planned = plan(settings, admin.describe(sources, {}).topics)
     readers = {name: (group,) for name, group in planned.readers(names).items()}
     readers |= dict.fromkeys((*sources, *planned.unconfigured_ready_topics(names)), (settings.group,))
     wanted = {topic.name for topic in planned.topics} | readers.keys() | set(planned.outputs)
     cluster = admin.describe(wanted.intersection(names), readers, skip_leaderless=True)
-    control = settings.naming().control_topic()
+    control, forbidden = _control(settings, names, role)
     return planned, replace(
         cluster,
         holding=_unfinished(settings, planned, cluster),
         shared=_shared(admin, planned, cluster),
-        control=read_control(settings.kafka, settings.group, control) if control in names else ControlState(),
+        control=control,
+        control_forbidden=forbidden,
     )
+
+
+def _control(settings: Settings, names: Collection[str], role: AclRole | None) -> tuple[ControlState, bool]:
+    """Return what the control topic says, and whether it is there but may not be read.
+
+    Only a worker or a scheduler can halt what needs it alone. For others it is then as if there was none.
+    """
+    topic = settings.naming().control_topic()
+    if topic not in names:
+        return ControlState(), False
+    if role not in {AclRole.WORKER, AclRole.SCHEDULER}:
+        return read_control(settings.kafka, settings.group, topic), False
+    try:
+        return read_permitted(settings.kafka, settings.group, topic), False
+    except TopicForbiddenError as error:
+        return ControlState(), not error.hidden  # the process warns of it when it reads the topic itself
 
 
 def verify(settings: Settings, role: AclRole, *, timeout_s: float = TIMEOUT_S) -> None:

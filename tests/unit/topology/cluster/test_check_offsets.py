@@ -44,6 +44,18 @@ def test_a_partition_that_the_group_has_never_read_needs_no_offset() -> None:
     ]
 
 
+@pytest.mark.parametrize(("group", "topic"), [("billing.scheduler", TIER), ("billing", READY)])
+def test_a_control_topic_that_may_not_be_read_refuses_no_start(group: str, topic: str) -> None:
+    """It may have a saved position, so nobody is told to accept repeats; the process halts the partitions alone."""
+    missing = with_offsets(CLUSTER, group, {(topic, 1): None, (topic, 3): None})
+    (fault,) = check(PLAN, replace(missing, control_forbidden=True))
+    assert (fault.severity, fault.topic) == ("warn", topic)
+    assert fault.problem == f"group {group} has no committed offset in partitions 1, 3"
+    assert "these partitions alone are halted" in fault.loss
+    assert "grant the right Read on the control topic" in fault.fix
+    assert "accept" not in fault.fix
+
+
 def test_an_expired_offset_of_a_source() -> None:
     """It halts its partition, so it is a warning with the number of records that would be repeated."""
     born = replace(CLUSTER, control=ControlState(exists=True, committed={("orders", 1): 7, ("orders", 2): 7}))
