@@ -73,7 +73,6 @@ def open_reader(
     small_prefetch: bool = False,
     changes: Config = _NO_CHANGES,
     report: Report | None = None,
-    leave_out_forbidden: bool = False,
 ) -> GroupReader:
     """Open a consumer of a group.
 
@@ -84,7 +83,6 @@ def open_reader(
         small_prefetch: prefetch less, for records that wait in Kafka anyway.
         changes: client settings that differ from the usual ones.
         report: receives what the reader waits for; it then waits out every outage. ``None``: it gives up.
-        leave_out_forbidden: see :class:`EnduringReader`.
     """
     static = f"{group}.{instance.name}" if instance.stable else None
     config = consumer_config(settings.kafka, group=group, instance=static, small_prefetch=small_prefetch) | changes
@@ -95,15 +93,7 @@ def open_reader(
     if report is None:
         return GroupReader(config, unowned, end_offsets, leave_on_close=leave)
     forbidden = ForbiddenTopics(admin_config(settings.kafka))
-    return EnduringReader(
-        config,
-        unowned,
-        end_offsets,
-        report,
-        forbidden,
-        leave_on_close=leave,
-        leave_out_forbidden=leave_out_forbidden,
-    )
+    return EnduringReader(config, unowned, end_offsets, report, forbidden, leave_on_close=leave)
 
 
 @contextmanager

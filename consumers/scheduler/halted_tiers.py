@@ -1,4 +1,4 @@
-"""Partitions of tiers that a scheduler does not read, because their next offset was deleted or has expired."""
+"""Partitions of tiers that a scheduler does not read, because their next offset is gone or unknown."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from kafka_redelivery.transport.protocols import Message, Partition, Reader
 class HaltedTiers:
     """Keeps each such partition halted until an operator has moved its committed offset, or has committed one.
 
+    One whose offset may not be read, or depends on a control topic that cannot be read, goes on when it can be read.
     What was fetched before is still released and committed. See
     :class:`~kafka_redelivery.consumers.flow.deleted_positions.DeletedPositions`, which does the same in a worker.
     """

@@ -53,7 +53,7 @@ class KnownTopics:
             named: the tiers that the control topic names.
         """
         self._note(named)
-        answer = None if self.watch is None else self.watch.poll(self.names)
+        answer = None if self.watch is None else self.watch.poll(self.names, self.counts)
         if answer is not None:
             self._count(answer)
         return answer is not None

@@ -60,14 +60,7 @@ def open_scheduler(
     """
     report = health.waiting
     with open_control(settings) as control:
-        reader = open_reader(
-            settings,
-            scheduler_group(settings.group),
-            instance,
-            small_prefetch=True,
-            report=report,
-            leave_out_forbidden=True,
-        )
+        reader = open_reader(settings, scheduler_group(settings.group), instance, small_prefetch=True, report=report)
         writer = WriteThread(open_writer(settings, "scheduler", instance, reader, report))
         scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=health, control=control)
         scheduler.topics.watch = TopicWatch(settings.kafka, report)

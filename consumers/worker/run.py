@@ -85,9 +85,7 @@ def run_worker(settings: Settings, base: Path) -> None:
         routes = _routes(settings, base)
         outputs = {output.topic: codecs(output, base) for output in settings.outputs}
         process = stack.enter_context(start_process(settings, "worker"))
-        reader = open_reader(
-            settings, settings.group, process.instance, report=process.health.waiting, leave_out_forbidden=True
-        )
+        reader = open_reader(settings, settings.group, process.instance, report=process.health.waiting)
         control = stack.enter_context(open_control(settings))
         worker = _build_worker(settings, section, handler, routes, outputs, reader, control, process)
         topics = ", ".join(name for route in routes for name in (route.source, route.ready))

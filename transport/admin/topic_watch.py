@@ -35,24 +35,22 @@ class TopicWatch:
         self._report = report
         self._client: AdminClient | None = None
         self._pending: dict[str, Future[TopicDescription]] = {}
-        self._counts: dict[str, int] = {}
-        """The last answer."""
-
         self._ask_at_s = time.monotonic() + _INTERVAL_S
 
-    def poll(self, topics: Iterable[str]) -> dict[str, int] | None:
+    def poll(self, topics: Iterable[str], known: Mapping[str, int]) -> dict[str, int] | None:
         """Return a new answer: those of the topics that exist, with their numbers of partitions.
 
-        A topic that may not be described any more keeps its number.
+        A known topic that may not be described any more keeps its number.
 
         Args:
             topics: what the next request asks for, if it is time for one.
+            known: the topics that are known to exist, with their numbers of partitions.
 
         Returns:
             ``None`` if there is no new answer, or Kafka has not answered in time.
         """
         if self._pending:
-            return self._take_answer() if all(future.done() for future in self._pending.values()) else None
+            return self._take_answer(known) if all(future.done() for future in self._pending.values()) else None
         now_s = time.monotonic()
         if now_s >= self._ask_at_s:
             self._ask_at_s = now_s + _INTERVAL_S
@@ -63,7 +61,7 @@ class TopicWatch:
                 self._pending = self._client.describe_topics(TopicCollection(wanted), request_timeout=_TIMEOUT_S)
         return None
 
-    def _take_answer(self) -> dict[str, int] | None:
+    def _take_answer(self, known: Mapping[str, int]) -> dict[str, int] | None:
         answers, self._pending = self._pending, {}
         found = {}
         for topic, answer in answers.items():
@@ -71,11 +69,10 @@ class TopicWatch:
                 found[topic] = len(answer.result().partitions)
             except KafkaException as exception:
                 error: KafkaError = exception.args[0]
-                if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic in self._counts:
-                    found[topic] = self._counts[topic]
+                if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic in known:
+                    found[topic] = known[topic]
                 elif error.code() not in ABSENT:
                     self._report(_SUBJECT, f"the topics cannot be described: {error.str()}")
                     return None
         self._report(_SUBJECT, None)
-        self._counts = found
         return found

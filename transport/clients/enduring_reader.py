@@ -42,8 +42,9 @@ _NAME_TAKEN = [KafkaError(each).str() for each in (KafkaError.FENCED_INSTANCE_ID
 class EnduringReader(GroupReader):
     """A :class:`GroupReader` that waits for Kafka without limit, and replaces a consumer that has failed for good.
 
-    It also waits for rights: a topic that may not be read is reported, and the others are fetched further. The same
-    holds for a partition that cannot be fetched, for example because a batch of its records is damaged.
+    It also waits for rights: a topic that may not be read is reported, and the others are fetched further;
+    :meth:`committed` leaves out its partitions if their offsets may not be read. The same holds for a partition that
+    cannot be fetched, for example because a batch of its records is damaged.
 
     After a fatal error the client has no partitions, and most of its calls fail. The next :meth:`fetch` replaces it.
     """
@@ -57,19 +58,13 @@ class EnduringReader(GroupReader):
         forbidden: ForbiddenTopics,
         *,
         leave_on_close: bool = False,
-        leave_out_forbidden: bool = False,
     ) -> None:
-        """See :class:`GroupReader`.
-
-        ``forbidden`` gets the topics that may not be read. With ``leave_out_forbidden``, :meth:`committed` leaves out
-        their partitions; otherwise it waits.
-        """
+        """See :class:`GroupReader`. ``forbidden`` gets the topics that may not be read."""
         self._login = LoginWatch(config, report)
         report = self._login.on_wait
         super().__init__(config, unowned, end_offsets, report, leave_on_close=leave_on_close)
         self._forbidden = forbidden
-        if leave_out_forbidden:
-            self._left_out = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED})
+        self._left_out = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED})
         self._unfetchable = UnfetchablePartitions()
         self._log_group_again_s = 0.0
         self._report = report

@@ -76,6 +76,34 @@ def test_a_tier_whose_first_offset_is_unknown_halts_alone() -> None:
     assert running.reader.paused == set()
 
 
+def test_a_tier_whose_committed_offset_may_not_be_read_halts_alone() -> None:
+    """After an aborted write, for example. It shows everywhere, and goes on by itself when the right is back."""
+    running = Running(WriteAbortedError("no"))
+    running.health.joined()
+    running.reader.commits[QUICK] = Checkpoint(3, "")
+    running.reader.unreadable.add(QUICK.topic)
+    running.turn([*due(QUICK, 3, due_ms=NOW + 500), *due(SLOW, 0)])
+    running.turn(due(SLOW, 0))
+    assert running.values() == [[b"0"]]
+    assert running.reader.paused == {QUICK}
+    assert running.observer.halt_causes == [
+        "billing.retry.1s-0: its committed offset may not be read; it goes on by itself when it may"
+    ]
+    assert "grant the right Read on topic billing.retry.1s" in running.health.ready().reason
+    running.scheduler._reported_s = 0.0
+    running.turn()
+    assert running.observer.halted_numbers == {HaltLabel(QUICK.topic, "forbidden"): 1}
+    running.scheduler._refresh()
+    assert (QUICK, 3) not in running.reader.sought
+    running.reader.unreadable.clear()
+    running.scheduler._refresh()
+    assert running.reader.sought[-1] == (QUICK, 3)
+    running.turn(due(QUICK, 3))
+    assert running.values()[1:] == [[b"3"]]
+    assert running.reader.paused == set()
+    assert running.health.ready() == (True, "ready")
+
+
 def test_a_tier_with_metadata_of_another_tool_halts_alone() -> None:
     """It goes on when the commit has changed, also at the same offset."""
     running = Running()
