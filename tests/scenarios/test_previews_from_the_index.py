@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
+from kafka_redelivery.cli.commands import confirmation
 from kafka_redelivery.cli.commands.dlq_previews import quick_exportable, quick_preview, quick_removable
 from kafka_redelivery.cli.commands.dlq_running import create_and_run
 from kafka_redelivery.cli.commands.dlq_selection import selection
@@ -154,7 +154,7 @@ def test_a_person_says_yes(group: Group, monkeypatch: pytest.MonkeyPatch) -> Non
 
     def redrive(wanted: Selection, before: Callable[[], object]) -> int:
         asked.clear()
-        monkeypatch.setattr(typer, "confirm", answering(before))
+        monkeypatch.setattr(confirmation, "confirm", answering(before))
         options = JobOptions(group=group.name)
         settings = settings_of(group)
         create_and_run(settings, wanted, options, Path(), None, dry_run=False, yes=False, as_json=False)
