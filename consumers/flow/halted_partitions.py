@@ -166,7 +166,9 @@ class HaltedPartitions:
             if writer.result(within_s) is None:
                 return None
         except WriteAbortedError as error:
-            self._rest_until_s = monotonic_s() + _REST_FACTOR * (monotonic_s() - self._began_s)
+            # A trial also waits out an outage of Kafka, so the rest has a limit.
+            rest_s = min(_REST_FACTOR * (monotonic_s() - self._began_s), _LONGEST_PAUSE_S)
+            self._rest_until_s = monotonic_s() + rest_s
             self._postpone(trial, str(error))
             return None
         except WriteRefusedError as error:

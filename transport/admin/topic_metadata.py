@@ -50,7 +50,7 @@ class TopicMetadataCache:
             if time.monotonic() - self._asked_s.get(topic, -_MIN_AGE_S) >= _MIN_AGE_S:
                 self._ask(topic)
             if topic in self._problems:
-                raise self._problems[topic]
+                raise self._problems[topic].with_traceback(None)  # each raise would add to it
             return self._counts.get(topic)
 
     def _ask(self, topic: str) -> None:

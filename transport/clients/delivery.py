@@ -332,15 +332,16 @@ def find_refused(
         producer: a transactional producer without an open transaction.
         records: the records of the write.
         candidates: indexes of ``records``.
-        timeout_s: for each call.
+        timeout_s: for each call, and for the search: then it ends if some are found.
 
     Raises:
         KafkaException, WriteAbortedError: the broker did not answer, or with an error that refuses no record.
     """
     refused: list[RefusedRecord] = []
+    until_s = time.monotonic() + timeout_s
     left = list(candidates)
     attempts = _ATTEMPTS_PER_RECORD * len(candidates)
-    while left:
+    while left and not (refused and time.monotonic() >= until_s):
         attempts -= 1
         if attempts < 0:
             raise WriteAbortedError(f"{len(left)} of {len(candidates)} records could not be produced alone")

@@ -191,6 +191,21 @@ def test_trials_without_an_answer_leave_time_for_writes(monkeypatch: pytest.Monk
     assert begun == [False, False, False, False, True]
 
 
+def test_after_an_outage_trials_begin_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial waits out an hour without Kafka. The next one begins half a minute later."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.halted_partitions.monotonic_s", clock)
+    parts = Parts(forbidden(0), WriteAbortedError("no answer"))
+    parts.committer.batch.add(handled(source(), record(0), failures={0: REJECTED}))
+    parts.write()
+    clock.advance(1)
+    assert parts.committer.try_halted(write_waits=False)
+    clock.advance(3600)
+    parts.committer.await_write(None)
+    clock.advance(30)
+    assert parts.committer.try_halted(write_waits=False)
+
+
 def test_a_halted_record_that_is_refused_for_its_size_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The right is there again, and the next write decides about the record."""
     clock = Clock()
