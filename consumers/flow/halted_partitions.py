@@ -22,7 +22,8 @@ _LONGEST_PAUSE_S = 30.0
 """A partition goes on at most this long after the cause is gone."""
 
 _REST_FACTOR = 2
-"""After a trial without an answer no other begins for twice the time that it took. Writes use that time."""
+"""After a trial without an answer no other begins for twice the time that it took, or for the longest pause if that is
+shorter. Writes use that time."""
 
 _MAX_LISTED = 5
 
@@ -167,8 +168,8 @@ class HaltedPartitions:
                 return None
         except WriteAbortedError as error:
             # A trial also waits out an outage of Kafka, so the rest has a limit.
-            rest_s = min(_REST_FACTOR * (monotonic_s() - self._began_s), _LONGEST_PAUSE_S)
-            self._rest_until_s = monotonic_s() + rest_s
+            now_s = monotonic_s()
+            self._rest_until_s = now_s + min(_REST_FACTOR * (now_s - self._began_s), _LONGEST_PAUSE_S)
             self._postpone(trial, str(error))
             return None
         except WriteRefusedError as error:

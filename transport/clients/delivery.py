@@ -222,7 +222,7 @@ def raise_if_refused(failures: Failures, *, one_per_batch: bool = False, transac
         BatchRefusedError: it is not known which records are refused, or why.
     """
     unclear = [(index, error) for index, error in failures if error.code() in UNCLEAR]
-    if not one_per_batch and len(unclear) > 1:  # the only one was alone in its batch
+    if not one_per_batch and len(unclear) > 1:  # the error of a single one is its own
         raise BatchRefusedError(unclear)
     refused = [_refused(index, error) for index, error in failures if error.code() in _REFUSALS]
     if refused:
