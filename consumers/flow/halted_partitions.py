@@ -59,15 +59,21 @@ class HaltedPartition:
     awaits_topic: bool
     """Whether the topic of the record does not exist, so that there is nothing to try."""
 
+    output: bool
+    """Whether a handler has named the topic of the record."""
+
     paused: bool = True
     """Whether the partition is not read. It is read again once Kafka accepts the record."""
 
     def is_judged_by(self, error: WriteRefusedError) -> bool:
-        """Whether a refusal of the record by itself takes the place of the cause outside it, which is gone.
+        """Whether the cause outside the record is gone, and a refusal that may be its own fault has taken its place.
 
-        The partition goes on then, and the next write decides about the record.
+        The partition goes on then, and the next write decides about the record. That a topic is missing may be the
+        fault of an output.
         """
-        return RefusalCause(self.label.cause).outside and not error.outside
+        known = RefusalCause(self.label.cause)
+        missing = self.output and any(each.cause is RefusalCause.MISSING for each in error.refused)
+        return known.outside and (not error.outside or (missing and known is not RefusalCause.MISSING))
 
 
 class HaltedPartitions:
@@ -105,6 +111,7 @@ class HaltedPartitions:
         refused: RefusedRecord,
         *,
         awaits_topic: bool = False,
+        output: bool = False,
     ) -> str:
         """Halt a partition, and return what is wrong and how to fix it.
 
@@ -114,6 +121,7 @@ class HaltedPartitions:
             record: the record that Kafka refuses for it.
             refused: the refusal.
             awaits_topic: whether the record is not tried again, but :meth:`resume_existing` ends the pause.
+            output: whether a handler has named the topic of the record.
         """
         before = self._halted.get(partition)
         fix = _FIXES[refused.cause].format(topic=record.topic)
@@ -126,7 +134,7 @@ class HaltedPartitions:
         pause_s = _FIRST_PAUSE_S if before is None else min(2 * before.pause_s, _LONGEST_PAUSE_S)
         label = HaltLabel(record.topic, str(refused.cause))
         self._halted[partition] = HaltedPartition(
-            partition, offset, label, problem, record, pause_s, monotonic_s() + pause_s, awaits_topic
+            partition, offset, label, problem, record, pause_s, monotonic_s() + pause_s, awaits_topic, output
         )
         self._set_paused()
         _log.error("%s; the partition is tried again by itself", problem)

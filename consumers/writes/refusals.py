@@ -100,7 +100,9 @@ class Refusals:
         """Halt the partitions whose records go to topics that cannot be written, or to the journal, and return them."""
         needing = partitions_needing(batch, owned, error.refused)
         for partition, (offset, refused) in needing.items():
-            problem = self._halted.halt(partition, offset, batch.produced[refused.index], refused)
+            consumed = batch.produced_for[refused.index]
+            output = consumed is not None and consumed.role == "output"
+            problem = self._halted.halt(partition, offset, batch.produced[refused.index], refused, output=output)
             self._observer.halted(problem)
         return needing
 

@@ -1,9 +1,19 @@
 """A topic that refuses the clock of a process, and a record that is invalid by itself, in one write or one batch."""
 
+import time
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from kafka_redelivery.transport.client_config import producer_config
+from kafka_redelivery.transport.clients import delivery
+from kafka_redelivery.transport.clients.delivery import find_refused, produce
+from kafka_redelivery.transport.clients.takeover import take_over
+from kafka_redelivery.transport.errors import RefusalCause
+from kafka_redelivery.transport.protocols import ProducerRecord
+from tests.scenarios.cluster import Cluster
 from tests.scenarios.running import Group, script
 from tests.scenarios.waiting import until
 
@@ -46,3 +56,22 @@ def test_the_clock_decides_about_no_record(group: Group, mode: str, partitions: 
     assert written.total() == 19 or mode == "auto"
     assert group.dead().keys() == {_KEYLESS}
     assert group.dead().total() == 1 or mode == "auto"
+
+
+@pytest.mark.parametrize("candidates", [[1], [0, 3]])
+def test_a_refused_time_is_that_of_all_records_of_the_topic(
+    cluster: Cluster, unique: str, candidates: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of those whose batch was not answered yet: their partitions need not find it out one after the other."""
+    limited, other = f"{unique}-limited", f"{unique}-other"
+    cluster.create(limited, partitions=3, config=_TIME_LIMIT)
+    cluster.create(other)
+    ahead_ms = round(time.time() * 1000) + 3_600_000
+    monkeypatch.setattr(delivery, "produce", partial(produce, timestamp_ms=ahead_ms))
+    records = [ProducerRecord(limited, n, b"key", b"value", []) for n in range(3)]
+    records.insert(1, ProducerRecord(other, 0, b"key", b"value", []))
+    config = producer_config({"bootstrap.servers": cluster.servers}, transactional_id=unique)
+    refused = find_refused(take_over(config), records, candidates, 30.0)
+    named = {each.index: each.cause for each in refused}
+    assert named == (dict.fromkeys((0, 2, 3), RefusalCause.CLOCK) if 0 in candidates else {})
+    assert len(refused) == len(named)

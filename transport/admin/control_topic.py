@@ -145,6 +145,9 @@ class ControlTopic:
         """Save the last committed positions of partitions that this process gives up because it stops."""
         if not positions:
             return
+        if not self.state.cluster:
+            _log.warning("the last positions are not saved: topic %s was never read", self._topic)
+            return
         records = [
             saved_record(*partition, last, self.state.cluster, self._clock()) for partition, last in positions.items()
         ]

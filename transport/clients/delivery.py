@@ -328,6 +328,8 @@ def find_refused(
 ) -> list[RefusedRecord]:
     """Produce each candidate alone, in transactions that are always aborted, and return those that are refused.
 
+    If a topic refuses the time, all its records are among these, also those that are no candidates.
+
     Args:
         producer: a transactional producer without an open transaction.
         records: the records of the write.
@@ -354,16 +356,17 @@ def find_refused(
             if producer.flush(timeout_s) > 0:
                 raise WriteAbortedError(f"the broker did not answer in {timeout_s:.0f} s")
             if not failures or failures[0][1].code() in UNCLEAR:
-                alike, left = split_alike(failures, records, left)
+                unnamed = set(range(len(records))) - {each.index for each in refused}
+                alike, left = split_alike(failures, records, left, sorted(unnamed))
                 refused += [_refused(index, error) for index in alike for _, error in failures]
         producer.abort_transaction(timeout_s)
     return refused
 
 
 def split_alike(
-    failures: Failures, records: Sequence[ProducerRecord], left: Sequence[int]
+    failures: Failures, records: Sequence[ProducerRecord], left: Sequence[int], alike: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """Split indexes into those about which the attempt to write the first of them decides, and the others.
+    """Return the indexes about which the attempt to write the first of ``left`` decides, and those that are left then.
 
     It decides about the first alone, or about all records of its topic if that refuses the time, which is the same for
     all of them.
@@ -371,13 +374,14 @@ def split_alike(
     Args:
         failures: those of the attempt; empty if it succeeded.
         records: the records of the write.
-        left: indexes of ``records``.
+        left: indexes of ``records`` that are to be written.
+        alike: indexes of ``records`` about which the attempt may decide.
     """
     if not any(error.code() == KafkaError.INVALID_TIMESTAMP for _, error in failures):
         return [left[0]], list(left[1:])
     topic = records[left[0]].topic
     return (
-        [index for index in left if records[index].topic == topic],
+        [index for index in alike if records[index].topic == topic],
         [index for index in left if records[index].topic != topic],
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from time import monotonic
 
@@ -90,16 +91,18 @@ class EnduringControlTopic(ControlTopic):
             self._outdated = True
         else:
             self._start()
-        if failed_before:
-            return
-        end_s = monotonic() + _PATIENCE_S
+        end_s = monotonic() + (0.0 if failed_before else _PATIENCE_S)
         while self._reading and (left_s := end_s - monotonic()) > 0:
             self._take(left_s)
-        if self._problem is None:
-            try:
-                self._drop(partitions, _PATIENCE_S)
-            except ReaderError as error:
-                _log.warning("%s; it is tried again", error)
+        if self._problem is not None:
+            # What may be saved of them is dropped when their offsets are noted again.
+            committed = {each: self.state.committed[each] for each in self.state.committed.keys() - set(partitions)}
+            self.state = replace(self.state, committed=committed)
+            return
+        try:
+            self._drop(partitions, _PATIENCE_S)
+        except ReaderError as error:
+            _log.warning("%s; it is tried again", error)
 
     def problem(self) -> str | None:
         """See :class:`ControlTopic`. Reads the topic again if that is due; never waits for it."""
@@ -143,6 +146,8 @@ class EnduringControlTopic(ControlTopic):
 
     def _postpone(self, error: ReaderError | ControlRecordError) -> None:
         self._problem = str(error)
+        if self._exists and not self.state.exists:
+            self.state = ControlState(exists=True)  # nothing is known, so that each first offset is noted
         self._retry_s = monotonic() + self._pause_s
         _log.warning("trying again in %.0f s: %s", self._pause_s, error)
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)

@@ -9,6 +9,7 @@ from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S
 from kafka_redelivery.consumers.writes.committer import Committer
 from kafka_redelivery.consumers.writes.dead_letter_audit import DeadLetterAudit
+from kafka_redelivery.topology.policy.decision import Failure
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import (
     OffsetsForbiddenError,
@@ -34,12 +35,14 @@ def forbidden(*indexes: int, others_written: bool = True) -> WriteRefusedError:
 class Parts:
     """A committer and its collaborators."""
 
-    def __init__(self, *script: Exception, journal: bool = False) -> None:
+    def __init__(self, *script: Exception, journal: bool = False, listed: bool = False) -> None:
         self.shared = replace(shared(journal=journal), audits=DeadLetterAudit({"orders": entry()}))
         self.writer = ScriptedWriter(list(script))
         self.observer = RecordingObserver()
         self.halted = HaltedPartitions()
-        self.committer = Committer(self.shared, self.writer, self.observer, 100, halted=self.halted)
+        self.committer = Committer(
+            self.shared, self.writer, self.observer, 100, halted=self.halted, is_listed=lambda _: listed
+        )
 
     def write(self) -> object:
         """Write the batch."""
@@ -218,6 +221,46 @@ def test_a_halted_record_that_is_refused_for_its_size_goes_on(monkeypatch: pytes
     assert parts.committer.try_halted(write_waits=False)
     parts.committer.await_write(None)
     assert parts.halted.paused == set()
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_halted_record_whose_output_is_deleted(monkeypatch: pytest.MonkeyPatch, *, listed: bool) -> None:
+    """The next write decides: without the topic a record has failed whose output is not listed; others wait for it."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.halted_partitions.monotonic_s", clock)
+    missing = WriteRefusedError([RefusedRecord(0, "no such topic", RefusalCause.MISSING)])
+    parts = Parts(forbidden(0), missing, missing, missing, listed=listed)
+    parts.committer.batch.add(handled(source(), record(0), outputs={0: [output(b"a")]}))
+    parts.write()
+    clock.advance(30)
+    assert parts.committer.try_halted(write_waits=False)
+    parts.committer.await_write(None)
+    assert parts.halted.paused == set()
+    parts.committer.batch.add(handled(source(), record(0), outputs={0: [output(b"a")]}))
+    parts.write()
+    assert parts.halted.paused == ({ORDERS[0]} if listed else set())
+    assert (parts.shared.write_failures == {}) is listed
+    clock.advance(30)
+    assert parts.committer.try_halted(write_waits=False) is listed
+    parts.committer.await_write(None)
+    assert parts.halted.paused == ({ORDERS[0]} if listed else set())
+
+
+@pytest.mark.parametrize("failure", [RAISED, REJECTED])
+def test_a_halted_retry_or_dead_letter_whose_topic_is_deleted(
+    monkeypatch: pytest.MonkeyPatch, failure: Failure
+) -> None:
+    """Its topic is no output: whatever a handler names, the record waits for it."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.halted_partitions.monotonic_s", clock)
+    missing = WriteRefusedError([RefusedRecord(0, "no such topic", RefusalCause.MISSING)])
+    parts = Parts(forbidden(0), missing)
+    parts.committer.batch.add(handled(source(), record(0), failures={0: failure}))
+    parts.write()
+    clock.advance(30)
+    assert parts.committer.try_halted(write_waits=False)
+    parts.committer.await_write(None)
+    assert parts.halted.paused == {ORDERS[0]}
 
 
 def test_a_dead_letter_that_is_too_large_stays_halted(monkeypatch: pytest.MonkeyPatch) -> None:
