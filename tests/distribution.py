@@ -12,8 +12,12 @@ _WHOLE: Final = (_CONTAINERS, _BROKERS)
 """Folders of which one process runs all tests, since they share an engine or three brokers."""
 
 _SPARK: Final = "tests/pipeline/"
-_SHARING: Final = (_SPARK, "tests/crash/")
-"""Folders whose files share what takes long to start: a Spark session, and a broker with short time-outs."""
+_SHARING: Final = {_SPARK: "Spark", "tests/crash/": "crash", _CONTAINERS: "network", "tests/console/": "network"}
+"""What the files of a folder share, so that one process runs them.
+
+Some of it takes long to start: a Spark session, and a broker with short time-outs. The network is that of the machine:
+a browser gives up its requests when the engine adds the interface of a container, or removes one.
+"""
 
 _LAST: Final = 2
 """A process begins its last tests when it gets more or has to end."""
@@ -27,7 +31,7 @@ class _Scheduling(LoadFileScheduling):  # type: ignore[misc] # xdist has no type
     def __init__(self, config: pytest.Config, log: object) -> None:
         super().__init__(config, log)
         self._homes: dict[str, WorkerController] = {}
-        """The process that has begun a folder with shared fixtures."""
+        """The process that has begun with what folders share."""
 
     def _split_scope(self, nodeid: str) -> str:
         """Make one unit of each folder that one process has to run."""
@@ -43,11 +47,11 @@ class _Scheduling(LoadFileScheduling):  # type: ignore[misc] # xdist has no type
         super()._reschedule(node)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Leave a folder with shared fixtures to the process that has begun it, while there are other files."""
-        own = (scope for scope in self.workqueue if self._homes.get(_folder(scope), node) is node)
+        """Leave folders that share something to the process that has begun with it, while there are other files."""
+        own = (scope for scope in self.workqueue if self._homes.get(_shared(scope), node) is node)
         scope = next(own, next(iter(self.workqueue)))
-        if folder := _folder(scope):
-            self._homes.setdefault(folder, node)
+        if shared := _shared(scope):
+            self._homes.setdefault(shared, node)
         self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)
 
@@ -83,6 +87,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=rank)
 
 
-def _folder(scope: str) -> str:
-    """Return the folder with shared fixtures that a unit belongs to, or an empty text."""
-    return next((folder for folder in _SHARING if scope.startswith(folder)), "")
+def _shared(scope: str) -> str:
+    """Return what a unit shares with others, or an empty text."""
+    return next((shared for folder, shared in _SHARING.items() if scope.startswith(folder)), "")

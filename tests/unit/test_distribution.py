@@ -7,6 +7,7 @@ from tests.distribution import pytest_xdist_make_scheduler
 _TESTS = [
     *(f"tests/containers/test_{file}.py::test" for file in "ab"),
     *(f"tests/pipeline/test_{file}.py::test_{n}" for file in "abc" for n in range(3)),
+    *(f"tests/console/test_{file}.py::test_{n}" for file in "ab" for n in range(3)),
     *(f"tests/scenarios/test_{file}.py::test_{n}" for file in "abcdef" for n in range(3)),
     *(f"tests/crash/brokers/test_{file}.py::test" for file in "ab"),
 ]
@@ -40,7 +41,7 @@ class _Process:
 def test_files_that_share_fixtures_are_run_by_one_process(pytester: pytest.Pytester) -> None:
     """Containers, the three brokers and, while there are other files, all of the pipeline; each test is given once.
 
-    The three brokers come when no other process works.
+    The process that has run the containers runs the browser. The three brokers come when no other process works.
     """
     scheduler = pytest_xdist_make_scheduler(pytester.parseconfig("--tx=3*popen", "--dist=loadfile"), None)
     assert scheduler is not None
@@ -58,7 +59,7 @@ def test_files_that_share_fixtures_are_run_by_one_process(pytester: pytest.Pytes
                 scheduler.mark_test_complete(process, _TESTS.index(process.given[process.done - 1]))
 
     assert sorted(test for process in processes for test in process.given) == sorted(_TESTS)
-    for folder in ("tests/containers/", "tests/crash/brokers/", "tests/pipeline/"):
+    for folder in (("tests/containers/", "tests/console/"), "tests/crash/brokers/", "tests/pipeline/"):
         (only,) = [process for process in processes if any(test.startswith(folder) for test in process.given)]
         assert [test for test in only.given if test.startswith(folder)] == [t for t in _TESTS if t.startswith(folder)]
     assert {test for process in processes for test in process.alone} >= {t for t in _TESTS if "brokers" in t}
