@@ -148,10 +148,11 @@ class ContainerGroup:
         return node
 
     def stop(self) -> None:
-        """Stop all containers in order."""
+        """Stop all running containers, which must end with exit code 0."""
         for node in self.nodes:
             node.container.reload()
             if node.container.status == "running":
+                node.ready()  # one that is still starting would end with another exit code
                 code, _ = node.stop()
                 assert code == 0, node.log_tail
 
