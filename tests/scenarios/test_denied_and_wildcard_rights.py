@@ -179,7 +179,8 @@ def test_a_worker_that_starts_without_the_right_to_read_the_control_topic(users:
     group.stop()
 
 
-def test_a_saved_position_is_dropped_without_the_right_to_read_it(users: Users) -> None:
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "stopped"])
+def test_a_saved_position_is_dropped_without_the_right_to_read_it(users: Users, *, killed: bool) -> None:
     """Records are handled behind it. When the committed offsets expire later, none of them is handled again."""
     group = users.group
     users.configure(kafka=SHORT_SESSION)
@@ -196,7 +197,12 @@ def test_a_saved_position_is_dropped_without_the_right_to_read_it(users: Users) 
     group.send([["ok"]] * 4, first=2)
     until(lambda: group.outputs() == exactly(range(6)), "the next records are handled")
     until(lambda: _noted_last(group, control.name), "what was saved is replaced")
-    second.kill()
+    if killed:
+        second.kill()
+    else:
+        second.stop()
+        assert "the last positions are not saved" in second.own_log
+        assert _noted_last(group, control.name)
     until(lambda: not group.cluster.members(group.name), "its session ends")
     group.cluster.delete_group(group.name)  # as after a month without members
     users.secured.revoke(denied)

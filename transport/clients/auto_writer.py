@@ -119,7 +119,7 @@ class AutoWriter:
         failures: Failures = []
         while left:
             found = self._deliver_part(records, left[:1], until_s)
-            alike, left = split_alike(found, records, left, left)
+            alike, left = split_alike(found, records, left)
             failures += [(index, why) for index in alike for _, why in found]
         return failures
 

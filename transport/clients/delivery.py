@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Final
@@ -356,17 +357,19 @@ def find_refused(
             if producer.flush(timeout_s) > 0:
                 raise WriteAbortedError(f"the broker did not answer in {timeout_s:.0f} s")
             if not failures or failures[0][1].code() in UNCLEAR:
-                unnamed = set(range(len(records))) - {each.index for each in refused}
-                alike, left = split_alike(failures, records, left, sorted(unnamed))
+                alike, left = split_alike(failures, records, left)
                 refused += [_refused(index, error) for index in alike for _, error in failures]
         producer.abort_transaction(timeout_s)
-    return refused
+    clocks = {records[each.index].topic: each for each in refused if each.cause is RefusalCause.CLOCK}
+    named = {each.index for each in refused}
+    others = [index for index, each in enumerate(records) if each.topic in clocks and index not in named]
+    return refused + [replace(clocks[records[index].topic], index=index) for index in others]
 
 
 def split_alike(
-    failures: Failures, records: Sequence[ProducerRecord], left: Sequence[int], alike: Sequence[int]
+    failures: Failures, records: Sequence[ProducerRecord], left: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """Return the indexes about which the attempt to write the first of ``left`` decides, and those that are left then.
+    """Split indexes into those about which the attempt to write the first of them decides, and the others.
 
     It decides about the first alone, or about all records of its topic if that refuses the time, which is the same for
     all of them.
@@ -374,14 +377,13 @@ def split_alike(
     Args:
         failures: those of the attempt; empty if it succeeded.
         records: the records of the write.
-        left: indexes of ``records`` that are to be written.
-        alike: indexes of ``records`` about which the attempt may decide.
+        left: indexes of ``records``.
     """
     if not any(error.code() == KafkaError.INVALID_TIMESTAMP for _, error in failures):
         return [left[0]], list(left[1:])
     topic = records[left[0]].topic
     return (
-        [index for index in alike if records[index].topic == topic],
+        [index for index in left if records[index].topic == topic],
         [index for index in left if records[index].topic != topic],
     )
 

@@ -49,6 +49,13 @@ class Parts:
         self.committer.begin(())
         return self.committer.await_write(None)
 
+    def tried_later(self, clock: Clock) -> bool:
+        """Return whether the record of a halted partition is tried after half a minute, and wait for its answer."""
+        clock.advance(30)
+        tried = self.committer.try_halted(write_waits=False)
+        self.committer.await_write(None)
+        return tried
+
 
 def test_only_the_partitions_that_need_the_topic_halt() -> None:
     """Each once, whatever the record is. No failure is stored, and the offsets of the others are committed."""
@@ -217,9 +224,7 @@ def test_a_halted_record_that_is_refused_for_its_size_goes_on(monkeypatch: pytes
     parts = Parts(forbidden(0), too_large)
     parts.committer.batch.add(handled(source(), record(0), outputs={0: [output(b"large")]}))
     parts.write()
-    clock.advance(30)
-    assert parts.committer.try_halted(write_waits=False)
-    parts.committer.await_write(None)
+    assert parts.tried_later(clock)
     assert parts.halted.paused == set()
 
 
@@ -232,17 +237,13 @@ def test_a_halted_record_whose_output_is_deleted(monkeypatch: pytest.MonkeyPatch
     parts = Parts(forbidden(0), missing, missing, missing, listed=listed)
     parts.committer.batch.add(handled(source(), record(0), outputs={0: [output(b"a")]}))
     parts.write()
-    clock.advance(30)
-    assert parts.committer.try_halted(write_waits=False)
-    parts.committer.await_write(None)
+    assert parts.tried_later(clock)
     assert parts.halted.paused == set()
     parts.committer.batch.add(handled(source(), record(0), outputs={0: [output(b"a")]}))
     parts.write()
     assert parts.halted.paused == ({ORDERS[0]} if listed else set())
     assert (parts.shared.write_failures == {}) is listed
-    clock.advance(30)
-    assert parts.committer.try_halted(write_waits=False) is listed
-    parts.committer.await_write(None)
+    assert parts.tried_later(clock) is listed
     assert parts.halted.paused == ({ORDERS[0]} if listed else set())
 
 
@@ -257,9 +258,7 @@ def test_a_halted_retry_or_dead_letter_whose_topic_is_deleted(
     parts = Parts(forbidden(0), missing)
     parts.committer.batch.add(handled(source(), record(0), failures={0: failure}))
     parts.write()
-    clock.advance(30)
-    assert parts.committer.try_halted(write_waits=False)
-    parts.committer.await_write(None)
+    assert parts.tried_later(clock)
     assert parts.halted.paused == {ORDERS[0]}
 
 
@@ -271,7 +270,5 @@ def test_a_dead_letter_that_is_too_large_stays_halted(monkeypatch: pytest.Monkey
     parts = Parts(too_large, too_large)
     parts.committer.batch.add(handled(source(), record(0), failures={0: REJECTED}))
     parts.write()
-    clock.advance(30)
-    assert parts.committer.try_halted(write_waits=False)
-    parts.committer.await_write(None)
+    assert parts.tried_later(clock)
     assert parts.halted.paused == {ORDERS[0]}
