@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_redelivery.topology.cluster.acls import AclRole, Operation, PatternType, Resource, ResourceType, Right
+from kafka_redelivery.topology.cluster.acls import AclRole
+from kafka_redelivery.topology.cluster.kafka_rights import Operation, PatternType, Resource, ResourceType, Right
 
 USER = "User:"
 """How Kafka writes the type of a principal that is a user."""

@@ -21,16 +21,17 @@ from kafka_redelivery.pipeline.audit.journal_frames import JournalFrames, covera
 from kafka_redelivery.pipeline.audit.range import RangeBound
 from kafka_redelivery.pipeline.audit.result import AuditResult, PartitionCounts, notes
 from kafka_redelivery.pipeline.audit.snapshot import Snapshot
-from kafka_redelivery.pipeline.audit.snapshot_taking import take_snapshot
+from kafka_redelivery.pipeline.audit.snapshot_taking import describe_topics, take_snapshot
 from kafka_redelivery.pipeline.audit.states import RANGE_SCHEMA, STATES, count_by_origin, record_states
 from kafka_redelivery.pipeline.audit.topic_frames import TopicFrames
 from kafka_redelivery.pipeline.frames.kafka_frames import Frames
 from kafka_redelivery.pipeline.lake.table import TableFormat
 from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
+from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.config.settings import Ordering, Settings
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
-from kafka_redelivery.transport.admin.preflight import survey
+from kafka_redelivery.transport.admin.preflight import require_rights
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -77,15 +78,17 @@ def audit(
         clock: epoch ms.
 
     Raises:
+        MissingRightsError: the user may not read all topics of the group, so records of them would seem to be missing.
         PipelineError: the range is not valid, a client setting has no translation, or a transaction stays open.
         TransportError: the cluster does not answer.
         OSError: the output cannot be written.
     """
     connection = kafka_options(settings.kafka)
-    positions = PartitionOffsets(settings.kafka)
+    admin, positions = ClusterAdmin(settings.kafka), PartitionOffsets(settings.kafka)
+    require_rights(admin, settings, AclRole.AUDIT)
     for left in reversed(range(_ATTEMPTS)):
         on_progress("reading the positions")
-        planned, cluster = survey(ClusterAdmin(settings.kafka), settings)
+        planned, cluster = describe_topics(admin, settings)
         bounds = options.first, options.end
         snapshot = take_snapshot(settings, planned, cluster, positions, clock(), *bounds, journal=options.journal)
         ordering = Ordering.PARTITION if settings.handler is None else settings.handler.ordering

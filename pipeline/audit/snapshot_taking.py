@@ -25,10 +25,11 @@ from kafka_redelivery.pipeline.audit.snapshot import Kind, RemovedRange, Snapsho
 from kafka_redelivery.pipeline.errors import PipelineError
 from kafka_redelivery.pipeline.frames.progress_frames import ReaderProgress, decode_progress
 from kafka_redelivery.topology.cluster.facts import CLEANUP, RETENTION_MS, ClusterFacts
-from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan, scheduler_group
+from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan, plan, scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan, sweep_plan, sweeper_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Partition
 
@@ -51,6 +52,17 @@ _KINDS: Final = {
 }
 
 
+def describe_topics(admin: ClusterAdmin, settings: Settings) -> tuple[TopologyPlan, ClusterFacts]:
+    """Return the topics of the group, and those of them that an audit reads as they are in the cluster.
+
+    Raises:
+        TransportError: the cluster does not answer.
+    """
+    planned = plan(settings, admin.describe([source.topic for source in settings.sources], {}).topics)
+    names = [topic.name for topic in planned.topics if topic.role in _KINDS]
+    return planned, admin.describe([*names, *planned.retired_names(admin.topic_names())], {})
+
+
 def take_snapshot(
     settings: Settings,
     planned: TopologyPlan,
@@ -67,7 +79,7 @@ def take_snapshot(
     Args:
         settings: the configuration.
         planned: the topics that the configuration requires.
-        cluster: the topics that exist.
+        cluster: those of them, and of retired tiers, that exist.
         positions: reads offsets from the cluster.
         now_ms: epoch ms.
         first: the start of the range; by default the log start offsets.

@@ -117,6 +117,7 @@ def make_report(
         on_progress: called with a short description of the current step.
 
     Raises:
+        MissingRightsError: the user may not read all topics that are counted.
         TransportError: Kafka does not answer.
         KafkaOptionError: a client setting has no equivalent for Spark.
         ExpressionError, PredicateError: the condition is not one, or not on what the archive has.

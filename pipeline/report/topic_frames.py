@@ -27,6 +27,7 @@ from kafka_redelivery.pipeline.frames.progress_frames import (
 )
 from kafka_redelivery.pipeline.lake.table import TableFormat, read_table
 from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
+from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.decision import Reason
@@ -35,6 +36,7 @@ from kafka_redelivery.topology.query.where import Where
 from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_ADDRESS, ORIG_MESSAGE_ID, TIMESTAMP
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
+from kafka_redelivery.transport.admin.preflight import require_rights
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -72,9 +74,11 @@ class Topics:
         """Ask Kafka which topics exist.
 
         Raises:
+            MissingRightsError: the user may not read all of them, so their records would not be counted.
             TransportError: Kafka does not answer.
         """
         admin, naming = ClusterAdmin(settings.kafka), settings.naming()
+        require_rights(admin, settings, AclRole.REPORT)
         existing = admin.topic_names()
         tiers = [*naming.tiers_among(existing), naming.mixed_topic()]
         ready = [naming.ready_topic(source.topic) for source in settings.sources]

@@ -10,8 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_redelivery.cli.errors import exit_code
+from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.pipeline.archive.archive import Archive, archive_session, run_archive
 from kafka_redelivery.pipeline.archive.positions import missing_text
+from kafka_redelivery.pipeline.audit.audit import AuditOptions, audit
+from kafka_redelivery.pipeline.report.report import Request, make_report
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.stream.stream import run_stream
 from tests.pipeline.streaming import HANDLER
@@ -23,14 +26,14 @@ from tests.scenarios.waiting import until
 
 _POLICY = {"redeliveryPolicy": {"maximumRedeliveries": 2, "initialRedeliveryDelay": 0, "redeliveryDelay": 200}}
 _SCRIPTS = [["ok"], ["raise", "raise", "ok"], ["reject"]]
-_ROLES = ("archive", "spark")
+_ROLES = ("archive", "audit", "report", "spark")
 _WITHIN_S = 300.0
 _NUMBERS = re.compile(r"(micro-batch |billing\.spark\.)\d+")
 """Whichever task is the first to say it."""
 
 
 class Jobs:
-    """A group whose records a streaming query handles, and whose dead letters are archived."""
+    """A group whose records a streaming query handles, and whose dead letters are archived and counted."""
 
     def __init__(self, users: Users, spark: SparkSession, log: pytest.LogCaptureFixture) -> None:
         self.users, self._spark, self._log, self.sent = users, spark, log, 0
@@ -52,6 +55,12 @@ class Jobs:
         if role == "spark":
             shutdown = Shutdown(timedelta(seconds=25))
             run_stream(settings, folder, available_now=True, session=self._spark, shutdown=shutdown)
+            return []
+        if role == "audit":
+            audit(self._spark, settings, AuditOptions())
+            return []
+        if role == "report":
+            make_report(archive_session(self._spark), Request(settings=settings), wall_clock_ms())
             return []
         archive = Archive.of(settings, folder, str(folder / "table"))
         return list(map(missing_text, run_archive(archive_session(self._spark), archive).missing))
@@ -93,7 +102,7 @@ def _is_needed_later(acl: Acl) -> bool:
 def test_each_right_of_each_job(jobs: Jobs) -> None:
     """The documentation has a table of what is seen. With WRITE_RIGHTS_TABLE set, it is written."""
     users, rows = jobs.users, []
-    for role in reversed(_ROLES):  # the query writes the dead letters that are archived
+    for role in reversed(_ROLES):  # the query writes the dead letters that the others read
         for acl in sorted(users.acls(role), key=_is_needed_later):
             users.secured.revoke(acl)
             code, said = jobs.run(role)
@@ -108,7 +117,7 @@ def test_each_right_of_each_job(jobs: Jobs) -> None:
     rejected = set(range(2, jobs.sent, 3))
     assert users.group.outputs() == exactly(set(range(jobs.sent)) - rejected)
     assert users.group.dead() == exactly(rejected)
-    rows.sort(key=lambda row: row.startswith("| spark"))
+    rows.sort(key=lambda row: row.split()[1])
     if os.environ.get("WRITE_RIGHTS_TABLE"):
         JOBS.write(rows)
     assert [row for row in rows if NOT_NOTICED in row] == []

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_redelivery.topology.cluster.acls import Operation as Allowed
-from kafka_redelivery.topology.cluster.acls import PatternType, Resource, ResourceType, Right
+from kafka_redelivery.topology.cluster.kafka_rights import Operation as Allowed
+from kafka_redelivery.topology.cluster.kafka_rights import PatternType, Resource, ResourceType, Right
 from tests.scenarios.authenticated import Acl
 from tests.scenarios.running import Group
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.cluster.acls import Operation
+from kafka_redelivery.topology.cluster.kafka_rights import Operation
 from kafka_redelivery.transport.admin.errors import AdminError
 from kafka_redelivery.transport.admin.trimming import trim
 from tests.scenarios.authenticated import Acl, AuthenticatedKafka

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import NamedTuple
 
+from kafka_redelivery.topology.cluster.kafka_rights import Operation, PatternType, Resource, ResourceType, Right
 from kafka_redelivery.topology.cluster.plan import scheduler_group, schedules_in_driver
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan, sweeper_group
 from kafka_redelivery.topology.config.settings import Settings
@@ -29,6 +29,12 @@ class AclRole(StrEnum):
     ARCHIVE = "archive"
     """``redelivery pipeline archive``."""
 
+    REPORT = "report"
+    """``redelivery pipeline report``."""
+
+    AUDIT = "audit"
+    """``redelivery pipeline audit``."""
+
     VIEWER = "viewer"
     """What only reads of ``redelivery dlq``: ``list``, ``show``, ``summary``, ``watch``, ``export`` and ``jobs``."""
 
@@ -48,82 +54,11 @@ class AclRole(StrEnum):
     """``redelivery console``, without purging."""
 
 
-class ResourceType(StrEnum):
-    """The kind of a resource, as Strimzi writes it."""
-
-    TOPIC = "topic"
-    GROUP = "group"
-    TRANSACTIONAL_ID = "transactionalId"
-
-
-class PatternType(StrEnum):
-    """Whether a name is that of one resource, or the prefix of many."""
-
-    LITERAL = "literal"
-    PREFIXED = "prefixed"
-
-
-class Operation(StrEnum):
-    """An operation, as ``kafka-acls.sh`` and Strimzi write it. In this order they are printed."""
-
-    CREATE = "Create"
-    READ = "Read"
-    WRITE = "Write"
-    DELETE = "Delete"
-    ALTER = "Alter"
-    ALTER_CONFIGS = "AlterConfigs"
-    DESCRIBE = "Describe"
-    DESCRIBE_CONFIGS = "DescribeConfigs"
-
-
-_ORDER = list(Operation)
-_IMPLIED_BY = {
-    Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
-    Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
-}
-"""The operations of which each includes the key."""
-
-_KINDS = {ResourceType.TOPIC: "topic", ResourceType.GROUP: "group", ResourceType.TRANSACTIONAL_ID: "transactional id"}
-
-
-class Resource(NamedTuple):
-    """The resources that a right applies to."""
-
-    type: ResourceType
-    pattern: PatternType
-    name: str
-
-    def __str__(self) -> str:
-        kind = _KINDS[self.type]
-        return f"{kind}s {self.name}*" if self.pattern is PatternType.PREFIXED else f"{kind} {self.name}"
-
-    def covers(self, other: Resource) -> bool:
-        """Whether every resource of ``other`` is one of these."""
-        if self.type is not other.type:
-            return False
-        return other.name.startswith(self.name) if self.pattern is PatternType.PREFIXED else self == other
-
-
-class Right(NamedTuple):
-    """The right to do an operation on some resources."""
-
-    resource: Resource
-    operation: Operation
-
-    def __str__(self) -> str:
-        return f"{self.operation} on {self.resource}"
-
-    def includes(self, other: Right) -> bool:
-        """Whether Kafka allows everything with this right that it allows with ``other``."""
-        implied = self.operation is other.operation or self.operation in _IMPLIED_BY.get(other.operation, ())
-        return implied and self.resource.covers(other.resource)
-
-
 def rights(settings: Settings, roles: Iterable[AclRole]) -> tuple[Right, ...]:
     """Return the rights that a user needs for all these roles; none of them includes another."""
     needed = {right for role in roles for right in _NEEDED[role](settings)}
     least = (right for right in needed if not any(other != right and other.includes(right) for other in needed))
-    types, patterns = list(ResourceType), list(PatternType)
+    types, patterns, operations = list(ResourceType), list(PatternType), list(Operation)
     return tuple(
         sorted(
             least,
@@ -131,7 +66,7 @@ def rights(settings: Settings, roles: Iterable[AclRole]) -> tuple[Right, ...]:
                 types.index(right.resource.type),
                 patterns.index(right.resource.pattern),
                 right.resource.name,
-                _ORDER.index(right.operation),
+                operations.index(right.operation),
             ),
         )
     )
@@ -240,6 +175,23 @@ def _archive(settings: Settings) -> Iterator[Right]:
         yield from _on(letters, Operation.READ, Operation.DESCRIBE_CONFIGS)
 
 
+def _report(settings: Settings) -> Iterator[Right]:
+    """Yield what counting dead letters, recoveries and waiting records needs."""
+    for topic in (*_ready_topics(settings), *_waiting(settings), *_dead_letters(settings), *_journal(settings)):
+        yield from _on(topic, Operation.READ, Operation.DESCRIBE_CONFIGS)
+    yield Right(_group(settings.group), Operation.DESCRIBE)
+    yield Right(_group(scheduler_group(settings.group)), Operation.DESCRIBE)
+
+
+def _audit(settings: Settings) -> Iterator[Right]:
+    """Yield what accounting for every record of the sources needs."""
+    yield from _report(settings)
+    for source in _sources(settings):
+        yield from _on(_topic(source), Operation.READ, Operation.DESCRIBE_CONFIGS)
+    if sweep_plan(settings).moving:
+        yield Right(_group(sweeper_group(settings.group)), Operation.DESCRIBE)
+
+
 def _viewer(settings: Settings) -> Iterator[Right]:
     """Yield what looking at dead letters needs."""
     naming = settings.naming()
@@ -307,6 +259,8 @@ _NEEDED = {
     AclRole.APPLY: _apply,
     AclRole.SPARK: _spark,
     AclRole.ARCHIVE: _archive,
+    AclRole.REPORT: _report,
+    AclRole.AUDIT: _audit,
     AclRole.VIEWER: _viewer,
     AclRole.REDRIVE: _redrive,
     AclRole.IMPORT: _import,

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from kafka_redelivery.topology.cluster.acls import (
-    AclRole,
-    Operation,
-    ResourceType,
-    Right,
-    configured_topics,
-    redrive_topics,
-    rights,
-)
+from kafka_redelivery.topology.cluster.acls import AclRole, configured_topics, redrive_topics, rights
+from kafka_redelivery.topology.cluster.kafka_rights import Operation, ResourceType, Right
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 
 _COMMANDS = frozenset({AclRole.VIEWER, AclRole.REDRIVE, AclRole.IMPORT, AclRole.PURGE, AclRole.OPERATOR})
 """Roles of commands that do not read the configurations of topics."""
+
+_COUNTING = frozenset({AclRole.REPORT, AclRole.AUDIT})
+"""Roles of commands whose figures are wrong without one of their topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ def missing_rights(settings: Settings, role: AclRole, allowed: Mapping[str, Coll
     optional = {settings.naming().control_topic()}
     if role is not AclRole.APPLY:
         optional |= {topic.name for topic in redrive_topics(settings)}
-    optional_reads = optional | set(sweep_plan(settings).topics)
+    optional_reads = optional if role in _COUNTING else optional | set(sweep_plan(settings).topics)
     lacking: dict[Right, None] = {}
     refused = False
     for topic in configured_topics(settings):

@@ -20,9 +20,9 @@ from confluent_kafka.admin import (
     TopicDescription,
 )
 
-from kafka_redelivery.topology.cluster.acls import Operation
 from kafka_redelivery.topology.cluster.changes import AlterConfig, Change, Changes, CommitFirst, CreateTopic, GrowTopic
 from kafka_redelivery.topology.cluster.facts import MAX_METADATA, Bounds, ClusterFacts, TopicFacts
+from kafka_redelivery.topology.cluster.kafka_rights import Operation
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.errors import AdminError, NotAuthorisedError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_redelivery.topology import exit_codes
-from kafka_redelivery.topology.cluster.acls import AclRole, Right
+from kafka_redelivery.topology.cluster.acls import AclRole
+from kafka_redelivery.topology.cluster.kafka_rights import Right
 from kafka_redelivery.topology.config.rules.clients import PASSWORD_FILE
 from kafka_redelivery.topology.faults import TopologyFault
 from kafka_redelivery.transport.client_config import Config, login_of, servers_of

@@ -10,16 +10,10 @@ from dataclasses import replace
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from kafka_redelivery.topology.cluster.acls import (
-    AclRole,
-    PatternType,
-    Resource,
-    ResourceType,
-    configured_topics,
-    rights,
-)
+from kafka_redelivery.topology.cluster.acls import AclRole, configured_topics, rights
 from kafka_redelivery.topology.cluster.check import Severity, check
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
+from kafka_redelivery.topology.cluster.kafka_rights import PatternType, Resource, ResourceType
 from kafka_redelivery.topology.cluster.missing_rights import missing_rights
 from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan, plan, scheduler_group
 from kafka_redelivery.topology.config.rules.exposed import exposed
@@ -63,12 +57,7 @@ def survey(admin: ClusterAdmin, settings: Settings, role: AclRole | None = None)
     names = admin.topic_names()
     if role is None:
         return _survey(admin, settings, names)
-    topics = [topic.name for topic in configured_topics(settings)]
-    missing = missing_rights(settings, role, admin.allowed_operations(topics))
-    if missing.refused:
-        raise MissingRightsError(role, missing.rights)
-    if missing.rights and role is not AclRole.APPLY:
-        _log.warning("starting in spite of missing rights: %s", MissingRightsError(role, missing.rights))
+    require_rights(admin, settings, role)
     try:
         return _survey(admin, settings, names, role)
     except GroupForbiddenError as error:
@@ -77,6 +66,21 @@ def survey(admin: ClusterAdmin, settings: Settings, role: AclRole | None = None)
         if not needed:
             raise
         raise MissingRightsError(role, needed) from error
+
+
+def require_rights(admin: ClusterAdmin, settings: Settings, role: AclRole) -> None:
+    """Report the rights on topics that the user lacks together.
+
+    Raises:
+        MissingRightsError: the role cannot do its work without them. Other missing rights are a warning.
+        TransportError: the cluster does not answer; see :class:`ClusterAdmin`.
+    """
+    topics = [topic.name for topic in configured_topics(settings)]
+    missing = missing_rights(settings, role, admin.allowed_operations(topics))
+    if missing.refused:
+        raise MissingRightsError(role, missing.rights)
+    if missing.rights and role is not AclRole.APPLY:
+        _log.warning("starting in spite of missing rights: %s", MissingRightsError(role, missing.rights))
 
 
 def _survey(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartitionInfo
 from confluent_kafka.admin import AclOperation, TopicDescription
 
-from kafka_redelivery.topology.cluster.acls import Operation
+from kafka_redelivery.topology.cluster.kafka_rights import Operation
 from kafka_redelivery.transport.admin.calls import AdminCalls
 
 ABSENT = frozenset(

@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_redelivery.topology.cluster.acls import (
-    AclRole,
-    Operation,
-    PatternType,
-    Resource,
-    ResourceType,
-    Right,
-    rights,
-)
+from kafka_redelivery.topology.cluster.acls import AclRole, rights
+from kafka_redelivery.topology.cluster.kafka_rights import Operation, PatternType, Resource, ResourceType, Right
 from kafka_redelivery.topology.cluster.plan import Role, plan
 from kafka_redelivery.topology.config.settings import Settings
 from tests.unit.topology.clusters import ONE_SOURCE, TWO_SOURCES, settings, source
@@ -197,6 +190,28 @@ def test_the_archive() -> None:
         ("topic", "literal", topic, operation)
         for topic, operation in product(("DLQ.orders", "DLQ.bills"), ("Read", "DescribeConfigs"))
     }
+
+
+def test_a_report_and_an_audit() -> None:
+    """They only read. The audit reads the sources, too, and asks how far expired dead letters were moved."""
+    report = {
+        ("topic", pattern, topic, operation)
+        for (pattern, topic), operation in product(
+            (
+                ("literal", "billing.ready.orders"),
+                ("prefixed", "billing.retry."),
+                ("literal", "DLQ.orders"),
+                ("literal", "billing.journal"),
+            ),
+            ("Read", "DescribeConfigs"),
+        )
+    } | {("group", "literal", group, "Describe") for group in ("billing", "billing.scheduler")}
+    assert found(ONE_SOURCE + "journal: true\n", AclRole.REPORT) == report
+    sources = {("topic", "literal", "orders", operation) for operation in ("Read", "DescribeConfigs")}
+    assert found(ONE_SOURCE + "journal: true\n", AclRole.AUDIT) == report | sources
+    sweeper = ("group", "literal", "billing.sweeper", "Describe")
+    assert sweeper in found(ONE_SOURCE + _MOVING, AclRole.AUDIT)
+    assert sweeper not in found(ONE_SOURCE + _EXPIRING, AclRole.AUDIT)
 
 
 def test_spark_is_a_worker_with_other_transactions() -> None:

@@ -4,7 +4,8 @@ from collections.abc import Collection
 
 import pytest
 
-from kafka_redelivery.topology.cluster.acls import AclRole, Operation, configured_topics, rights
+from kafka_redelivery.topology.cluster.acls import AclRole, configured_topics, rights
+from kafka_redelivery.topology.cluster.kafka_rights import Operation
 from kafka_redelivery.topology.cluster.missing_rights import missing_rights
 from tests.unit.topology.clusters import TWO_SOURCES, settings
 
@@ -83,6 +84,8 @@ def test_a_topic_that_may_not_be_described_is_refused_with_all_its_rights() -> N
             {Operation.CREATE, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS},
             "Alter on topic billing.dlq.actions",
         ),
+        (AclRole.REPORT, "DLQ.orders", {Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS}, "Read on topic DLQ.orders"),
+        (AclRole.AUDIT, "orders", {Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS}, "Read on topic orders"),
     ],
 )
 def test_what_a_start_needs(role: AclRole, topic: str, left: Collection[Operation], missing: str) -> None:
