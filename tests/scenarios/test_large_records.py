@@ -5,6 +5,9 @@ import time
 
 import pytest
 
+from kafka_redelivery.transport.client_config import producer_config
+from kafka_redelivery.transport.clients.delivery import find_refused
+from kafka_redelivery.transport.clients.takeover import take_over
 from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import ProducerRecord, ReleaseTime, Writer
 from tests.scenarios.cluster import Cluster
@@ -61,6 +64,16 @@ def test_a_refused_batch_with_others_in_flight(
 
     until(lambda: _writes(writer, records), "the others are written")
     assert {record.value for record in cluster.read_written(unique)} >= {record.value for record in records}
+
+
+def test_a_search_ends_in_time_with_what_it_has_found(cluster: Cluster, unique: str) -> None:
+    """Each refused record costs a transaction. The next write finds the others."""
+    cluster.create(unique, config={"max.message.bytes": "1000"})
+    records = [ProducerRecord(unique, 0, None, os.urandom(2000), [])] * 1000  # bytes that cannot be compressed
+    config = producer_config({"bootstrap.servers": cluster.servers}, transactional_id=unique)
+    refused = find_refused(take_over(config), records, range(len(records)), 1.0)
+    assert [each.index for each in refused] == list(range(len(refused)))
+    assert 0 < len(refused) < len(records)
 
 
 def _writes(writer: Writer, records: list[ProducerRecord]) -> bool:
