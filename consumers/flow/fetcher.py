@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.buffer_quota import BufferQuota
-from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.lanes import Lanes
+from kafka_redelivery.consumers.flow.lost_positions import LostPositions
 from kafka_redelivery.topology.config.settings import LimitsSection
 from kafka_redelivery.topology.wire.progress_metadata import HOLE_BITS
 from kafka_redelivery.transport.errors import PositionDeletedError
@@ -23,7 +23,7 @@ class Fetcher:
         assignment: Assignment,
         lanes: Lanes,
         limits: LimitsSection,
-        deleted_positions: DeletedPositions,
+        lost_positions: LostPositions,
         *,
         in_order: bool,
     ) -> None:
@@ -34,13 +34,13 @@ class Fetcher:
             assignment: the owned partitions.
             lanes: the buffered records.
             limits: size of the buffer and of a batch.
-            deleted_positions: halts the partitions whose position was deleted.
+            lost_positions: halts the partitions whose position is lost.
             in_order: whether the records of a partition finish in the order of their offsets.
         """
         self._reader = reader
         self._assignment = assignment
         self._lanes = lanes
-        self._deleted_positions = deleted_positions
+        self._lost_positions = lost_positions
         self._quota = BufferQuota(limits, lanes)
         self._max_new_offsets = max(limits.batch_records, HOLE_BITS + 1)
         self._in_order = in_order
@@ -64,7 +64,7 @@ class Fetcher:
         try:
             return self._reader.fetch(self._quota.max_records_to_fetch(), timeout_s)
         except PositionDeletedError as error:
-            self._deleted_positions.halt(error)
+            self._lost_positions.halt(error)
             return []
 
     def finish_accepting(self) -> None:
@@ -80,8 +80,8 @@ class Fetcher:
         Args:
             forget: drops all state of partitions.
         """
-        self._deleted_positions.halt_opened()
-        moved = self._deleted_positions.moved()
+        self._lost_positions.halt_opened()
+        moved = self._lost_positions.moved()
         if not moved:
             return
         forget(moved)
@@ -109,6 +109,6 @@ class Fetcher:
 
     def forget(self, partition: Partition) -> None:
         """Drop the state of a partition that is no longer owned."""
-        self._deleted_positions.forget(partition)
+        self._lost_positions.forget(partition)
         self._out_of_metadata.discard(partition)
         self._paused.discard(partition)

@@ -21,7 +21,7 @@ class HaltedTiers:
 
     One whose offset may not be read, or depends on a control topic that cannot be read, goes on when it can be read.
     What was fetched before is still released and committed. See
-    :class:`~kafka_redelivery.consumers.flow.deleted_positions.DeletedPositions`, which does the same in a worker.
+    :class:`~kafka_redelivery.consumers.flow.lost_positions.LostPositions`, which does the same in a worker.
     """
 
     def __init__(self, reader: Reader, observer: SchedulerObserver, health: Health) -> None:

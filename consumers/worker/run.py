@@ -13,13 +13,13 @@ from kafka_redelivery.consumers.clock import failure_clock_ms, wall_clock_ms
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.buffer_quota import batch_bytes
-from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.flow.keyed_lane import MAX_IN_PLACE
 from kafka_redelivery.consumers.flow.lanes import Lanes
+from kafka_redelivery.consumers.flow.lost_positions import LostPositions
 from kafka_redelivery.consumers.flow.session import Sessions
 from kafka_redelivery.consumers.flow.work_item import FinishedItems
 from kafka_redelivery.consumers.handlers.child_process_pool import load_as_configured
@@ -162,13 +162,13 @@ def _build_worker(
         destinations.note_missing,
     )
     in_order = section.ordering is Ordering.PARTITION and not settings.mode.by_handler
-    deleted_positions = DeletedPositions(reader, assignment, process.observer, process.health)
+    lost_positions = LostPositions(reader, assignment, process.observer, process.health)
     return Worker(
         reader=reader,
         committer=committer,
         assignment=assignment,
         lanes=lanes,
-        fetcher=Fetcher(reader, assignment, lanes, limits, deleted_positions, in_order=in_order),
+        fetcher=Fetcher(reader, assignment, lanes, limits, lost_positions, in_order=in_order),
         delivery_notes=DeliveryNotes(lanes, limits.batch_records),
         unacknowledged=Unacknowledged(sessions, lanes, settings.acknowledgement.timeout),
         slots=slots,

@@ -20,7 +20,7 @@ from kafka_redelivery.consumers.telemetry.observers import QueryObserver
 from kafka_redelivery.consumers.writes.abort_deadline import GIVE_UP_AFTER_S, AbortDeadline
 from kafka_redelivery.pipeline.errors import StreamHaltedError, first_line
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.pipeline.stream.deleted_positions import RecordsDeletedError, is_data_loss
+from kafka_redelivery.pipeline.stream.lost_positions import RecordsDeletedError, is_data_loss
 from kafka_redelivery.pipeline.stream.membership import Membership
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown

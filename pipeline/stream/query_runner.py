@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.pipeline.errors import StreamUnsettledError, first_line
-from kafka_redelivery.pipeline.stream.deleted_positions import DeletedPositions, RecordsDeletedError, is_data_loss
 from kafka_redelivery.pipeline.stream.driver_scheduler import DriverScheduler
+from kafka_redelivery.pipeline.stream.lost_positions import LostPositions, RecordsDeletedError, is_data_loss
 from kafka_redelivery.pipeline.stream.membership import Membership
 from kafka_redelivery.pipeline.stream.monitor import QueryMonitor, is_idle, progress_listener
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
@@ -36,7 +36,7 @@ class QueryRunner:
         shutdown: Shutdown,
         monitor: QueryMonitor,
         member: Membership,
-        deleted: DeletedPositions,
+        deleted: LostPositions,
         scheduler: DriverScheduler | None,
     ) -> None:
         self._session = session

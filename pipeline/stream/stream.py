@@ -36,8 +36,8 @@ from kafka_redelivery.pipeline.stream.checkpoint import (
     refuse_unwritable,
     remove_stale_checkpoint,
 )
-from kafka_redelivery.pipeline.stream.deleted_positions import DeletedPositions, RecordsDeletedError
 from kafka_redelivery.pipeline.stream.driver_scheduler import scheduler_in_driver
+from kafka_redelivery.pipeline.stream.lost_positions import LostPositions, RecordsDeletedError
 from kafka_redelivery.pipeline.stream.membership import (
     NAME,
     Membership,
@@ -152,7 +152,7 @@ def run_stream(
         member = stack.enter_context(membership(settings, wanted, stop))
         scheduler = stack.enter_context(scheduler_in_driver(settings, monitor))
         stack.enter_context(scheduler_watch(settings, monitor.health))
-        deleted = DeletedPositions(settings, monitor.observer, monitor.health)
+        deleted = LostPositions(settings, monitor.observer, monitor.health)
         stream = _Stream(
             session=session,
             settings=settings,
@@ -202,7 +202,7 @@ class _Stream:
     monitor: QueryMonitor
     member: Membership
     batches: MicroBatches
-    deleted: DeletedPositions
+    deleted: LostPositions
     runner: QueryRunner
     table: SinkTable | None
     skip_removed: bool

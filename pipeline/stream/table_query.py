@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.pipeline.errors import TableFormatError, first_line
-from kafka_redelivery.pipeline.stream.deleted_positions import is_data_loss
+from kafka_redelivery.pipeline.stream.lost_positions import is_data_loss
 from kafka_redelivery.pipeline.stream.monitor import QueryMonitor, is_idle
 from kafka_redelivery.pipeline.stream.sink_table import SinkTable
 

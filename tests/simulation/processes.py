@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from random import Random
 
 from kafka_redelivery.consumers.flow.assignment import Assignment
-from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.flow.lanes import Lanes
+from kafka_redelivery.consumers.flow.lost_positions import LostPositions
 from kafka_redelivery.consumers.flow.session import Sessions
 from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
 from kafka_redelivery.consumers.handlers.handler import as_handler
@@ -201,7 +201,7 @@ class WorkerProcess(Process):
             placement=TierPlacement(assignment.source_numbers),
         )
         self.committer = Committer(dependencies, self.writer, NoOpObserver(), settings.limits.batch_records)
-        deleted = DeletedPositions(self.reader, assignment, NoOpObserver(), Health(clock_s=timeline.monotonic_s))
+        deleted = LostPositions(self.reader, assignment, NoOpObserver(), Health(clock_s=timeline.monotonic_s))
         self.slots = _Slots(group, self, finished, section.slots)
         self.worker = Worker(
             reader=self.reader,

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kafka_redelivery.consumers.flow.assignment import Assignment
-from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.flow.keyed_lane import MAX_IN_PLACE
 from kafka_redelivery.consumers.flow.lanes import Lanes
+from kafka_redelivery.consumers.flow.lost_positions import LostPositions
 from kafka_redelivery.consumers.flow.session import Sessions
 from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
 from kafka_redelivery.consumers.handlers.handler import as_handler
@@ -233,14 +233,14 @@ class SimulatedWorker:
             author=kafka.workers if kafka.persist else None,
             max_in_place=MAX_IN_PLACE + 2,
         )
-        deleted_positions = DeletedPositions(self.reader, assignment, NoOpObserver(), Health())
+        lost_positions = LostPositions(self.reader, assignment, NoOpObserver(), Health())
         in_order = kafka.ordering is Ordering.PARTITION and not kafka.mode.by_handler
         self.worker = Worker(
             reader=self.reader,
             committer=Committer(common, self.writer, NoOpObserver(), 50),
             assignment=assignment,
             lanes=lanes,
-            fetcher=Fetcher(self.reader, assignment, lanes, limits, deleted_positions, in_order=in_order),
+            fetcher=Fetcher(self.reader, assignment, lanes, limits, lost_positions, in_order=in_order),
             delivery_notes=DeliveryNotes(lanes, limits.batch_records),
             unacknowledged=Unacknowledged(sessions, lanes),
             slots=self._slots,

@@ -5,11 +5,11 @@ from threading import Timer
 import pytest
 
 from kafka_redelivery.consumers.flow.assignment import Assignment
-from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.flow.lanes import Lanes
+from kafka_redelivery.consumers.flow.lost_positions import LostPositions
 from kafka_redelivery.consumers.flow.session import Sessions
 from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
 from kafka_redelivery.consumers.handlers.handler import as_handler
@@ -72,13 +72,13 @@ class Fixture:
         assignment = Assignment([route()], self.reader, FirstOffsets(self.reader))
         self.committer = Committer(common, self.writer, self.observer, 100, halted=assignment.refused)
         lanes, limits = Lanes(Ordering.PARTITION, 1), LimitsSection()
-        deleted_positions = DeletedPositions(self.reader, assignment, self.observer, Health())
+        lost_positions = LostPositions(self.reader, assignment, self.observer, Health())
         self.worker = Worker(
             reader=self.reader,
             committer=self.committer,
             assignment=assignment,
             lanes=lanes,
-            fetcher=Fetcher(self.reader, assignment, lanes, limits, deleted_positions, in_order=True),
+            fetcher=Fetcher(self.reader, assignment, lanes, limits, lost_positions, in_order=True),
             delivery_notes=DeliveryNotes(lanes, limits.batch_records),
             unacknowledged=Unacknowledged(Sessions(), lanes),
             slots=ImmediateSlots(Processor(as_handler(emit), {}, lambda: NOW, None), finished),

@@ -14,7 +14,7 @@ _FIRST_PAUSE_S = 1.0
 _MAX_PAUSE_S = 30.0
 
 
-class DeletedPositions:
+class LostPositions:
     """Halts each such partition alone until its committed offset is moved. Only the polling thread uses it.
 
     Kafka does not say whether the deleted offsets held records that this group had to handle, or only transaction

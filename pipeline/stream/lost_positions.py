@@ -34,10 +34,10 @@ def is_data_loss(error: BaseException) -> bool:
     return _DATA_LOSS in str(error)
 
 
-class DeletedPositions:
+class LostPositions:
     """The partitions that are left out until their committed offset is moved. Only the main thread uses it.
 
-    As in a worker (:mod:`kafka_redelivery.consumers.flow.deleted_positions`), no partition goes on by itself: whether
+    As in a worker (:mod:`kafka_redelivery.consumers.flow.lost_positions`), no partition goes on by itself: whether
     deleted offsets held records, and which records are finished if the committed offset has expired, is unknown. So an
     operator decides, with ``redelivery topology apply --accept-loss`` or ``--accept-repeats``.
     """

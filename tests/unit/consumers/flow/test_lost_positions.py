@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_redelivery.consumers.flow.assignment import Assignment
-from kafka_redelivery.consumers.flow.deleted_positions import DeletedPositions
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
+from kafka_redelivery.consumers.flow.lost_positions import LostPositions
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import HaltLabel
 from kafka_redelivery.topology.wire.control import ControlState
@@ -23,13 +23,13 @@ class Fixture:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = Clock()
-        monkeypatch.setattr("kafka_redelivery.consumers.flow.deleted_positions.monotonic_s", self.clock)
+        monkeypatch.setattr("kafka_redelivery.consumers.flow.lost_positions.monotonic_s", self.clock)
         self.reader = StoredOffsets({ORDERS: Checkpoint(3, ""), OTHER: Checkpoint(0, "")})
         self.assignment = Assignment([route()], self.reader, FirstOffsets(self.reader))
         self.assignment.open([ORDERS, OTHER])
         self.observer, self.health = RecordingObserver(), Health()
         self.health.joined()
-        self.positions = DeletedPositions(self.reader, self.assignment, self.observer, self.health)
+        self.positions = LostPositions(self.reader, self.assignment, self.observer, self.health)
 
     def halt(self) -> None:
         """Report the deletion."""
@@ -90,7 +90,7 @@ def test_an_expired_offset_halts_its_partition_until_there_is_one(fixture: Fixtu
     reader = StoredOffsets({OTHER: Checkpoint(0, "")}, ends={ORDERS: (3, 90)})
     known = Known(ControlState(exists=True, committed={ORDERS: 5}))
     assignment = Assignment([route()], reader, FirstOffsets(reader, control=known))
-    positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
+    positions = LostPositions(reader, assignment, fixture.observer, fixture.health)
     assignment.open([ORDERS, OTHER])
     positions.halt_opened()
     positions.halt_opened()
@@ -110,7 +110,7 @@ def test_a_committed_offset_that_may_not_be_read_halts_its_partition(fixture: Fi
     """It goes on by itself, also if there is no committed offset."""
     reader = StoredOffsets({OTHER: Checkpoint(0, "")}, unreadable={"orders"})
     assignment = Assignment([route()], reader, FirstOffsets(reader))
-    positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
+    positions = LostPositions(reader, assignment, fixture.observer, fixture.health)
     assignment.open([ORDERS])
     positions.halt_opened()
     assert assignment.halted == {ORDERS}
@@ -132,7 +132,7 @@ def test_a_first_offset_that_is_unknown_halts_its_partition(fixture: Fixture) ->
     control = Known(ControlState(exists=True, committed={ORDERS: 40}, saved={ORDERS: Checkpoint(40, "")}))
     control.unreadable = "no answer"
     assignment = Assignment([route()], reader, FirstOffsets(reader, control=control))
-    positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
+    positions = LostPositions(reader, assignment, fixture.observer, fixture.health)
     assignment.open([ORDERS, OTHER])
     positions.halt_opened()
     positions.halt(PositionDeletedError("orders", 0, 0, "out of range"))
@@ -159,7 +159,7 @@ def test_metadata_of_another_tool_halts_its_partition_until_the_commit_has_chang
     foreign = Checkpoint(7, "hello")
     reader = StoredOffsets({ORDERS: foreign, OTHER: Checkpoint(0, "")})
     assignment = Assignment([route()], reader, FirstOffsets(reader))
-    positions = DeletedPositions(reader, assignment, fixture.observer, fixture.health)
+    positions = LostPositions(reader, assignment, fixture.observer, fixture.health)
     assignment.open([ORDERS, OTHER])
     positions.halt_opened()
     assert "orders-0 is halted: the commit at offset 7 has metadata" in fixture.health.ready().reason
@@ -182,7 +182,7 @@ def test_a_saved_position_with_metadata_of_another_program_halts_once(fixture: F
     """Nothing is committed, so a commit is what changes."""
     control = Known(ControlState(exists=True, committed={ORDERS: 7}, saved={ORDERS: Checkpoint(7, "hello")}))
     assignment = Assignment([route()], fixture.reader, FirstOffsets(fixture.reader, control=control))
-    positions = DeletedPositions(fixture.reader, assignment, fixture.observer, fixture.health)
+    positions = LostPositions(fixture.reader, assignment, fixture.observer, fixture.health)
     del fixture.reader.commits[ORDERS]
     assignment.open([ORDERS])
     positions.halt_opened()
