@@ -36,14 +36,14 @@ class QueryRunner:
         shutdown: Shutdown,
         monitor: QueryMonitor,
         member: Membership,
-        deleted: LostPositions,
+        lost: LostPositions,
         scheduler: DriverScheduler | None,
     ) -> None:
         self._session = session
         self._shutdown = shutdown
         self._monitor = monitor
         self._member = member
-        self._deleted = deleted
+        self._lost = lost
         self._scheduler = scheduler
         self.end_s: float | None = None
         """When :meth:`run_once` begins no other micro-batch (monotonic); ``None`` = it goes on."""
@@ -122,7 +122,7 @@ class QueryRunner:
                 if handling and not restarts and self.end_s is not None and monotonic_s() >= self.end_s:
                     self._end_in_time(query)
                     return False
-                held = held or (restarts and self._deleted.moved())
+                held = held or (restarts and self._lost.moved())
                 if held and self._shutdown.hold():
                     self._shutdown.release_soon()
                     query.stop()

@@ -152,7 +152,7 @@ def run_stream(
         member = stack.enter_context(membership(settings, wanted, stop))
         scheduler = stack.enter_context(scheduler_in_driver(settings, monitor))
         stack.enter_context(scheduler_watch(settings, monitor.health))
-        deleted = LostPositions(settings, monitor.observer, monitor.health)
+        lost = LostPositions(settings, monitor.observer, monitor.health)
         stream = _Stream(
             session=session,
             settings=settings,
@@ -165,8 +165,8 @@ def run_stream(
             monitor=monitor,
             member=member,
             batches=MicroBatches(config, member, counts, monitor.observer, stop, gate),
-            deleted=deleted,
-            runner=QueryRunner(session, stop, monitor, member, deleted, scheduler),
+            lost=lost,
+            runner=QueryRunner(session, stop, monitor, member, lost, scheduler),
             table=_table(session, settings, section, options, base),
             skip_removed=skip_removed,
         )
@@ -202,7 +202,7 @@ class _Stream:
     monitor: QueryMonitor
     member: Membership
     batches: MicroBatches
-    deleted: LostPositions
+    lost: LostPositions
     runner: QueryRunner
     table: SinkTable | None
     skip_removed: bool
@@ -232,9 +232,9 @@ class _Stream:
         run.handle(until_settled)
         if self.table is not None and not self.shutdown.requested:
             run.append(self.table, skip_removed=self.skip_removed)
-        run.report(None if self.deleted.problem else until_settled)
-        if self.deleted.problem:
-            raise StreamHaltedError(self.deleted.problem)
+        run.report(None if self.lost.problem else until_settled)
+        if self.lost.problem:
+            raise StreamHaltedError(self.lost.problem)
 
     def save_positions(self) -> None:
         """Save where the group stands, unless a task or another process may still commit."""
@@ -252,9 +252,9 @@ class _Stream:
                 return
             starts = start_offsets(self.settings, self.wanted, member)
             self.monitor.started(starts)
-            readable = self.deleted.leave_out(starts, self.wanted - starts.keys())
+            readable = self.lost.leave_out(starts, self.wanted - starts.keys())
             if not readable:
-                raise StreamHaltedError(self.deleted.problem)
+                raise StreamHaltedError(self.lost.problem)
             query = self._handling_writer(readable)
             self.batches.failure = None
             try:
