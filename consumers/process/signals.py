@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import signal
@@ -15,6 +16,10 @@ from kafka_redelivery.topology.durations import format_duration
 
 _log = logging.getLogger(__name__)
 
+_MORE_S = 2.0
+_STDERR = 2
+"""The file descriptor, which is there whatever ``sys.stderr`` is."""
+
 
 @contextmanager
 def stop_on_signal(stop: Callable[[], None], timeout: timedelta) -> Iterator[None]:
@@ -22,8 +27,10 @@ def stop_on_signal(stop: Callable[[], None], timeout: timedelta) -> Iterator[Non
 
     A second signal of the same kind ends the process immediately.
 
-    A shutdown can hang while Kafka does not answer. After ``timeout`` the process exits with status 1. Kafka then
-    delivers again what is not committed, as it does after a kill.
+    A shutdown can hang, in the block or behind it, for example while Kafka does not answer. After ``timeout`` the
+    process exits with status 1. Kafka then delivers again what is not committed, as it does after a kill. If a call
+    into the Kafka client keeps Python's lock, no thread of Python can end the process: two seconds later it exits with
+    status 1, and standard error has the stack of each thread.
     """
     deadline = threading.Timer(timeout.total_seconds(), _exit_unfinished, (timeout,))
     deadline.daemon = True
@@ -33,6 +40,7 @@ def stop_on_signal(stop: Callable[[], None], timeout: timedelta) -> Iterator[Non
         exit_at_next(number)
         if not deadline.is_alive():
             deadline.start()
+            faulthandler.dump_traceback_later(timeout.total_seconds() + _MORE_S, exit=True, file=_STDERR)
         stop()
 
     previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -40,7 +48,6 @@ def stop_on_signal(stop: Callable[[], None], timeout: timedelta) -> Iterator[Non
         yield
         _log.info("stopped")
     finally:
-        deadline.cancel()
         for number, handler in previous.items():
             signal.signal(number, handler)
 
