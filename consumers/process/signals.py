@@ -16,7 +16,9 @@ from kafka_redelivery.topology.durations import format_duration
 
 _log = logging.getLogger(__name__)
 
-_MORE_S = 2.0
+_GRACE_S = 2.0
+"""Time after the time-out in which Python itself can end the process."""
+
 _STDERR = 2
 """The file descriptor, which is there whatever ``sys.stderr`` is."""
 
@@ -40,7 +42,9 @@ def stop_on_signal(stop: Callable[[], None], timeout: timedelta) -> Iterator[Non
         exit_at_next(number)
         if not deadline.is_alive():
             deadline.start()
-            faulthandler.dump_traceback_later(timeout.total_seconds() + _MORE_S, exit=True, file=_STDERR)
+            # When a consumer closes, librdkafka drops requests of the same process that are still queued
+            # (rd_kafka_cgrp_op_serve), and the Python client waits for their answers for ever, keeping Python's lock.
+            faulthandler.dump_traceback_later(timeout.total_seconds() + _GRACE_S, exit=True, file=_STDERR)
         stop()
 
     previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
