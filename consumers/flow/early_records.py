@@ -24,6 +24,9 @@ class _Held(NamedTuple):
     until_s: float
     """When the record is handed out even if it is not due (monotonic)."""
 
+    number: int
+    """Recognizes the record in the heaps."""
+
     message: Message
 
 
@@ -47,8 +50,11 @@ class EarlyRecords:
         self._held: dict[Lane, dict[Hashable, deque[_Held]]] = {}
         """The held records of each lane. Those that keep their order are in one queue."""
 
-        self._heads: list[tuple[int, int, float, Lane, Hashable]] = []
-        """Heap of the queues by the due time of their first record."""
+        self._by_due: list[tuple[float, int, Lane, Hashable]] = []
+        """Heap of the queues by the due time of their first record, with its number."""
+
+        self._by_limit: list[tuple[float, int, Lane, Hashable]] = []
+        """The same by the time at which it is handed out even if it is not due."""
 
         self._sequence = count()
 
@@ -69,7 +75,7 @@ class EarlyRecords:
         others = []
         for message in messages:
             order = self._order(message)
-            held = _Held(_due_ms(message, now_ms), until_s, message)
+            held = _Held(_due_ms(message, now_ms), until_s, next(self._sequence), message)
             queue = queues.get(order)
             if queue is not None:
                 queue.append(held)
@@ -85,17 +91,18 @@ class EarlyRecords:
     def take_due(self) -> Iterator[tuple[Lane, list[Message]]]:
         """Yield the records that are due now, or were held for long enough, with their lane."""
         now_ms, now_s = self._clock(), monotonic_s()
-        while self._heads:
-            due_ms, _, until_s, lane, order = self._heads[0]
-            if due_ms > now_ms and until_s > now_s and lane in self._held:
-                return
-            heappop(self._heads)
-            if lane in self._held:
-                yield lane, self._take(lane, order, now_ms, now_s)
+        for heap, now in ((self._by_due, now_ms), (self._by_limit, now_s)):
+            while heap and (heap[0][0] <= now or not self._is_first(*heap[0])):
+                at, number, lane, order = heappop(heap)
+                if self._is_first(at, number, lane, order):
+                    yield lane, self._take(lane, order, now_ms, now_s)
 
     def due_in_s(self, max_s: float) -> float:
         """Return the seconds until a held record is due, but at most ``max_s``."""
-        return min(max_s, max(0.0, (self._heads[0][0] - self._clock()) / 1000)) if self._held else max_s
+        if not self._held:
+            return max_s
+        due_s, limit_s = (self._by_due[0][0] - self._clock()) / 1000, self._by_limit[0][0] - monotonic_s()
+        return min(max_s, max(0.0, min(due_s, limit_s)))
 
     def remove(self, lane: Lane) -> list[Message]:
         """Remove and return the held records of a lane that is closed."""
@@ -116,7 +123,13 @@ class EarlyRecords:
         return due
 
     def _push(self, lane: Lane, order: Hashable, held: _Held) -> None:
-        heappush(self._heads, (held.due_ms, next(self._sequence), held.until_s, lane, order))
+        heappush(self._by_due, (held.due_ms, held.number, lane, order))
+        heappush(self._by_limit, (held.until_s, held.number, lane, order))
+
+    def _is_first(self, _: float, number: int, lane: Lane, order: Hashable) -> bool:
+        """Whether an entry of a heap is that of the first record of its queue. Otherwise it is out of date."""
+        queue = self._held.get(lane, {}).get(order)
+        return queue is not None and queue[0].number == number
 
     def _order(self, message: Message) -> Hashable:
         """Return what the record has in common with those that must not overtake it."""

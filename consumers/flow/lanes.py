@@ -128,9 +128,11 @@ class Lanes:
         """Start no more work items of these partitions, and again those of all others."""
         self.held = partitions
         for assigned, lane in self._lanes.items():
-            lane.held = assigned.partition in partitions
-            self._enqueue_if_startable(lane)
-            self._set_wake_up(lane)
+            held = assigned.partition in partitions
+            if lane.held != held:
+                lane.held = held
+                self._enqueue_if_startable(lane)
+                self._set_wake_up(lane)
 
     def add(self, assigned: AssignedPartition, messages: list[Message]) -> None:
         """Add fetched records of one partition, in the order of their offsets."""

@@ -88,15 +88,21 @@ class ChildProcessPool:
             raise _DeliveryFailedError(failure)
 
     def _deliver(self, record: Record, context: Context) -> Failure | None:
+        try:
+            delivery = ForkingPickler.dumps((record, context.deliveries))
+        except RecursionError as error:
+            # A codec can decode a value that is nested too deeply for pickle.
+            problem = f"the value is nested too deeply for the process of the handler: {error}"
+            return Failure(FailureKind.UNDECODABLE, type(error).__qualname__, problem)
         child = self._idle.get()
         try:
-            if child is not None and not child.send(record, context.deliveries):
+            if child is not None and not child.send(delivery):
                 _log.warning("an idle process of the handler died; starting another one")
                 self._discard(child)
                 child = None
             if child is None:
                 child = self._start()
-                child.send(record, context.deliveries)  # if it fails, the child died with this record: see result()
+                child.send(delivery)  # if it fails, the child died with this record: see result()
             result = child.result(record, self._deadline_s)
             if isinstance(result, Failure):
                 self._discard(child)
@@ -137,12 +143,12 @@ def load_as_configured(section: HandlerSection, stack: ExitStack, details: Failu
 
 
 class _PooledChild(ChildProcess):
-    def send(self, record: Record, deliveries: int) -> bool:
-        """Send a record. False: the child is dead, and its handler has not seen the record."""
+    def send(self, delivery: memoryview) -> bool:
+        """Send a pickled record with its deliveries. False: the child is dead, and its handler has not seen it."""
         if self.dead:
             return False
         try:
-            self._pipe.send((record, deliveries))
+            self._pipe.send_bytes(delivery)
         except OSError:
             return False
         return True

@@ -129,6 +129,21 @@ def test_the_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fixture.taken(-3_600_000) == [0]
 
 
+def test_the_hold_is_bounded_also_while_others_are_due_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scheduler whose clock jumped ahead released the far one; that of another is always a little ahead."""
+    clock = Clock()
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.early_records.monotonic_s", clock)
+    fixture = Fixture(Ordering.UNORDERED)
+    fixture.add(7_200_000)
+    for second in range(1, int(MAX_HOLD_S)):
+        fixture.add(1000 * second + 1500, first=second)
+        clock.advance(1)
+        assert 0 not in fixture.taken(1000 * second)
+    clock.advance(1)
+    assert fixture.lanes.due_in_s(60) == 0
+    assert 0 in fixture.taken(1000 * int(MAX_HOLD_S))
+
+
 def test_a_revoked_partition_leaves_nothing_behind() -> None:
     """Its next owner fetches the record and holds it."""
     fixture = Fixture(Ordering.KEY)

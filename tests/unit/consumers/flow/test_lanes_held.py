@@ -61,3 +61,16 @@ def test_a_held_lane_wakes_nobody(ordering: Ordering) -> None:
 
     lanes.hold(frozenset())
     assert 0 in [offset for each in all_items(lanes) for offset in offsets(each)]
+
+
+def test_what_waits_in_place_wakes_nobody_while_another_partition_is_held() -> None:
+    """Each turn of the polling thread holds the same partitions again."""
+    lanes = cheap(Ordering.PARTITION, slots=1)
+    paused, waiting = opened(lanes, 0), opened(lanes, 1)
+    waiting.progress.waiting[0] = WaitingRecord(2, NOW + 3_600_000)
+    lanes.clock = lambda: NOW
+    keyed(lanes, waiting, "ab")
+    assert lanes.next_item() is None
+    for _ in range(2):
+        lanes.hold({paused.partition})
+        assert not lanes.ready

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -39,7 +40,7 @@ def children(function: str = "act", *, slots: int = 1, deadline: timedelta | Non
         found.close()
 
 
-def delivered(found: ChildProcessPool, value: str, deliveries: int = 0) -> tuple[Failure | None, list[bytes]]:
+def delivered(found: ChildProcessPool, value: object, deliveries: int = 0) -> tuple[Failure | None, list[bytes]]:
     """Deliver a record once; the failure, and the values that were emitted."""
     handler = found.handler()
     context = Context(deliveries, [])
@@ -49,6 +50,16 @@ def delivered(found: ChildProcessPool, value: str, deliveries: int = 0) -> tuple
     except Exception as error:  # noqa: BLE001 - as the processor does
         return handler.failure(error), [output.value for output in context.outputs]
     return None, [output.value for output in context.outputs]
+
+
+def test_a_value_that_is_nested_too_deeply_for_pickle_is_the_fault_of_its_record() -> None:
+    """The JSON codec decodes it, and pickle needs more of the stack. The child goes on with the next record."""
+    nested: object = json.loads("[" * 700 + "]" * 700)
+    with children() as found:
+        failure, _ = delivered(found, nested)
+        assert failure is not None
+        assert (failure.kind, failure.exception) == (FailureKind.UNDECODABLE, "RecursionError")
+        assert delivered(found, "ok")[0] is None
 
 
 @pytest.mark.parametrize("function", ["act", "act_async"])
