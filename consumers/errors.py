@@ -25,6 +25,10 @@ class HandlerLoadError(ConsumersError):
         self.fix = fix
 
 
+class HandlerUnavailable(ConsumersError):  # noqa: N818 - a state of the handler's processes, not an error of the record
+    """No process of the handler can be started at present. The record waits and is tried again, uncounted."""
+
+
 class EndpointError(ConsumersError):
     """The HTTP endpoint for metrics and probes cannot be opened. Raised at start only."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from kafka_redelivery.consumers.clock import monotonic_s
@@ -26,6 +26,9 @@ _MAX_LISTED = 5
 
 @dataclass(frozen=True, slots=True)
 class _Held:
+    offset: int
+    """The record that has held the partition first."""
+
     problem: str
     pause_s: float
     until_s: float
@@ -53,9 +56,10 @@ class HeldPartitions:
         if before is not None and now_s < before.until_s:
             return  # another record of the same partition
         pause_s = FIRST_PAUSE_S if before is None else min(2 * before.pause_s, LONGEST_PAUSE_S)
-        problem = f"{partition} waits at offset {offset}, uncounted: {cause}"
+        first = offset if before is None else before.offset
+        problem = f"{partition} waits at offset {first}, uncounted: {cause}"
         _log.warning("%s; it is tried again in %g s", problem, pause_s)
-        self._held[partition] = _Held(problem, pause_s, now_s + pause_s)
+        self._held[partition] = _Held(first, problem, pause_s, now_s + pause_s)
 
     def waiting(self) -> frozenset[Partition]:
         """Return the partitions of which no record may start now."""
@@ -67,9 +71,11 @@ class HeldPartitions:
         now_s = self._clock_s()
         return min((max(0.0, held.until_s - now_s) for held in self._held.values()), default=max_s)
 
-    def progressed(self, partition: Partition) -> None:
-        """A record of the partition has got its outcome."""
-        if self._held.pop(partition, None) is not None:
+    def progressed(self, partition: Partition, offsets: Container[int]) -> None:
+        """Records of the partition have got their outcomes. If the one that holds it is among them, it goes on."""
+        held = self._held.get(partition)
+        if held is not None and held.offset in offsets:
+            del self._held[partition]
             _log.info("%s-%d goes on", *partition)
 
     def forget(self, partition: Partition) -> None:

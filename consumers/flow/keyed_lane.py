@@ -54,6 +54,11 @@ class KeyedLane(Lane):
         """See :class:`Lane`."""
         return sum(len(self._set_aside[key] or ()) for _, _, key in self._waiting_keys)
 
+    def clock_set_back(self, by_ms: int) -> None:
+        """See :class:`Lane`."""
+        super(KeyedLane, self).clock_set_back(by_ms)
+        self._waiting_keys = [(due_ms - by_ms, offset, key) for due_ms, offset, key in self._waiting_keys]
+
     def add(self, messages: Sequence[Message]) -> None:
         """Append records; those that waited in place before this worker fetched them may be due before all others."""
         self.queue.extend(messages)

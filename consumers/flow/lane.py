@@ -133,6 +133,14 @@ class Lane:
         first = waits.get(self.queue[0].offset()) if waits and self.queue else None
         return None if first is None else first.due_ms
 
+    def clock_set_back(self, by_ms: int) -> None:
+        """Shorten the waits of the records that wait in place."""
+        if self.assigned.progress.waiting:
+            self.assigned.progress.clock_set_back(by_ms)
+            self.assigned.dirty = True
+        if self.wakes_ms is not None:
+            self.wakes_ms -= by_ms
+
     def take(self, max_records: int, now_ms: int = 0) -> list[Message]:
         """Remove the next records that one slot may handle one after the other.
 

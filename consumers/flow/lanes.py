@@ -106,6 +106,12 @@ class Lanes:
             return max_s
         return min(max_s, max(0.0, (self._sleeping[0][0] - self.clock()) / 1000))
 
+    def clock_set_back(self, by_ms: int) -> None:
+        """Shorten the waits of the records that wait in place: the clock was ahead when they failed."""
+        for lane in self._lanes.values():
+            lane.clock_set_back(by_ms)
+        self._sleeping = [(wakes_ms - by_ms, number, lane) for wakes_ms, number, lane in self._sleeping]
+
     def records_within(self, seconds: float) -> int:
         """Estimate how many records the slots can handle in that time, plus two per slot."""
         base = 2 * self._slots

@@ -7,6 +7,7 @@ keeps that open and writes nothing to it, so the child cannot outlive the parent
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -18,9 +19,14 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Final
 
+from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
+
+_log = logging.getLogger(__name__)
+
+_LOG_EVERY_S: Final = 30.0
 
 MAX_WAIT_S: Final = 1.0
 """Longest wait for a message before the parent checks that the child is alive."""
@@ -61,22 +67,38 @@ class ChildProcess:
         with suppress(OSError):  # the child is dead: wait_until_ready() says so
             self._pipe.send(setup)
 
-    def wait_until_ready(self, target: str) -> None:
+    def wait_until_ready(self, target: str, limit_s: float = float("inf")) -> None:
         """Wait until the child has loaded the handler.
 
         Args:
-            target: the handler's name, for the error.
+            target: the handler's name, for the error and the log.
+            limit_s: after this time the child is killed.
 
         Raises:
-            HandlerLoadError: the child could not load the handler, or died of it.
+            HandlerLoadError: the child could not load the handler in time, or died of it.
         """
         try:
-            problem = self._pipe.recv()
+            if self._loads_within(target, limit_s):
+                problem = self._pipe.recv()
+            else:
+                problem = f"it was not loaded within {limit_s:.0f} s", "see to what its module waits for"
         except (EOFError, OSError):
             problem = f"its process died while it was loaded: {self._exit_reason()}", "see to what it imports and opens"
         if problem is not None:
             self.kill()
             raise HandlerLoadError(target, *problem)
+
+    def _loads_within(self, target: str, limit_s: float) -> bool:
+        """Wait for the first message, and log from time to time that it has not come."""
+        began_s = logged_s = now_s = monotonic_s()
+        while not self.poll(began_s + limit_s - now_s):
+            now_s = monotonic_s()
+            if now_s - began_s >= limit_s:
+                return False
+            if now_s - logged_s >= _LOG_EVERY_S:
+                logged_s = now_s
+                _log.warning("a process has been loading the handler %s for %.0f s", target, now_s - began_s)
+        return True
 
     @property
     def dead(self) -> bool:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import deque
 from contextlib import ExitStack
 from multiprocessing.reduction import ForkingPickler
-from queue import SimpleQueue
+from threading import Condition
 
 from kafka_redelivery.consumers.clock import monotonic_s
-from kafka_redelivery.consumers.errors import ConsumersError, HandlerLoadError
+from kafka_redelivery.consumers.errors import ConsumersError, HandlerLoadError, HandlerUnavailable
 from kafka_redelivery.consumers.handlers.child_main import ChildSetup, HandlerResult
-from kafka_redelivery.consumers.handlers.child_process import ChildProcess
+from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S, ChildProcess
 from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
 from kafka_redelivery.consumers.handlers.processor import deadline_passed
 from kafka_redelivery.consumers.handlers.record import Context, Record
+from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.consumers.telemetry.logs import child_log_format
 from kafka_redelivery.topology.config.settings import HandlerSection, Isolation
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
@@ -29,6 +31,13 @@ _MODULE = "kafka_redelivery.consumers.handlers.child_main"
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s (child %(process)d): %(message)s"
 _CLOSING_S = 2.0
 """Time that idle children have to end when the pool is closed."""
+
+_START_AGAIN_S = 1.0
+"""Pause after a child could not be started."""
+
+_MIN_LOAD_LIMIT_S = 60.0
+_LOAD_LIMIT_FACTOR = 10
+"""A later child may take this many times as long to load the handler as the first ones took together."""
 
 
 class ChildProcessPool:
@@ -48,18 +57,28 @@ class ChildProcessPool:
         self._deadline_s = None if deadline is None else deadline.total_seconds()
         level, log_format = logging.getLogger().level, child_log_format(_LOG_FORMAT)
         self._setup = ChildSetup(section.callable, section.not_retryable, level, log_format, details)
-        self._idle: SimpleQueue[_PooledChild | None] = SimpleQueue()
-        """``None`` stands for a dead child. The slot that takes it starts another one."""
+        self._changed = Condition()
+        """Guards all that follows. Notified when a child is idle, or when one cannot be used or started."""
 
+        began_s = monotonic_s()
         self._alive = {_PooledChild(_MODULE, self._setup, search_path=sys.path) for _ in range(section.slots)}
+        self._idle: deque[_PooledChild] = deque()
+        self._number, self._missing = section.slots, 0
+        """Number of children, and of those that are dead and have no successor yet."""
+
+        self._start_again_s = 0.0
+        """When the next child may be started (monotonic), after one could not be."""
+
+        self._problem = ""
+        self._closed = False
         try:
             for child in self._alive:
                 child.wait_until_ready(section.callable)
         except HandlerLoadError:
             self.close()
             raise
-        for child in self._alive:
-            self._idle.put(child)
+        self._idle.extend(self._alive)
+        self._load_limit_s = max(_MIN_LOAD_LIMIT_S, _LOAD_LIMIT_FACTOR * (monotonic_s() - began_s))
 
     def handler(self) -> Handler:
         """Return a handler that the thread of a slot calls like any synchronous function."""
@@ -67,14 +86,15 @@ class ChildProcessPool:
 
     def close(self) -> None:
         """Let idle children end by themselves within two seconds, and kill the others."""
-        idle = set()
-        while not self._idle.empty():
-            child = self._idle.get()
-            if child is not None:
-                idle.add(child)
-                child.leave()
-        for busy in self._alive - idle:
-            busy.kill()  # the slot that waits for it finds it dead
+        with self._changed:
+            self._closed = True
+            idle, busy = set(self._idle), self._alive - set(self._idle)
+            self._idle.clear()
+            self._changed.notify_all()
+        for child in idle:
+            child.leave()
+        for child in busy:
+            child.kill()  # the slot that waits for it finds it dead
         end_s = monotonic_s() + _CLOSING_S
         for child in idle:
             child.join(max(0.0, end_s - monotonic_s()))
@@ -82,7 +102,9 @@ class ChildProcessPool:
     def _call(self, record: Record, context: Context) -> None:
         try:
             failure = self._deliver(record, context)
-        except Exception as error:  # noqa: BLE001 - no code of the user runs here: our error, or no child can be started
+        except HandlerUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - no code of the user runs here, so it is our error
             failure = Failure(FailureKind.CRITICAL, type(error).__qualname__, str(error))
         if failure is not None:
             raise _DeliveryFailedError(failure)
@@ -94,34 +116,89 @@ class ChildProcessPool:
             # A codec can decode a value that is nested too deeply for pickle.
             problem = f"the value is nested too deeply for the process of the handler: {error}"
             return Failure(FailureKind.UNDECODABLE, type(error).__qualname__, problem)
-        child = self._idle.get()
+        child = self._send(delivery)
+        result = None
         try:
-            if child is not None and not child.send(delivery):
-                _log.warning("an idle process of the handler died; starting another one")
-                self._discard(child)
-                child = None
-            if child is None:
-                child = self._start()
-                child.send(delivery)  # if it fails, the child died with this record: see result()
             result = child.result(record, self._deadline_s)
-            if isinstance(result, Failure):
-                self._discard(child)
-                child = None
-                return result
         finally:
-            self._idle.put(child)
+            if isinstance(result, HandlerResult):
+                self._put_back(child)
+            else:
+                self._discard(child)
+        if isinstance(result, Failure):
+            return result
         context.outputs += result.outputs
         return result.failure
 
-    def _start(self) -> _PooledChild:
-        child = _PooledChild(_MODULE, self._setup, search_path=sys.path)
-        child.wait_until_ready(self._setup.target)
-        self._alive.add(child)
+    def _send(self, delivery: memoryview) -> _PooledChild:
+        """Send a record to a child, and return that child."""
+        for _ in range(self._number + 1):
+            child = self._take()
+            if child.send(delivery):
+                return child
+            _log.warning("an idle process of the handler died; starting another one")
+            self._discard(child)
+        raise HandlerUnavailable("the processes of the handler die while they are idle")
+
+    def _take(self) -> _PooledChild:
+        """Return an idle child, or a new one if one is missing.
+
+        Raises:
+            HandlerUnavailable: there is no child, and none can be started at present; or the pool is closed.
+        """
+        child = self._idle_child()
+        while child is None:
+            child = self._start() or self._idle_child()
         return child
 
+    def _idle_child(self) -> _PooledChild | None:
+        """Return an idle child, if need be as soon as there is one; ``None``: the caller starts a missing one."""
+        with self._changed:
+            while not self._closed:
+                if self._idle:
+                    return self._idle.popleft()
+                wait_s = self._start_again_s - monotonic_s() if self._missing else None
+                if wait_s is not None and wait_s <= 0:
+                    self._missing -= 1
+                    return None
+                if self._missing == self._number:
+                    raise HandlerUnavailable(self._problem)
+                self._changed.wait(wait_s)
+        raise HandlerUnavailable("the processes of the handler are being ended")
+
+    def _start(self) -> _PooledChild | None:
+        """Start a child and wait until it has loaded the handler; ``None`` if that is not possible at present."""
+        child = None
+        try:
+            child = _PooledChild(_MODULE, self._setup, search_path=sys.path)
+            with self._changed:
+                self._alive.add(child)
+                closed = self._closed
+            if closed:
+                child.kill()
+            child.wait_until_ready(self._setup.target, self._load_limit_s)
+        except (HandlerLoadError, OSError) as error:
+            with self._changed:
+                if child is not None:
+                    self._alive.discard(child)
+                self._missing += 1
+                self._start_again_s = monotonic_s() + _START_AGAIN_S
+                self._problem = str(error)
+                self._changed.notify_all()
+            return None
+        return child
+
+    def _put_back(self, child: _PooledChild) -> None:
+        with self._changed:
+            self._idle.append(child)
+            self._changed.notify()
+
     def _discard(self, child: _PooledChild) -> None:
-        self._alive.discard(child)
         child.kill()
+        with self._changed:
+            self._alive.discard(child)
+            self._missing += 1
+            self._changed.notify_all()
 
 
 def load_as_configured(section: HandlerSection, stack: ExitStack, details: FailureDetails) -> Handler:
@@ -176,11 +253,16 @@ class _PooledChild(ChildProcess):
         Raises:
             EOFError: the child is dead.
         """
-        end_s = float("inf") if deadline_s is None else monotonic_s() + deadline_s
-        while not self.poll(end_s - monotonic_s()):
-            if monotonic_s() >= end_s:
-                return False
-        return True
+        if deadline_s is None:
+            while not self.poll(MAX_WAIT_S):
+                pass
+            return True
+        started_s = left_s = seconds_ago(0.0)
+        while left_s > 0:
+            left_s = started_s - seconds_ago(deadline_s)
+            if self.poll(left_s):
+                return True
+        return False
 
 
 class _DeliveryFailedError(ConsumersError):

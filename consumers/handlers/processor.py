@@ -8,8 +8,10 @@ from contextlib import suppress
 from datetime import timedelta
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
+from kafka_redelivery.consumers.errors import HandlerUnavailable
 from kafka_redelivery.consumers.flow.assigned_partition import damaged_lineage, initial_lineage
 from kafka_redelivery.consumers.flow.work_item import WorkItem
+from kafka_redelivery.consumers.handlers.call_deadline import CallDeadline
 from kafka_redelivery.consumers.handlers.handler import Handler, not_run
 from kafka_redelivery.consumers.handlers.outputs import as_producer_record
 from kafka_redelivery.consumers.handlers.record import Context, Record
@@ -68,7 +70,7 @@ class Processor:
         """Handle the records of a work item in an event loop, one after the other. For asynchronous handlers."""
         await self._run(item)
 
-    async def _run(self, item: WorkItem) -> None:  # noqa: C901 - this runs for every record, so it is not taken apart
+    async def _run(self, item: WorkItem) -> None:  # noqa: C901, PLR0912 - this runs for every record, so it is not taken apart
         handler = self._handler
         call, takes_context, asynchronous = handler.call, handler.takes_context, handler.asynchronous
         before = item.started_s = monotonic_s()
@@ -92,9 +94,12 @@ class Processor:
                     else:
                         result = call(record)
                     if asynchronous:
-                        deadline = asyncio.timeout(self._deadline_s)
+                        deadline = CallDeadline(self._deadline_s)
                         async with deadline:
                             result = await result
+                except HandlerUnavailable as error:
+                    self._hold(item, error)
+                    break
                 except BaseException as error:  # noqa: BLE001 - whatever a handler raises is the outcome of its record
                     if asynchronous and _slots_are_closing(error):
                         return

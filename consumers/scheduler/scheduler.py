@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
+from kafka_redelivery.consumers.clock_watch import ClockWatch
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
 from kafka_redelivery.consumers.flow.first_offsets import Control, FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
@@ -14,7 +15,6 @@ from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
 from kafka_redelivery.consumers.scheduler.assigned_tiers import AssignedTiers
 from kafka_redelivery.consumers.scheduler.backlog import backlog
 from kafka_redelivery.consumers.scheduler.buffer_limits import write_bytes
-from kafka_redelivery.consumers.scheduler.clock_watch import ClockWatch
 from kafka_redelivery.consumers.scheduler.full_buffer import FullBuffer
 from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
 from kafka_redelivery.consumers.scheduler.known_topics import KnownTopics

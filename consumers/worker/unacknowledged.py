@@ -11,6 +11,7 @@ from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.session import RECOVERED, Delivery, Disposition, Sessions
 from kafka_redelivery.consumers.flow.work_item import WorkItem
+from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 
@@ -100,7 +101,7 @@ class Unacknowledged:
 
     def _check_age(self, batch: Batch, now_s: float) -> None:
         if self._timeout_s is not None:
-            self._fail_overdue(batch, now_s, self._timeout_s)
+            self._fail_overdue(batch, self._timeout_s)
         oldest_s = now_s - min((each.retained_at_s for each in islice(self._retained, 1)), default=now_s)
         if oldest_s >= WARN_AFTER_S and now_s - self._warned_s >= WARN_AFTER_S:
             self._warned_s = now_s
@@ -111,9 +112,10 @@ class Unacknowledged:
                 oldest_s,
             )
 
-    def _fail_overdue(self, batch: Batch, now_s: float, timeout_s: float) -> None:
+    def _fail_overdue(self, batch: Batch, timeout_s: float) -> None:
         failure = Failure(FailureKind.DEADLINE, "NotAcknowledged", f"not acknowledged within {timeout_s:g} s")
-        for delivery in list(takewhile(lambda each: each.retained_at_s <= now_s - timeout_s, self._retained)):
+        limit_s = seconds_ago(timeout_s)
+        for delivery in list(takewhile(lambda each: each.retained_at_s <= limit_s, self._retained)):
             if not self._sessions.close(delivery):
                 continue  # acknowledged or recovered just now; the disposition is in the queue
             self._end(delivery)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from functools import partial
 from threading import Event
 
 from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.clock_watch import ClockWatch
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
 from kafka_redelivery.consumers.flow.assignment import Assignment
@@ -20,6 +22,7 @@ from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
 from kafka_redelivery.consumers.handlers.processor import SLICE_S, deadline_passed
 from kafka_redelivery.consumers.handlers.slots import Slots
 from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
+from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import WorkerObserver
 from kafka_redelivery.consumers.worker.pausing import Pausing
@@ -28,6 +31,8 @@ from kafka_redelivery.consumers.worker.write_cycle import WriteCycle
 from kafka_redelivery.consumers.writes.committer import LINGER_S, Committer
 from kafka_redelivery.topology.config.settings import LimitsSection
 from kafka_redelivery.transport.protocols import Message, Partition, Reader
+
+_log = logging.getLogger(__name__)
 
 _MAX_FETCH_WAIT_S = 0.2
 _MAX_COLLECT_WAIT_S = 0.002
@@ -62,6 +67,7 @@ class Worker:
     """Whether a record that failed waits in place, so that the records behind it wait, too."""
 
     pauses: PauseView = field(default_factory=NoPauses)
+    clock_watch: ClockWatch = field(default_factory=ClockWatch)
 
     def __post_init__(self) -> None:
         """Start without partitions."""
@@ -111,6 +117,7 @@ class Worker:
     def _turn(self) -> None:
         """Fetch, hand out, collect and write once."""
         self.health.turned(self.committer.write_began_s)
+        self._check_clock()
         self._pausing.apply(self._in_flight)
         self._buffer(self._fetch())
         self._decide_fatal_records()
@@ -126,6 +133,12 @@ class Worker:
         self._split_slow()
         self.fetcher.restart_moved(self._writes.forget)
         self._report_state()
+
+    def _check_clock(self) -> None:
+        """Shorten waits if the wall clock was set back: records must not wait in place until it catches up."""
+        if set_back_ms := self.clock_watch.set_back_ms(self.lanes.clock()):
+            _log.warning("the clock was set back by %d ms", set_back_ms)
+            self.lanes.clock_set_back(set_back_ms)
 
     def _fetch(self) -> list[Message]:
         """Fetch records for which there is room. Wait for them only if nothing else can happen meanwhile."""
@@ -203,11 +216,12 @@ class Worker:
             return
         if item.position:
             self._add_outcomes(item)
-            self.assignment.held.progressed(assigned.partition)
         if held:
             self.assignment.held.hold(assigned.partition, item.messages[item.position].offset(), held)
 
     def _add_outcomes(self, item: WorkItem) -> None:
+        if self.assignment.held:
+            self.assignment.held.progressed(item.lane.assigned.partition, item.offsets())
         with self._writes.discard_on_error():
             self.committer.batch.add(item)
             self.unacknowledged.retain(item)
@@ -218,7 +232,7 @@ class Worker:
         if self.deadline is None:
             return
         deadline_s = self.deadline.total_seconds()
-        limit_s = monotonic_s() - deadline_s - LINGER_S
+        limit_s = seconds_ago(deadline_s + LINGER_S)
         for item in list(self._in_flight):
             result = item.abandon(limit_s)
             if result is not None:

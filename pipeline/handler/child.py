@@ -122,7 +122,8 @@ def _run_one_by_one(
         processor.run(item)
         shared_position.clear()
         if item.position > position:
-            held.progressed(rows.partition)
+            if held:
+                held.progressed(rows.partition, rows.batch.column("offset")[position : item.position].to_pylist())
             outcomes = outcomes_of(item, position)
             yield outcomes
             if outcomes.critical:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.handlers.processor import deadline_passed
+from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.handler.handler_child import HandlerChild
 from kafka_redelivery.pipeline.handler.handler_slots import POSITIONS_PER_SLOT, Answer, Given
@@ -225,7 +226,7 @@ class _SlotsChild(HandlerChild):
         Raises:
             _ChildDiedError: it was killed.
         """
-        limit_s = monotonic_s() - deadline_s
+        limit_s = seconds_ago(deadline_s)
         for position in self.positions:
             handling = position.read()
             if handling is not None and handling[2] < limit_s:

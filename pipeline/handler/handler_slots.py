@@ -170,8 +170,8 @@ class HandlerSlots:
 
     def _answer(self, item: WorkItem) -> None:
         if item.position:
-            self._held.progressed(item.lane.assigned.partition)
             number, offsets = self._numbers[item.lane.assigned.partition], item.offsets()
+            self._held.progressed(item.lane.assigned.partition, offsets)
             if self._suspects:
                 self._suspects.difference_update((number, offset) for offset in offsets)
             send(self._pipe, Answer(number, offsets, outcomes_of(item)))

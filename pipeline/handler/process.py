@@ -10,10 +10,10 @@ import logging
 from collections.abc import Iterator
 from typing import Final
 
-from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S
 from kafka_redelivery.consumers.handlers.processor import deadline_passed
+from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.handler.handler_child import HandlerChild
 from kafka_redelivery.pipeline.handler.messages import receive, send
@@ -188,18 +188,19 @@ class _RowsChild(HandlerChild):
             _ChildDiedError: a call exceeded the deadline, and the child was killed.
         """
         while True:
+            limit_s = None if deadline_s is None else seconds_ago(deadline_s)
             handling = self._position.read()
-            if handling is None or deadline_s is None:
+            if handling is None or limit_s is None:
                 if self.poll(MAX_WAIT_S):
                     return
                 continue
-            end_s = handling[2] + deadline_s
-            if self.poll(end_s - monotonic_s()):
+            left_s = handling[2] - limit_s
+            if self.poll(left_s):
                 return
-            if self._position.read() != handling or monotonic_s() < end_s:
+            if self._position.read() != handling or left_s > 0:
                 continue
             self._process.kill()
             self._process.wait()
-            if self._pipe.poll(0) or self._position.read() != handling:
+            if self._position.read() != handling:
                 return  # the call ended in time after all; the pipe holds its outcome, or ends
             raise _ChildDiedError(handling[:2], deadline_passed(deadline_s))

@@ -81,3 +81,28 @@ def test_outputs_wait_uncounted(group: Group, registry: Registry) -> None:  # no
     group.stop()
     assert set(group.deliveries.attempts()[0]) == {1}
     assert not group.dead()
+
+
+def test_others_do_not_make_a_handler_be_called_again_and_again(group: Group, registry: Registry) -> None:  # noqa: F811
+    """Records of the same partition that have an outcome meanwhile leave the pauses as long as they are."""
+    registry.add(7, "int")
+    registry.instead = _AWAY
+    encoded = f"{group.name}.encoded"
+    group.cluster.create(encoded, partitions=1)
+    (group.folder / "number.avsc").write_text('"int"', encoding="utf-8")
+    serde = _serde(registry) | {"subject": "flights-value", "reader": "number.avsc"}
+    group.prepare(
+        partitions=1,
+        handler={"ordering": "unordered", "slots": 4},
+        outputs=[{"topic": encoded, "value": serde}],
+        policyEntry={"redeliveryPolicy": {"maximumRedeliveries": 0}},
+    )
+    worker = group.worker()
+    group.send([[f"number {encoded}"], *[["sleep 0.3"]] * 200])
+    until(lambda: "it is tried again in 4 s" in worker.log, "the record was tried three times")
+    assert group.deliveries.attempts()[0] == [1, 1, 1]
+    registry.instead = None
+    until(lambda: len(group.cluster.read(encoded)) == 1, "the output is written")
+    until(lambda: group.outputs() == exactly(range(1, 201)), "all others are handled")
+    group.stop()
+    assert not group.dead()

@@ -256,6 +256,12 @@ class Progress:
         if self.isolated == offset:
             self.isolated = None
 
+    def clock_set_back(self, by_ms: int) -> None:
+        """Shorten the waits of all records: the clock by which their due times were set was ahead by ``by_ms``."""
+        self.waiting = {
+            offset: WaitingRecord(each.deliveries, max(0, each.due_ms - by_ms)) for offset, each in self.waiting.items()
+        }
+
     def isolate(self, offset: int, deliveries: int) -> None:
         """Note that a tracked record, delivered ``deliveries`` times so far, is the only one about to be delivered."""
         before = self.waiting.get(offset)

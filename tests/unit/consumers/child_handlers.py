@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from pathlib import Path
 
 from kafka_redelivery.consumers.handlers.record import Context, Record, Reject
 
@@ -23,8 +24,8 @@ def act(record: Record, context: Context) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         case "exit":
             os._exit(7)
-        case "sleep":
-            time.sleep(60)
+        case "nap" | "sleep":
+            time.sleep(0.5 if record.value == "nap" else 60)
         case "raise":
             raise ValueError(f"attempt {context.attempt}")
         case "reject":
@@ -52,6 +53,22 @@ class Unreadable:
     def __reduce__(self) -> tuple[type[Unreadable], tuple[int]]:
         """Pickle with an argument that the class does not take."""
         return Unreadable, (1,)
+
+
+class Needing:
+    """A handler that needs a database at its start. The file says what is the matter with it; no file: nothing."""
+
+    def __init__(self) -> None:
+        file = Path(os.environ["CHILD_HANDLERS_DATABASE"])
+        match file.read_text("utf-8") if file.exists() else "":
+            case "hangs":
+                time.sleep(60)
+            case "away":
+                raise ConnectionError("the database is away")
+
+    def __call__(self, record: Record, context: Context) -> None:
+        """See :func:`act`."""
+        act(record, context)
 
 
 class Unwilling:

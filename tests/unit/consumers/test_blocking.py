@@ -109,6 +109,28 @@ def test_a_due_record_does_not_wait_for_others_that_are_not_due() -> None:
     assert [offsets(item) for item in all_items(lanes)] == [[n] for n in range(1, MAX_IN_PLACE)]
 
 
+@pytest.mark.parametrize("ordering", [Ordering.PARTITION, Ordering.KEY])
+def test_nobody_waits_in_place_for_a_clock_to_catch_up(ordering: Ordering) -> None:
+    """The clock was an hour ahead when two records failed, and is corrected while they wait."""
+    hour_ms, now_ms = 3_600_000, NOW
+    lanes = Lanes(ordering, 2, clock=lambda: now_ms)
+    first, second = opened(lanes, 0), opened(lanes, 1)
+    for assigned in (first, second):
+        assigned.progress.waiting[0] = WaitingRecord(1, NOW + DELAY_MS)
+        lanes.add(assigned, [record(0, key=b"k"), record(1, key=b"k")])
+    assert all_items(lanes) == []
+    assert lanes.due_in_s(60) == DELAY_MS / 1000
+
+    now_ms -= hour_ms
+    lanes.clock_set_back(hour_ms)
+
+    assert lanes.due_in_s(60) == DELAY_MS / 1000
+    assert all_items(lanes) == []
+    now_ms += DELAY_MS
+    assert [(item.lane.assigned, offsets(item)) for item in all_items(lanes)] == [(first, [0]), (second, [0])]
+    assert first.dirty, "a successor waits no longer, either"
+
+
 def test_other_partitions_and_keys_go_on() -> None:
     """While one record waits, only the records of its key wait."""
     kafka = simulated_kafka((60, 10), 1, failing=frozenset({15}), ordering=Ordering.KEY, slots=4, blocking=True)

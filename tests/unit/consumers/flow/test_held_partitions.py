@@ -48,10 +48,24 @@ def test_each_partition_waits_for_itself() -> None:
     assert held.labels() == {HaltLabel("orders", "unavailable"): 2}
     clock.now_s += FIRST_PAUSE_S / 2
     assert held.waiting() == {SECOND}
-    held.progressed(FIRST)
+    held.progressed(FIRST, [7])
     held.forget(SECOND)
     assert not held
     assert (held.problem(), held.waiting(), held.left_s(5.0)) == ("", frozenset(), 5.0)
+
+
+def test_only_the_record_that_holds_a_partition_ends_the_hold() -> None:
+    """Others of its partition may have their outcomes; they do not show that what it waits for is there again."""
+    clock = Clock()
+    held = HeldPartitions(clock)
+    held.hold(FIRST, 7, "away")
+    clock.now_s += FIRST_PAUSE_S
+    held.progressed(FIRST, [8, 9])
+    held.hold(FIRST, 10, "away")
+    assert held.left_s() == 2 * FIRST_PAUSE_S
+    assert "waits at offset 7" in held.problem()
+    held.progressed(FIRST, [6, 7])
+    assert not held
 
 
 def test_the_probe_lists_a_few() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ import kafka_redelivery
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
+from kafka_redelivery.consumers.handlers import child_process_pool
 from kafka_redelivery.consumers.handlers.child_process_pool import ChildProcessPool
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record
@@ -128,6 +130,74 @@ def test_a_death_during_loading_is_an_error_at_start(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CHILD_HANDLERS_DIE", "1")
     with pytest.raises(HandlerLoadError, match="died while it was loaded: exit code 9"):
         ChildProcessPool(HandlerSection(callable=f"{HERE}:die_at_import"))
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the handler ``Needing`` reads at its start. A child may load it for two seconds."""
+    monkeypatch.setenv("CHILD_HANDLERS_DATABASE", str(tmp_path / "database"))
+    monkeypatch.setattr(child_process_pool, "_MIN_LOAD_LIMIT_S", 2.0)
+    monkeypatch.setattr(child_process_pool, "_LOAD_LIMIT_FACTOR", 0.0)
+    return tmp_path / "database"
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"), [("away", r"ConnectionError.*the database is away"), ("hangs", "it was not loaded within 2 s")]
+)
+def test_a_record_waits_while_no_child_can_be_started(database: Path, state: str, cause: str) -> None:
+    """It is held without an outcome, and handled when the cause is gone."""
+    with children("Needing") as found:
+        assert delivered(found, "kill")[0] is not None
+        database.write_text(state, encoding="utf-8")
+        item = WorkItem(Lane(source(), exclusive=True), [record(0)])
+        processor = Processor(found.handler(), {}, lambda: NOW, None)
+        for _ in range(2):
+            processor.run(item)
+            assert re.search(cause, item.held)
+            assert (item.position, item.failures) == (0, [])
+        database.unlink()
+        end_s = time.monotonic() + 30
+        while not item.position and time.monotonic() < end_s:
+            processor.run(item)
+        assert (item.position, item.failures) == (1, [])
+
+
+def test_a_living_child_takes_the_records_of_one_that_cannot_be_started(database: Path) -> None:
+    """Nothing waits for the database."""
+    with children("Needing", slots=2) as found:
+        assert delivered(found, "kill")[0] is not None
+        database.write_text("away", encoding="utf-8")
+        pids = {delivered(found, "ok")[1][0] for _ in range(4)}
+        slots = [threading.Thread(target=delivered, args=(found, "nap"), daemon=True) for _ in range(2)]
+        for slot in slots:
+            slot.start()
+        for slot in slots:
+            slot.join(20)
+            assert not slot.is_alive(), "it waits for the other one"
+        assert len(pids) == 1
+
+
+def test_closing_ends_a_child_that_is_being_started(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record that waits for it has no outcome."""
+    with children("Needing") as found:
+        assert delivered(found, "kill")[0] is not None
+        monkeypatch.setattr(found, "_load_limit_s", 60.0)
+        database.write_text("hangs", encoding="utf-8")
+        held: list[object] = []
+        slot = threading.Thread(target=lambda: held.append(_held(found)), daemon=True)
+        slot.start()
+        while not found._alive:
+            time.sleep(0.05)
+        [child] = found._alive
+    slot.join(20)
+    assert held == ["the processes of the handler are being ended"]
+    assert child.dead
+
+
+def _held(found: ChildProcessPool) -> str:
+    item = WorkItem(Lane(source(), exclusive=True), [record(0)])
+    Processor(found.handler(), {}, lambda: NOW, None).run(item)
+    return item.held
 
 
 def test_closing_leaves_no_process_behind() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.session import Sessions
+from kafka_redelivery.consumers.running_time import TICK_S, RunningTime
 from kafka_redelivery.consumers.worker.unacknowledged import WARN_AFTER_S, Unacknowledged
 from kafka_redelivery.consumers.writes.batch import Batch
 from kafka_redelivery.topology.config.settings import Ordering
@@ -32,6 +33,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The monotonic clock of :class:`Unacknowledged`."""
     clock = Clock()
     monkeypatch.setattr("kafka_redelivery.consumers.worker.unacknowledged.monotonic_s", clock)
+    monkeypatch.setattr(
+        "kafka_redelivery.consumers.worker.unacknowledged.seconds_ago", lambda seconds: clock() - seconds
+    )
     return clock
 
 
@@ -99,6 +103,20 @@ def test_a_record_fails_at_the_acknowledgement_timeout(clock: Clock) -> None:
     fixture.session.acknowledge(fixture.item.unacknowledged[0][1])
     fixture.unacknowledged.add_dispositions(fixture.batch)
     assert [copy.topic for copy in fixture.batch.produced] == ["totals", TIER, TIER]
+
+
+def test_a_freeze_does_not_count_towards_the_timeout(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever acknowledges the record may have been frozen with the process."""
+    fixture, running = Fixture(timeout=timedelta(seconds=5)), RunningTime(clock)
+    monkeypatch.setattr("kafka_redelivery.consumers.worker.unacknowledged.seconds_ago", running.seconds_ago)
+    clock.advance(60)
+    fixture.unacknowledged.add_dispositions(fixture.batch)
+    assert len(fixture.unacknowledged) == 2
+    for _ in range(round(5 / TICK_S)):
+        running.tick()
+        clock.advance(TICK_S)
+    fixture.unacknowledged.add_dispositions(fixture.batch)
+    assert len(fixture.unacknowledged) == 0
 
 
 def test_an_acknowledgement_at_the_timeout_counts(clock: Clock) -> None:

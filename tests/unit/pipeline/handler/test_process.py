@@ -27,6 +27,8 @@ def slow(record):
         raise ValueError
     if record.value == b"kill":
         os._exit(3)
+    if record.value == b"stall":
+        time.sleep(60)
     if record.value == b"fork and kill":
         multiprocessing.get_context("fork").Process(target=time.sleep, args=(240,)).start()
         os.kill(os.getpid(), 9)
@@ -60,6 +62,16 @@ def test_outcomes_of_an_abandoned_run_are_dropped(process: HandlerProcess) -> No
 def test_a_death_is_detected_while_a_process_of_the_handler_lives(process: HandlerProcess) -> None:
     """A process that the handler forked holds the pipe open."""
     assert outcomes(list(process.run(rows([b"ok", b"fork and kill", b"ok"])))) == ["ok", "died", "ok"]
+
+
+@pytest.mark.timeout(180)
+def test_a_missed_deadline_is_not_called_a_death(tmp_path: Path) -> None:
+    """The process that is killed at the deadline leaves the pipe readable: at its end."""
+    process = start(tmp_path, "slow", deadline="6s")
+    try:
+        assert outcomes(list(process.run(rows([b"ok", b"stall", b"ok"])))) == ["ok", "deadline", "ok"]
+    finally:
+        process.close()
 
 
 @pytest.mark.timeout(180)

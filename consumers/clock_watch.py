@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kafka_redelivery.consumers.clock import monotonic_s
 
 _SET_BACK_MS = 500
@@ -9,16 +11,20 @@ _SET_BACK_MS = 500
 
 
 class ClockWatch:
-    """Compares the wall clock with the monotonic clock."""
+    """Compares the wall clock with the monotonic clock.
 
-    def __init__(self) -> None:
-        """Start without a time."""
+    Args:
+        clock_s: monotonic seconds.
+    """
+
+    def __init__(self, clock_s: Callable[[], float] = monotonic_s) -> None:
+        self._clock_s = clock_s
         self._difference_ms: int | None = None
         """Wall clock minus monotonic clock at the last check."""
 
     def set_back_ms(self, now_ms: int) -> int:
         """Return by how many milliseconds the wall clock was set back since the last call; usually 0."""
-        before_ms, self._difference_ms = self._difference_ms, now_ms - round(monotonic_s() * 1000)
+        before_ms, self._difference_ms = self._difference_ms, now_ms - round(self._clock_s() * 1000)
         if before_ms is None or self._difference_ms >= before_ms - _SET_BACK_MS:
             return 0
         return before_ms - self._difference_ms
