@@ -13,6 +13,7 @@ from kafka_redelivery.cli.output import print_json, stderr
 from kafka_redelivery.topology import exit_codes
 from kafka_redelivery.topology.faults import Fault, TopologyFault
 
+_LIBRARIES = {"typer", "click"}
 _DEBUG = "debug"
 _AS_JSON = "kafka_redelivery.cli.errors.as_json"
 
@@ -41,9 +42,10 @@ class ReportingGroup(TyperGroup):
 def report(error: Exception, *, as_json: bool) -> int | None:
     """Print an error and return its exit code.
 
-    ``None`` for the exceptions of the command-line library itself, which prints usage errors as text.
+    ``None`` for the exceptions of the command-line library itself, which prints usage errors as text, and ends without
+    a message if nothing reads its help.
     """
-    if type(error).__module__.partition(".")[0] in {"typer", "click"}:
+    if type(error).__module__.partition(".")[0] in _LIBRARIES or _is_unread_help(error):
         format_message = getattr(error, "format_message", None)  # only usage errors have it
         if as_json and format_message is not None:
             _print_error(exit_codes.USAGE, format_message())
@@ -63,6 +65,14 @@ def report(error: Exception, *, as_json: bool) -> int | None:
     if rest:
         console.print(rest, markup=False)
     return code
+
+
+def _is_unread_help(error: Exception) -> bool:
+    """Whether the library could not write. What the commands write goes through ``output.py``, which handles that."""
+    if not isinstance(error, BrokenPipeError):
+        return False
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals["__name__"]).partition(".")[0] in _LIBRARIES
 
 
 def _print_error(code: int, message: str, faults: Sequence[Fault | TopologyFault] = ()) -> None:

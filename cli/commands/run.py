@@ -23,7 +23,7 @@ def worker(
 ) -> None:
     """Run a worker: handle the records of the sources until SIGTERM or Ctrl-C.
 
-    A second signal ends the process immediately; records that were not committed are delivered again.
+    A second signal of the same kind ends the process immediately; records that were not committed are delivered again.
     """
     exit_on_signals()
     from kafka_redelivery.consumers.worker.run import run_worker
@@ -38,7 +38,10 @@ def scheduler(
     log_level: LogLevelOption = LogLevel.INFO,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
-    """Run a scheduler: release retry records when they are due, until SIGTERM or Ctrl-C."""
+    """Run a scheduler: release retry records when they are due, until SIGTERM or Ctrl-C.
+
+    A second signal of the same kind ends the process immediately; what was not committed is released by the next one.
+    """
     exit_on_signals()
     from kafka_redelivery.consumers.scheduler.run import run_scheduler
 

@@ -1,6 +1,7 @@
 """Partitions whose next record cannot be handled yet, because something outside it does not answer.
 
-That is a schema registry, or Kafka when it is asked whether the topic of an output exists. No delivery is counted.
+That is a schema registry, Kafka when it is asked whether the topic of an output exists, or what a process of the
+handler needs at its start. No delivery is counted.
 """
 
 from __future__ import annotations

@@ -13,11 +13,15 @@ from typing import Any
 
 from kafka_redelivery import Context, Record, Redeliver, Reject
 from kafka_redelivery.topology.durations import parse_duration
-from tests.scenarios.deliveries import first_of, note
+from tests.scenarios.deliveries import LOG, first_of, note
 from tests.scenarios.waiting import LOOK_S
 
 OUTPUT = "SCENARIO_OUTPUT"
 """The environment variable with the topic that successes are emitted to."""
+
+
+AWAY = "database-away"
+"""A file of this name beside the delivery log means that the database is away."""
 
 
 class BrokenPromiseError(Exception):
@@ -38,6 +42,18 @@ def scripted(record: Record, context: Context) -> None:
         time.sleep(LOOK_S)
     _act(verb, argument, record, context)
     note("ended", record, context)
+
+
+class Needing:
+    """Runs the script in a process that needs a database at its start."""
+
+    def __init__(self) -> None:
+        if (Path(os.environ[LOG]).parent / AWAY).exists():
+            raise ConnectionError("the database is away")
+
+    def __call__(self, record: Record, context: Context) -> None:
+        """See :func:`scripted`."""
+        scripted(record, context)
 
 
 async def scripted_async(record: Record, context: Context) -> None:

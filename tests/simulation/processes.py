@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from kafka_redelivery.consumers.clock_watch import ClockWatch
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
@@ -216,6 +217,7 @@ class WorkerProcess(Process):
             limits=settings.limits,
             observer=NoOpObserver(),
             health=Health(clock_s=timeline.monotonic_s),
+            clock_watch=ClockWatch(timeline.monotonic_s),
         )
 
     def turn(self) -> None:

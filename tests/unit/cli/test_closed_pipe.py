@@ -57,6 +57,32 @@ def test_nothing_reads_the_output(arguments: list[str], file: Path) -> None:
     assert (done.returncode, done.stderr) == (exit_codes.FAILED, "")
 
 
+def test_a_reader_stops_before_the_end_of_the_help() -> None:
+    """As in `redelivery worker --help | head -1`, where the library writes once more after the text."""
+    script = (
+        "import sys\n"
+        "from kafka_redelivery.cli import main\n"
+        "from typer import rich_utils\n"
+        "print_help = rich_utils.rich_format_help\n"
+        "def print_and_wait(**arguments):\n"
+        "    print_help(**arguments)\n"
+        "    print('.', end='', file=sys.stderr, flush=True)\n"
+        "    sys.stdin.read()\n"
+        "rich_utils.rich_format_help = print_and_wait\n"
+        "main.app(['worker', '--help'])"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe, stderr=pipe) as command:
+        assert command.stdin is not None
+        assert command.stdout is not None
+        assert command.stderr is not None
+        assert command.stderr.read(1) == b"."
+        command.stdout.close()
+        command.stdin.close()
+        assert command.stderr.read() == b""
+    assert command.returncode == exit_codes.FAILED
+
+
 def test_a_loop_ends() -> None:
     """Output that would never end does; the bytes of a record are output, too."""
     script = (

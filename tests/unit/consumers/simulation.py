@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from kafka_redelivery.consumers.clock_watch import ClockWatch
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
@@ -249,6 +250,7 @@ class SimulatedWorker:
             observer=NoOpObserver(),
             blocking=kafka.blocking,
             pauses=kafka.pauses,
+            clock_watch=ClockWatch(lambda: kafka.now_ms / 1000),
         )
         self.assign(kafka.records if partitions is None else partitions)
 
