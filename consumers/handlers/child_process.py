@@ -28,8 +28,16 @@ _log = logging.getLogger(__name__)
 
 _LOG_EVERY_S: Final = 30.0
 
+_MIN_LOAD_LIMIT_S: Final = 60.0
+_LOAD_LIMIT_FACTOR: Final = 10
+
 MAX_WAIT_S: Final = 1.0
 """Longest wait for a message before the parent checks that the child is alive."""
+
+
+def load_limit_s(first_s: float) -> float:
+    """Return how long a later child may take to load the handler, if the first one took ``first_s``."""
+    return max(_MIN_LOAD_LIMIT_S, _LOAD_LIMIT_FACTOR * first_s)
 
 
 class ChildProcess:

@@ -16,7 +16,7 @@ from threading import Condition
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import ConsumersError, HandlerLoadError, HandlerUnavailable
 from kafka_redelivery.consumers.handlers.child_main import ChildSetup, HandlerResult
-from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S, ChildProcess
+from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S, ChildProcess, load_limit_s
 from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
 from kafka_redelivery.consumers.handlers.processor import deadline_passed
 from kafka_redelivery.consumers.handlers.record import Context, Record
@@ -34,10 +34,6 @@ _CLOSING_S = 2.0
 
 _START_AGAIN_S = 1.0
 """Pause after a child could not be started."""
-
-_MIN_LOAD_LIMIT_S = 60.0
-_LOAD_LIMIT_FACTOR = 10
-"""A later child may take this many times as long to load the handler as the first ones took together."""
 
 
 class ChildProcessPool:
@@ -78,7 +74,7 @@ class ChildProcessPool:
             self.close()
             raise
         self._idle.extend(self._alive)
-        self._load_limit_s = max(_MIN_LOAD_LIMIT_S, _LOAD_LIMIT_FACTOR * (monotonic_s() - began_s))
+        self._load_limit_s = load_limit_s(monotonic_s() - began_s)
 
     def handler(self) -> Handler:
         """Return a handler that the thread of a slot calls like any synchronous function."""

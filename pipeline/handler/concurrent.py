@@ -14,10 +14,11 @@ from typing import Final, NamedTuple
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.handlers.child_process import load_limit_s
 from kafka_redelivery.consumers.handlers.processor import deadline_passed
 from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.pipeline.handler.handler_child import HandlerChild
+from kafka_redelivery.pipeline.handler.handler_child import HandlerChild, started_again
 from kafka_redelivery.pipeline.handler.handler_slots import POSITIONS_PER_SLOT, Answer, Given
 from kafka_redelivery.pipeline.handler.messages import receive, send
 from kafka_redelivery.pipeline.handler.outcomes import Handled, Outcomes
@@ -75,7 +76,9 @@ class ConcurrentHandling:
 
         self._bytes = self._idle_deaths = 0
         self._looked_s = 0.0
+        began_s = monotonic_s()
         self._child: _SlotsChild | None = _SlotsChild(config)
+        self._load_limit_s = load_limit_s(monotonic_s() - began_s)
 
     @property
     def full(self) -> bool:
@@ -168,7 +171,7 @@ class ConcurrentHandling:
 
     def _start(self, suspects: Iterable[_Place]) -> None:
         """Start a child and give it all records that have no outcome."""
-        self._child = child = _SlotsChild(self._config)
+        self._child = child = started_again(lambda: _SlotsChild(self._config, self._load_limit_s))
         records: defaultdict[int, list[Row]] = defaultdict(list)
         for (number, _), each in self._unanswered.items():
             records[number].append(each.row)
@@ -183,8 +186,8 @@ class ConcurrentHandling:
 
 
 class _SlotsChild(HandlerChild):
-    def __init__(self, config: HandlerConfig) -> None:
-        super().__init__(config, POSITIONS_PER_SLOT * config.section.slots)
+    def __init__(self, config: HandlerConfig, load_limit_s: float = float("inf")) -> None:
+        super().__init__(config, POSITIONS_PER_SLOT * config.section.slots, load_limit_s=load_limit_s)
 
     def give(self, given: Given) -> None:
         """Send records; a thread of the child takes them from the pipe.

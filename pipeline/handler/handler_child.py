@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
 import tempfile
-from typing import Final
+from collections.abc import Callable
+from threading import Event
+from typing import Final, TypeVar
 
+from kafka_redelivery.consumers.errors import HandlerLoadError
+from kafka_redelivery.consumers.flow.held_partitions import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from kafka_redelivery.consumers.handlers.child_process import ChildProcess
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.handler.shared_position import SHARED_BYTES, SharedPosition
 
+_log = logging.getLogger(__name__)
+
+_C = TypeVar("_C", bound="HandlerChild")
+
 _MODULE: Final = "kafka_redelivery.pipeline.handler.child"
+
+
+def started_again(start: Callable[[], _C]) -> _C:
+    """Start a child instead of a dead one, as soon as that is possible. Its records wait, uncounted.
+
+    What the handler needs at its start may be away.
+    """
+    pause_s = FIRST_PAUSE_S
+    while True:
+        try:
+            return start()
+        except (HandlerLoadError, OSError) as error:
+            _log.warning("%s; the records wait, and it is tried again in %g s", error, pause_s)
+        Event().wait(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
 class HandlerChild(ChildProcess):
     """The parent's side of a child."""
 
-    def __init__(self, config: HandlerConfig, positions: int = 1) -> None:
+    def __init__(self, config: HandlerConfig, positions: int = 1, *, load_limit_s: float = float("inf")) -> None:
         """Start the child and wait until it has loaded the handler.
 
         Args:
             config: the configuration.
             positions: how many records it says that it is handling; 1 = it handles one after the other.
+            load_limit_s: how long it may take to load the handler.
 
         Raises:
             HandlerLoadError: the child cannot load the handler.
@@ -43,7 +68,7 @@ class HandlerChild(ChildProcess):
                 descriptors=[file.fileno()],
                 environment=environment,
             )
-        self.wait_until_ready(config.section.callable)
+        self.wait_until_ready(config.section.callable, load_limit_s)
 
     def kill(self) -> None:
         """End the child now, and close what it shares with this process."""

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Iterator
 from typing import Final
 
+from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError
-from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S
+from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S, load_limit_s
 from kafka_redelivery.consumers.handlers.processor import deadline_passed
 from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
-from kafka_redelivery.pipeline.handler.handler_child import HandlerChild
+from kafka_redelivery.pipeline.handler.handler_child import HandlerChild, started_again
 from kafka_redelivery.pipeline.handler.messages import receive, send
 from kafka_redelivery.pipeline.handler.outcomes import Handled, Outcomes
 from kafka_redelivery.pipeline.handler.rows import Rows
@@ -59,7 +60,9 @@ class HandlerProcess:
         self._config = config
         deadline = config.section.deadline
         self._deadline_s = None if deadline is None else deadline.total_seconds()
+        began_s = monotonic_s()
         self._child: _RowsChild | None = _RowsChild(config)
+        self._load_limit_s = load_limit_s(monotonic_s() - began_s)
 
     def close(self) -> None:
         """Let the child end by itself within two seconds, else kill it."""
@@ -91,7 +94,6 @@ class HandlerProcess:
         of its own, which finds the one that kills it.
 
         Raises:
-            HandlerLoadError: a new child cannot load the handler any more.
             HaltedError: children die again and again without handling a record.
         """
         killers: dict[int, Failure] = {}
@@ -136,7 +138,7 @@ class HandlerProcess:
         if self._child is not None and not self._child.idle:
             self._kill()  # the last task gave up in the middle of a run: the next answers would be of its records
         if self._child is None:
-            self._child = _RowsChild(self._config)
+            self._child = started_again(lambda: _RowsChild(self._config, self._load_limit_s))
         return self._child
 
     def _kill(self) -> None:
@@ -146,8 +148,8 @@ class HandlerProcess:
 
 
 class _RowsChild(HandlerChild):
-    def __init__(self, config: HandlerConfig) -> None:
-        super().__init__(config)
+    def __init__(self, config: HandlerConfig, load_limit_s: float = float("inf")) -> None:
+        super().__init__(config, load_limit_s=load_limit_s)
         self.idle = True
         """Whether it has returned the outcome of every record that it was sent."""
 

@@ -21,7 +21,7 @@ import kafka_redelivery
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.handlers import child_process_pool
+from kafka_redelivery.consumers.handlers import child_process
 from kafka_redelivery.consumers.handlers.child_process_pool import ChildProcessPool
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record
@@ -136,8 +136,8 @@ def test_a_death_during_loading_is_an_error_at_start(monkeypatch: pytest.MonkeyP
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What the handler ``Needing`` reads at its start. A child may load it for two seconds."""
     monkeypatch.setenv("CHILD_HANDLERS_DATABASE", str(tmp_path / "database"))
-    monkeypatch.setattr(child_process_pool, "_MIN_LOAD_LIMIT_S", 2.0)
-    monkeypatch.setattr(child_process_pool, "_LOAD_LIMIT_FACTOR", 0.0)
+    monkeypatch.setattr(child_process, "_MIN_LOAD_LIMIT_S", 2.0)
+    monkeypatch.setattr(child_process, "_LOAD_LIMIT_FACTOR", 0.0)
     return tmp_path / "database"
 
 
