@@ -22,6 +22,9 @@ def failure_clock_ms() -> int:
 monotonic_s = time.monotonic
 """Monotonic seconds, for deadlines."""
 
+process_cpu_s = time.process_time
+"""Seconds of processor time that all threads of this process have used."""
+
 thread_cpu_s = time.thread_time
 """Seconds of processor time that the current thread has used."""
 

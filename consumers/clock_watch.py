@@ -22,9 +22,13 @@ class ClockWatch:
         self._difference_ms: int | None = None
         """Wall clock minus monotonic clock at the last check."""
 
+    def difference_ms(self, now_ms: int) -> int:
+        """Return the wall clock minus the monotonic clock."""
+        return now_ms - round(self._clock_s() * 1000)
+
     def set_back_ms(self, now_ms: int) -> int:
         """Return by how many milliseconds the wall clock was set back since the last call; usually 0."""
-        before_ms, self._difference_ms = self._difference_ms, now_ms - round(self._clock_s() * 1000)
+        before_ms, self._difference_ms = self._difference_ms, self.difference_ms(now_ms)
         if before_ms is None or self._difference_ms >= before_ms - _SET_BACK_MS:
             return 0
         return before_ms - self._difference_ms

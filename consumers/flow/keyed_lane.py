@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from operator import methodcaller
 
 from kafka_redelivery.consumers.flow.lane import Lane
@@ -54,10 +54,12 @@ class KeyedLane(Lane):
         """See :class:`Lane`."""
         return sum(len(self._set_aside[key] or ()) for _, _, key in self._waiting_keys)
 
-    def clock_set_back(self, by_ms: int) -> None:
+    def clock_set_back(self, difference_ms: int) -> None:
         """See :class:`Lane`."""
-        super(KeyedLane, self).clock_set_back(by_ms)
-        self._waiting_keys = [(due_ms - by_ms, offset, key) for due_ms, offset, key in self._waiting_keys]
+        super(KeyedLane, self).clock_set_back(difference_ms)
+        waits = self.assigned.progress.waiting
+        self._waiting_keys = [(waits[offset].due_ms, offset, key) for _, offset, key in self._waiting_keys]
+        heapify(self._waiting_keys)
 
     def add(self, messages: Sequence[Message]) -> None:
         """Append records; those that waited in place before this worker fetched them may be due before all others."""

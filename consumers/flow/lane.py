@@ -16,6 +16,8 @@ from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
 from kafka_redelivery.transport.clients.message_headers import sizes_of_headers
 from kafka_redelivery.transport.protocols import Message
 
+_MAX_OUTDATED = 100
+
 
 def size_of(messages: Sequence[Message]) -> int:
     """Return the bytes of keys, values and headers."""
@@ -81,6 +83,9 @@ class Lane:
     wakes_ms: int | None = None
     """When the lane is examined again because a record that waits in place is due (epoch ms)."""
 
+    _noted_ms: dict[int, int] = field(default_factory=dict)
+    """See :meth:`note_wait`, by offset; some of these records may wait no longer."""
+
     closed: bool = False
     """Whether the partition was given back. No record of it is handed out any more."""
 
@@ -133,13 +138,22 @@ class Lane:
         first = waits.get(self.queue[0].offset()) if waits and self.queue else None
         return None if first is None else first.due_ms
 
-    def clock_set_back(self, by_ms: int) -> None:
-        """Shorten the waits of the records that wait in place."""
-        if self.assigned.progress.waiting:
-            self.assigned.progress.clock_set_back(by_ms)
-            self.assigned.dirty = True
-        if self.wakes_ms is not None:
-            self.wakes_ms -= by_ms
+    def note_wait(self, offset: int, difference_ms: int) -> None:
+        """Note the wall clock minus the monotonic clock at the time when a record began to wait in place."""
+        waits, noted = self.assigned.progress.waiting, self._noted_ms
+        if len(noted) > len(waits) + _MAX_OUTDATED:
+            self._noted_ms = {each: noted[each] for each in noted.keys() & waits}
+        self._noted_ms[offset] = difference_ms
+
+    def clock_set_back(self, difference_ms: int) -> None:
+        """Shorten waits in place that began when the wall clock was ahead of the monotonic clock by more than this."""
+        progress = self.assigned.progress
+        for offset in list(progress.waiting):
+            ahead_ms = self._noted_ms.get(offset, difference_ms) - difference_ms
+            if ahead_ms > 0:
+                progress.shorten_wait(offset, ahead_ms)
+                self._noted_ms[offset] = difference_ms
+                self.assigned.dirty = True
 
     def take(self, max_records: int, now_ms: int = 0) -> list[Message]:
         """Remove the next records that one slot may handle one after the other.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
 from itertools import count
 
-from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
+from kafka_redelivery.consumers.clock import Clock, monotonic_s, wall_clock_ms
+from kafka_redelivery.consumers.clock_watch import ClockWatch
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.early_records import EarlyRecords
 from kafka_redelivery.consumers.flow.keyed_lane import KeyedLane
@@ -43,7 +44,13 @@ class Lanes:
     """
 
     def __init__(
-        self, ordering: Ordering, slots: int, *, persist_deliveries: bool = False, clock: Clock = wall_clock_ms
+        self,
+        ordering: Ordering,
+        slots: int,
+        *,
+        persist_deliveries: bool = False,
+        clock: Clock = wall_clock_ms,
+        monotonic_s: Callable[[], float] = monotonic_s,
     ) -> None:
         """Start without lanes.
 
@@ -53,10 +60,12 @@ class Lanes:
             persist_deliveries: whether added records wait until :meth:`admit` says that a commit has persisted their
                 delivery.
             clock: compared with the due time of records that wait in place, and of redeliveries.
+            monotonic_s: shows when that clock was set back.
         """
         self._early = EarlyRecords(ordering, clock, in_order=persist_deliveries)
         self.persist_deliveries = persist_deliveries
         self.clock = clock
+        self._clock_watch = ClockWatch(monotonic_s)
         self._sleeping: list[tuple[int, int, Lane]] = []
         """Heap of the lanes that cannot start anything before a record in them is due, by that time (epoch ms)."""
 
@@ -106,11 +115,21 @@ class Lanes:
             return max_s
         return min(max_s, max(0.0, (self._sleeping[0][0] - self.clock()) / 1000))
 
-    def clock_set_back(self, by_ms: int) -> None:
-        """Shorten the waits of the records that wait in place: the clock was ahead when they failed."""
-        for lane in self._lanes.values():
-            lane.clock_set_back(by_ms)
-        self._sleeping = [(wakes_ms - by_ms, number, lane) for wakes_ms, number, lane in self._sleeping]
+    def check_clock(self) -> int:
+        """Shorten waits in place if the wall clock was set back, so that they take no longer than without that.
+
+        Returns:
+            By how many milliseconds it was set back since the last call; usually 0.
+        """
+        now_ms = self.clock()
+        set_back_ms = self._clock_watch.set_back_ms(now_ms)
+        if set_back_ms:
+            self._sleeping.clear()
+            for lane in self._lanes.values():
+                lane.clock_set_back(self._clock_watch.difference_ms(now_ms))
+                lane.wakes_ms = None
+                self._set_wake_up(lane)
+        return set_back_ms
 
     def records_within(self, seconds: float) -> int:
         """Estimate how many records the slots can handle in that time, plus two per slot."""
@@ -128,7 +147,9 @@ class Lanes:
     def open(self, assigned: AssignedPartition) -> None:
         """Create the lane of a partition."""
         kind = KeyedLane if self._ordering is Ordering.KEY else Lane
-        self._lanes[assigned] = kind(assigned, exclusive=self._ordering is Ordering.PARTITION)
+        self._lanes[assigned] = lane = kind(assigned, exclusive=self._ordering is Ordering.PARTITION)
+        for offset in assigned.progress.waiting:
+            lane.note_wait(offset, self._clock_watch.difference_ms(self.clock()))
 
     def hold(self, partitions: AbstractSet[Partition]) -> None:
         """Start no more work items of these partitions, and again those of all others."""
@@ -184,6 +205,7 @@ class Lanes:
             lane.requeue(message)
             self.waiting += 1
         self._buffer(lane, (message,))
+        lane.note_wait(message.offset(), self._clock_watch.difference_ms(self.clock()))
         self._enqueue_if_startable(lane)
 
     def next_item(self) -> WorkItem | None:

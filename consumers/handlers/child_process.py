@@ -21,6 +21,7 @@ from typing import Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HandlerLoadError
+from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.consumers.telemetry.logs import log_to_stderr
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 
@@ -29,15 +30,30 @@ _log = logging.getLogger(__name__)
 _LOG_EVERY_S: Final = 30.0
 
 _MIN_LOAD_LIMIT_S: Final = 60.0
+_MAX_LOAD_LIMIT_S: Final = 600.0
 _LOAD_LIMIT_FACTOR: Final = 10
 
 MAX_WAIT_S: Final = 1.0
 """Longest wait for a message before the parent checks that the child is alive."""
 
 
-def load_limit_s(first_s: float) -> float:
-    """Return how long a later child may take to load the handler, if the first one took ``first_s``."""
-    return max(_MIN_LOAD_LIMIT_S, _LOAD_LIMIT_FACTOR * first_s)
+class LoadLimit:
+    """How long a later child may take to load the handler.
+
+    Args:
+        first_s: how long the first one took.
+    """
+
+    def __init__(self, first_s: float) -> None:
+        self._least_s = self.seconds = max(_MIN_LOAD_LIMIT_S, _LOAD_LIMIT_FACTOR * first_s)
+
+    def grow(self) -> None:
+        """Give the next child more time: this one could not load the handler, perhaps because it was slow."""
+        self.seconds = max(self._least_s, min(2 * self.seconds, _MAX_LOAD_LIMIT_S))
+
+    def reset(self) -> None:
+        """A child has loaded the handler."""
+        self.seconds = self._least_s
 
 
 class ChildProcess:
@@ -98,10 +114,10 @@ class ChildProcess:
 
     def _loads_within(self, target: str, limit_s: float) -> bool:
         """Wait for the first message, and log from time to time that it has not come."""
-        began_s = logged_s = now_s = monotonic_s()
-        while not self.poll(began_s + limit_s - now_s):
+        began_s = logged_s = seconds_ago(0.0)
+        while not self.poll(MAX_WAIT_S):
             now_s = monotonic_s()
-            if now_s - began_s >= limit_s:
+            if began_s <= seconds_ago(limit_s):
                 return False
             if now_s - logged_s >= _LOG_EVERY_S:
                 logged_s = now_s

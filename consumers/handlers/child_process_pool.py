@@ -16,7 +16,7 @@ from threading import Condition
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import ConsumersError, HandlerLoadError, HandlerUnavailable
 from kafka_redelivery.consumers.handlers.child_main import ChildSetup, HandlerResult
-from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S, ChildProcess, load_limit_s
+from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S, ChildProcess, LoadLimit
 from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
 from kafka_redelivery.consumers.handlers.processor import deadline_passed
 from kafka_redelivery.consumers.handlers.record import Context, Record
@@ -32,8 +32,8 @@ _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s (child %(process)d): %(message
 _CLOSING_S = 2.0
 """Time that idle children have to end when the pool is closed."""
 
-_START_AGAIN_S = 1.0
-"""Pause after a child could not be started."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 10.0
+"""Pauses after children that could not be started; each is twice as long as the one before."""
 
 
 class ChildProcessPool:
@@ -59,13 +59,15 @@ class ChildProcessPool:
         began_s = monotonic_s()
         self._alive = {_PooledChild(_MODULE, self._setup, search_path=sys.path) for _ in range(section.slots)}
         self._idle: deque[_PooledChild] = deque()
-        self._number, self._missing = section.slots, 0
-        """Number of children, and of those that are dead and have no successor yet."""
+        self._number, self._missing, self._starting = section.slots, 0, 0
+        """Number of children, of those that are dead, and of those that load the handler after another has died."""
 
-        self._start_again_s = 0.0
-        """When the next child may be started (monotonic), after one could not be."""
+        self._pause_s = self._start_again_s = 0.0
+        """Pause after a child could not be started, and when the next one may be (monotonic)."""
 
         self._problem = ""
+        """Why the last child could not be started; empty if it could."""
+
         self._closed = False
         try:
             for child in self._alive:
@@ -74,7 +76,7 @@ class ChildProcessPool:
             self.close()
             raise
         self._idle.extend(self._alive)
-        self._load_limit_s = load_limit_s(monotonic_s() - began_s)
+        self._load_limit = LoadLimit(monotonic_s() - began_s)
 
     def handler(self) -> Handler:
         """Return a handler that the thread of a slot calls like any synchronous function."""
@@ -156,8 +158,9 @@ class ChildProcessPool:
                 wait_s = self._start_again_s - monotonic_s() if self._missing else None
                 if wait_s is not None and wait_s <= 0:
                     self._missing -= 1
+                    self._starting += 1
                     return None
-                if self._missing == self._number:
+                if self._problem and self._missing + self._starting == self._number:
                     raise HandlerUnavailable(self._problem)
                 self._changed.wait(wait_s)
         raise HandlerUnavailable("the processes of the handler are being ended")
@@ -172,17 +175,29 @@ class ChildProcessPool:
                 closed = self._closed
             if closed:
                 child.kill()
-            child.wait_until_ready(self._setup.target, self._load_limit_s)
+            child.wait_until_ready(self._setup.target, self._load_limit.seconds)
         except (HandlerLoadError, OSError) as error:
-            with self._changed:
-                if child is not None:
-                    self._alive.discard(child)
-                self._missing += 1
-                self._start_again_s = monotonic_s() + _START_AGAIN_S
-                self._problem = str(error)
-                self._changed.notify_all()
+            self._start_failed(child, error)
             return None
+        with self._changed:
+            self._starting -= 1
+            self._pause_s, self._problem = 0.0, ""
+            self._load_limit.reset()
         return child
+
+    def _start_failed(self, child: _PooledChild | None, error: Exception) -> None:
+        with self._changed:
+            if child is not None:
+                self._alive.discard(child)
+            self._starting -= 1
+            self._missing += 1
+            self._pause_s = min(max(_FIRST_PAUSE_S, 2 * self._pause_s), _LONGEST_PAUSE_S)
+            self._start_again_s = monotonic_s() + self._pause_s
+            self._problem = str(error)
+            self._load_limit.grow()
+            self._changed.notify_all()
+            if not self._closed:
+                _log.warning("%s; a process of the handler is started again in %g s", error, self._pause_s)
 
     def _put_back(self, child: _PooledChild) -> None:
         with self._changed:

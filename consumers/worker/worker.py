@@ -11,7 +11,6 @@ from functools import partial
 from threading import Event
 
 from kafka_redelivery.consumers.clock import monotonic_s
-from kafka_redelivery.consumers.clock_watch import ClockWatch
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition, lineage_of
 from kafka_redelivery.consumers.flow.assignment import Assignment
@@ -67,7 +66,6 @@ class Worker:
     """Whether a record that failed waits in place, so that the records behind it wait, too."""
 
     pauses: PauseView = field(default_factory=NoPauses)
-    clock_watch: ClockWatch = field(default_factory=ClockWatch)
 
     def __post_init__(self) -> None:
         """Start without partitions."""
@@ -136,9 +134,8 @@ class Worker:
 
     def _check_clock(self) -> None:
         """Shorten waits if the wall clock was set back: records must not wait in place until it catches up."""
-        if set_back_ms := self.clock_watch.set_back_ms(self.lanes.clock()):
+        if set_back_ms := self.lanes.check_clock():
             _log.warning("the clock was set back by %d ms", set_back_ms)
-            self.lanes.clock_set_back(set_back_ms)
 
     def _fetch(self) -> list[Message]:
         """Fetch records for which there is room. Wait for them only if nothing else can happen meanwhile."""
@@ -207,8 +204,9 @@ class Worker:
             self.unacknowledged.void(item)
             return
         self._in_flight.discard(item)
-        self.delivery_notes.item_returned(item)
-        held, item = item.held, item.without_taken()
+        held, offset = item.held, item.messages[item.position].offset() if item.held else -1
+        self.delivery_notes.item_returned(item)  # may take the record back
+        item = item.without_taken()
         self.lanes.put_back(item)
         assigned = item.lane.assigned
         if assigned.closed:
@@ -217,7 +215,7 @@ class Worker:
         if item.position:
             self._add_outcomes(item)
         if held:
-            self.assignment.held.hold(assigned.partition, item.messages[item.position].offset(), held)
+            self.assignment.held.hold(assigned.partition, offset, held)
 
     def _add_outcomes(self, item: WorkItem) -> None:
         if self.assignment.held:

@@ -91,11 +91,12 @@ def _one_by_one(config: HandlerConfig, stack: ExitStack, loaded: Loaded, shared_
         handler = _as_synchronous(handler, stack.enter_context(asyncio.Runner()))
     # No deadline in here: the parent kills this process at its deadline.
     processor = RowProcessor(handler, outputs, wall_clock_ms, None, topics)
-    if config.section.vectorized:
+    if config.section.vectorized:  # its position is published around each call
         vectors = VectorRuns(handler, processor, topics, shared_position)
         return lambda rows, singly: vectors.run(
             rows, *routes[rows.partition.topic], max_rows=1 if singly else len(rows)
         )
+    processor.position = shared_position
     return lambda rows, _: _run_one_by_one(rows, *routes[rows.partition.topic], processor, shared_position)
 
 
@@ -145,7 +146,9 @@ class _PublishingMessages:
         return len(self._messages)
 
     def __getitem__(self, index: slice) -> Iterator[Row | Record]:
-        return self._position.publishing(self._messages[index], index.start)
+        messages = self._messages[index]
+        prepared = isinstance(messages[0], Record) if messages else True
+        return self._position.publishing(messages, index.start, prepared=prepared)
 
 
 def _as_synchronous(handler: Handler, runner: asyncio.Runner) -> Handler:

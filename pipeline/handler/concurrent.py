@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError
-from kafka_redelivery.consumers.handlers.child_process import load_limit_s
+from kafka_redelivery.consumers.handlers.child_process import LoadLimit
 from kafka_redelivery.consumers.handlers.processor import deadline_passed
 from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
@@ -78,7 +79,7 @@ class ConcurrentHandling:
         self._looked_s = 0.0
         began_s = monotonic_s()
         self._child: _SlotsChild | None = _SlotsChild(config)
-        self._load_limit_s = load_limit_s(monotonic_s() - began_s)
+        self._load_limit = LoadLimit(monotonic_s() - began_s)
 
     @property
     def full(self) -> bool:
@@ -171,7 +172,7 @@ class ConcurrentHandling:
 
     def _start(self, suspects: Iterable[_Place]) -> None:
         """Start a child and give it all records that have no outcome."""
-        self._child = child = started_again(lambda: _SlotsChild(self._config, self._load_limit_s))
+        self._child = child = started_again(partial(_SlotsChild, self._config), self._load_limit)
         records: defaultdict[int, list[Row]] = defaultdict(list)
         for (number, _), each in self._unanswered.items():
             records[number].append(each.row)

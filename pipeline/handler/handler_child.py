@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.held_partitions import FIRST_PAUSE_S, LONGEST_PAUSE_S
-from kafka_redelivery.consumers.handlers.child_process import ChildProcess
+from kafka_redelivery.consumers.handlers.child_process import ChildProcess, LoadLimit
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.handler.shared_position import SHARED_BYTES, SharedPosition
 
@@ -23,17 +23,25 @@ _C = TypeVar("_C", bound="HandlerChild")
 _MODULE: Final = "kafka_redelivery.pipeline.handler.child"
 
 
-def started_again(start: Callable[[], _C]) -> _C:
+def started_again(start: Callable[[float], _C], limit: LoadLimit) -> _C:
     """Start a child instead of a dead one, as soon as that is possible. Its records wait, uncounted.
 
     What the handler needs at its start may be away.
+
+    Args:
+        start: starts a child that may take this many seconds to load the handler.
+        limit: that time.
     """
     pause_s = FIRST_PAUSE_S
     while True:
         try:
-            return start()
+            child = start(limit.seconds)
         except (HandlerLoadError, OSError) as error:
             _log.warning("%s; the records wait, and it is tried again in %g s", error, pause_s)
+        else:
+            limit.reset()
+            return child
+        limit.grow()
         Event().wait(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 

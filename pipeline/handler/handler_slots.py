@@ -15,7 +15,7 @@ from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.consumers.flow.work_item import FinishedItems, WorkItem
 from kafka_redelivery.consumers.handlers.handler import Handler
 from kafka_redelivery.consumers.handlers.processor import SLICE_S, Processor
-from kafka_redelivery.consumers.handlers.record import Record
+from kafka_redelivery.consumers.handlers.record import Context, Record
 from kafka_redelivery.consumers.handlers.slots import open_slots
 from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.pipeline.handler.messages import receive, send
@@ -215,6 +215,15 @@ class _PublishingProcessor(Processor):
 
     def prepare(self, item: WorkItem, message: Message) -> Record | Failure:
         """See :class:`Processor`."""
-        number = self.numbers[item.lane.assigned.partition]
-        self._positions[item].set(message.offset(), number, grace_s=self._grace_s)
-        return super().prepare(item, message)
+        position = self._positions[item]
+        position.prepare(message.offset(), self.numbers[item.lane.assigned.partition])
+        prepared = super().prepare(item, message)
+        position.call(self._grace_s)
+        return prepared
+
+    def _store_outcome(
+        self, item: WorkItem, failure: Failure | None, context: Context | None, before: float
+    ) -> float | None:
+        if context is not None and context.outputs:
+            self._positions[item].end_call()
+        return super()._store_outcome(item, failure, context, before)

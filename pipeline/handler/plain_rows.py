@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.handlers.processor import Processor
-from kafka_redelivery.consumers.handlers.record import Record
+from kafka_redelivery.consumers.handlers.record import Context, Record
 from kafka_redelivery.consumers.routes import Route
 from kafka_redelivery.pipeline.handler.rows import Row, Rows
+from kafka_redelivery.pipeline.handler.shared_position import SharedPosition
 from kafka_redelivery.topology.policy.decision import Failure
 from kafka_redelivery.transport.protocols import Message
 
@@ -37,11 +38,28 @@ def records_of(rows: Rows, route: Route, *, redelivered: bool) -> list[Row] | li
 
 
 class RowProcessor(Processor):
-    """A :class:`Processor` that is also given records that need no preparation."""
+    """A :class:`Processor` that is also given records that need no preparation.
+
+    It publishes when the deadline of a call begins and ends: what a record needs before and after it may be slow.
+    """
+
+    position: SharedPosition | None = None
 
     def prepare(self, item: WorkItem, message: Message | Record) -> Record | Failure:
         """See :class:`Processor`."""
-        return message if isinstance(message, Record) else super().prepare(item, message)
+        if isinstance(message, Record):
+            return message
+        prepared = super().prepare(item, message)
+        if self.position is not None:
+            self.position.call()
+        return prepared
+
+    def _store_outcome(
+        self, item: WorkItem, failure: Failure | None, context: Context | None, before: float
+    ) -> float | None:
+        if context is not None and context.outputs and self.position is not None:
+            self.position.end_call()
+        return super()._store_outcome(item, failure, context, before)
 
 
 def _any_header(headers: pa.Array) -> bool:

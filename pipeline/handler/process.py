@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError
-from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S, load_limit_s
+from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S, LoadLimit
 from kafka_redelivery.consumers.handlers.processor import deadline_passed
 from kafka_redelivery.consumers.running_time import seconds_ago
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
@@ -37,10 +38,12 @@ class _ChildDiedError(Exception):
     number; ``None`` = it was handling no record.
     """
 
-    def __init__(self, handling: tuple[int, int] | None, failure: Failure) -> None:
+    def __init__(self, handling: tuple[int, int] | None, failure: Failure, *, killed: bool = False) -> None:
         super().__init__(failure.message)
         self.handling = handling
         self.failure = failure
+        self.killed = killed
+        """Whether its parent has killed it at the deadline of a call that ended in time after all."""
 
 
 class HandlerProcess:
@@ -62,7 +65,7 @@ class HandlerProcess:
         self._deadline_s = None if deadline is None else deadline.total_seconds()
         began_s = monotonic_s()
         self._child: _RowsChild | None = _RowsChild(config)
-        self._load_limit_s = load_limit_s(monotonic_s() - began_s)
+        self._load_limit = LoadLimit(monotonic_s() - began_s)
 
     def close(self) -> None:
         """Let the child end by itself within two seconds, else kill it."""
@@ -128,6 +131,8 @@ class HandlerProcess:
                     else:
                         suspects = range(first, first + number)
                     continue
+                if death.killed:
+                    continue
                 idle_deaths += 1
                 _log.warning("%s; it was handling no record", death.failure.message)
                 if idle_deaths >= MAX_IDLE_DEATHS:
@@ -138,7 +143,7 @@ class HandlerProcess:
         if self._child is not None and not self._child.idle:
             self._kill()  # the last task gave up in the middle of a run: the next answers would be of its records
         if self._child is None:
-            self._child = started_again(lambda: _RowsChild(self._config, self._load_limit_s))
+            self._child = started_again(partial(_RowsChild, self._config), self._load_limit)
         return self._child
 
     def _kill(self) -> None:
@@ -150,6 +155,9 @@ class HandlerProcess:
 class _RowsChild(HandlerChild):
     def __init__(self, config: HandlerConfig, load_limit_s: float = float("inf")) -> None:
         super().__init__(config, load_limit_s=load_limit_s)
+        self._overdue = False
+        """Whether it was killed because a call exceeded the deadline."""
+
         self.idle = True
         """Whether it has returned the outcome of every record that it was sent."""
 
@@ -180,7 +188,9 @@ class _RowsChild(HandlerChild):
                     return
         except (EOFError, OSError):
             handling = self._position.read()
-            raise _ChildDiedError(None if handling is None else handling[:2], self.death()) from None
+            if handling is None or self._overdue:  # what it was handling when it was killed has not failed
+                raise _ChildDiedError(None, self.death(), killed=self._overdue) from None
+            raise _ChildDiedError(handling[:2], self.death()) from None
 
     def _wait(self, deadline_s: float | None) -> None:
         """Wait for an answer as long as no call exceeds the deadline.
@@ -201,6 +211,7 @@ class _RowsChild(HandlerChild):
                 return
             if self._position.read() != handling or left_s > 0:
                 continue
+            self._overdue = True
             self._process.kill()
             self._process.wait()
             if self._position.read() != handling:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from kafka_redelivery.consumers.clock_watch import ClockWatch
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
@@ -191,7 +190,9 @@ class WorkerProcess(Process):
         section = settings.handler
         assert isinstance(section, HandlerSection)
         finished = _Finished()
-        self.lanes = Lanes(section.ordering, section.slots, clock=timeline.wall_clock_ms)
+        self.lanes = Lanes(
+            section.ordering, section.slots, clock=timeline.wall_clock_ms, monotonic_s=timeline.monotonic_s
+        )
         assignment = Assignment(group.routes, self.reader, FirstOffsets(self.reader))
         dependencies = BatchDependencies(
             group=settings.group,
@@ -217,7 +218,6 @@ class WorkerProcess(Process):
             limits=settings.limits,
             observer=NoOpObserver(),
             health=Health(clock_s=timeline.monotonic_s),
-            clock_watch=ClockWatch(timeline.monotonic_s),
         )
 
     def turn(self) -> None:

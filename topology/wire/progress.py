@@ -256,11 +256,10 @@ class Progress:
         if self.isolated == offset:
             self.isolated = None
 
-    def clock_set_back(self, by_ms: int) -> None:
-        """Shorten the waits of all records: the clock by which their due times were set was ahead by ``by_ms``."""
-        self.waiting = {
-            offset: WaitingRecord(each.deliveries, max(0, each.due_ms - by_ms)) for offset, each in self.waiting.items()
-        }
+    def shorten_wait(self, offset: int, by_ms: int) -> None:
+        """Shorten the wait of a record: the clock by which its due time was set was ahead by ``by_ms``."""
+        deliveries, due_ms = self.waiting[offset]
+        self.waiting[offset] = WaitingRecord(deliveries, max(0, due_ms - by_ms))
 
     def isolate(self, offset: int, deliveries: int) -> None:
         """Note that a tracked record, delivered ``deliveries`` times so far, is the only one about to be delivered."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from kafka_redelivery.consumers.clock_watch import ClockWatch
 from kafka_redelivery.consumers.flow.assignment import Assignment
 from kafka_redelivery.consumers.flow.delivery_notes import DeliveryNotes
 from kafka_redelivery.consumers.flow.fetcher import Fetcher
@@ -214,7 +213,13 @@ class SimulatedWorker:
         self._turns_left = 10**9
         finished = FinishedItems()
         common = _shared(kafka)
-        lanes = Lanes(kafka.ordering, kafka.slots, persist_deliveries=kafka.persist, clock=lambda: kafka.now_ms)
+        lanes = Lanes(
+            kafka.ordering,
+            kafka.slots,
+            persist_deliveries=kafka.persist,
+            clock=lambda: kafka.now_ms,
+            monotonic_s=lambda: kafka.now_ms / 1000,
+        )
         handler = as_handler(self._handle_by_session if kafka.mode.by_handler else self._handle)
         sessions = Sessions(individual=kafka.mode is AcknowledgementMode.INDIVIDUAL)
         self._unacknowledged: list[Record] = []
@@ -250,7 +255,6 @@ class SimulatedWorker:
             observer=NoOpObserver(),
             blocking=kafka.blocking,
             pauses=kafka.pauses,
-            clock_watch=ClockWatch(lambda: kafka.now_ms / 1000),
         )
         self.assign(kafka.records if partitions is None else partitions)
 

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.keyed_lane import MAX_IN_PLACE
 from kafka_redelivery.consumers.flow.lanes import Lanes
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
@@ -13,7 +14,7 @@ from kafka_redelivery.topology.config.settings import Ordering
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT, WaitingRecord
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.batches import DEAD
-from tests.unit.consumers.lane_steps import all_items, offsets, opened
+from tests.unit.consumers.lane_steps import all_items, finish, offsets, opened
 from tests.unit.consumers.records import NOW, record
 from tests.unit.consumers.simulation import SimulatedKafka, SimulatedWorker, WorkerDiedError, simulated_kafka
 
@@ -109,26 +110,95 @@ def test_a_due_record_does_not_wait_for_others_that_are_not_due() -> None:
     assert [offsets(item) for item in all_items(lanes)] == [[n] for n in range(1, MAX_IN_PLACE)]
 
 
+class Clocks:
+    """A wall clock and a monotonic clock."""
+
+    def __init__(self) -> None:
+        self.now_ms, self.monotonic_s = NOW, 100.0
+
+    def advance(self, by_ms: int) -> None:
+        """Let time pass."""
+        self.now_ms += by_ms
+        self.monotonic_s += by_ms / 1000
+
+    def lanes(self, ordering: Ordering) -> Lanes:
+        """Lanes of two slots with these clocks."""
+        lanes = Lanes(ordering, 2, clock=lambda: self.now_ms, monotonic_s=lambda: self.monotonic_s)
+        lanes.check_clock()
+        return lanes
+
+    def waiting(self, lanes: Lanes, partition: int, delay_ms: int) -> AssignedPartition:
+        """Open a partition, and let its first record fail."""
+        assigned = opened(lanes, partition)
+        lanes.add(assigned, [record(0, key=b"k", partition=partition), record(1, key=b"k", partition=partition)])
+        item = lanes.next_item()
+        assert item is not None
+        assigned.progress.wait_in_place(0, 1, self.now_ms + delay_ms)
+        finish(lanes, item)
+        lanes.requeue(assigned, item.messages[0])
+        return assigned
+
+
 @pytest.mark.parametrize("ordering", [Ordering.PARTITION, Ordering.KEY])
 def test_nobody_waits_in_place_for_a_clock_to_catch_up(ordering: Ordering) -> None:
     """The clock was an hour ahead when two records failed, and is corrected while they wait."""
-    hour_ms, now_ms = 3_600_000, NOW
-    lanes = Lanes(ordering, 2, clock=lambda: now_ms)
-    first, second = opened(lanes, 0), opened(lanes, 1)
-    for assigned in (first, second):
-        assigned.progress.waiting[0] = WaitingRecord(1, NOW + DELAY_MS)
-        lanes.add(assigned, [record(0, key=b"k"), record(1, key=b"k")])
+    clocks = Clocks()
+    lanes = clocks.lanes(ordering)
+    first, second = clocks.waiting(lanes, 0, DELAY_MS), clocks.waiting(lanes, 1, DELAY_MS + 500)
     assert all_items(lanes) == []
     assert lanes.due_in_s(60) == DELAY_MS / 1000
 
-    now_ms -= hour_ms
-    lanes.clock_set_back(hour_ms)
+    clocks.now_ms -= 3_600_000
+    assert lanes.check_clock() == 3_600_000
 
-    assert lanes.due_in_s(60) == DELAY_MS / 1000
     assert all_items(lanes) == []
-    now_ms += DELAY_MS
-    assert [(item.lane.assigned, offsets(item)) for item in all_items(lanes)] == [(first, [0]), (second, [0])]
+    assert lanes.due_in_s(60) == DELAY_MS / 1000
+    clocks.advance(DELAY_MS)
+    assert [(item.lane.assigned, offsets(item)) for item in all_items(lanes)] == [(first, [0])]
+    clocks.advance(500)
+    assert [(item.lane.assigned, offsets(item)) for item in all_items(lanes)] == [(second, [0])]
     assert first.dirty, "a successor waits no longer, either"
+
+
+@pytest.mark.parametrize("ordering", [Ordering.PARTITION, Ordering.KEY])
+def test_a_clock_that_is_corrected_makes_nothing_early(ordering: Ordering) -> None:
+    """What failed by the right clock keeps its due time, however often the clock jumps ahead and back."""
+    clocks = Clocks()
+    lanes = clocks.lanes(ordering)
+    assigned = clocks.waiting(lanes, 0, 3_600_000)
+    due_ms = clocks.now_ms + 3_600_000
+    for step_ms in (60_000, -60_000) * 10:
+        clocks.now_ms += step_ms
+        clocks.advance(1000)
+        lanes.check_clock()
+    assert assigned.progress.waiting[0].due_ms == due_ms
+    clocks.now_ms -= 5000
+    later = clocks.waiting(lanes, 1, 2000)  # fails before the next check
+    due_later_ms = clocks.now_ms + 2000
+    assert lanes.check_clock() == 5000
+    assert later.progress.waiting[0].due_ms == due_later_ms
+    assert assigned.progress.waiting[0].due_ms == due_ms - 5000
+
+
+def test_old_waits_are_forgotten() -> None:
+    """A partition in which records fail all the time needs no more memory."""
+    clocks = Clocks()
+    lanes = clocks.lanes(Ordering.PARTITION)
+    assigned = opened(lanes)
+    for offset in range(1000):
+        lanes.add(assigned, [record(offset)])
+        item = lanes.next_item()
+        assert item is not None
+        assigned.progress.track(offset)
+        assigned.progress.wait_in_place(offset, 1, 0)
+        finish(lanes, item)
+        lanes.requeue(assigned, item.messages[0])
+        item = lanes.next_item()
+        assert item is not None
+        assigned.progress.complete([offset])
+        finish(lanes, item)
+    [(_, lane)] = lanes.all()
+    assert len(lane._noted_ms) < 200
 
 
 def test_other_partitions_and_keys_go_on() -> None:

@@ -23,7 +23,7 @@ def run(running: RunningTime, clock: Clock, seconds: float) -> None:
 def test_a_process_that_runs_has_run_all_the_time() -> None:
     """A tick that is a little late does not matter."""
     clock = Clock()
-    running = RunningTime(clock)
+    running = RunningTime(clock, lambda: 0.0)
     run(running, clock, 2)
     clock.now_s += FROZEN_S
     running.tick()
@@ -33,7 +33,7 @@ def test_a_process_that_runs_has_run_all_the_time() -> None:
 def test_freezes_are_left_out() -> None:
     """Whether or not the thread has noticed the last one yet. A freeze counts as one tick."""
     clock = Clock()
-    running = RunningTime(clock)
+    running = RunningTime(clock, lambda: 0.0)
     run(running, clock, 1)
     first_s = clock.now_s
     clock.now_s += 50
@@ -51,6 +51,16 @@ def test_freezes_are_left_out() -> None:
         running.tick()
     run(running, clock, 1)
     assert running.seconds_ago(0.5) == clock.now_s - 0.5
+
+
+def test_a_handler_that_keeps_the_lock_of_python_is_no_freeze() -> None:
+    """It delays the ticks, too, but it uses the processor."""
+    clock = Clock()
+    running = RunningTime(clock, clock)
+    clock.now_s += 50
+    assert running.seconds_ago(30.0) == clock.now_s - 30
+    running.tick()
+    assert running.seconds_ago(30.0) == clock.now_s - 30
 
 
 def test_an_asynchronous_handler_is_not_cancelled_after_a_freeze() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,8 @@ class Registry:
     password: str | None = None
     requests: list[str] = field(default_factory=list)
     instead: tuple[int, bytes] | None = None
+    seconds: float = 0.0
+    """How long each answer takes."""
 
     def add(
         self, schema_id: int, schema: object, subject: str = "flights-value", version: int = 1, **more: object
@@ -77,6 +80,7 @@ def handler_for(registry: Registry) -> type[BaseHTTPRequestHandler]:
             path = urlsplit(self.path).path
             registry.requests.append(f"{self.command} {path}")
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            time.sleep(registry.seconds)
             status, answer = self._answer(path, body)
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")

@@ -9,7 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_redelivery.consumers.errors import HaltedError
+from kafka_redelivery.consumers.clock import monotonic_s
+from kafka_redelivery.consumers.errors import HaltedError, HandlerUnavailable
+from kafka_redelivery.consumers.handlers.record import Context, Record
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.config.settings import LimitsSection, Ordering
 from kafka_redelivery.topology.policy.lineage import parse_message_id
@@ -58,6 +60,37 @@ def test_only_the_fatal_record_is_counted(ordering: Ordering, slots: int, seed: 
     assert dict(letter.headers or ())[DELIVERY_COUNT] == b"3"
     assert {point.metadata for point in kafka.commits.values()} == {""}
     assert kafka.longest_metadata <= METADATA_LIMIT
+
+
+class _WithoutHandler(SimulatedWorker):
+    """No process of its handler can be started for the first two records."""
+
+    calls = 0
+
+    def _handle(self, record: Record, context: Context) -> None:
+        self.calls += 1
+        if self.calls <= 2:
+            raise HandlerUnavailable("the database is away")
+        super()._handle(record, context)
+
+
+@pytest.mark.parametrize(("ordering", "slots"), SHAPES)
+def test_a_suspect_waits_for_what_its_handler_needs(
+    monkeypatch: pytest.MonkeyPatch, ordering: Ordering, slots: int
+) -> None:
+    """It is isolated, has no outcome and is isolated again. Nothing is counted for it."""
+    monkeypatch.setattr("kafka_redelivery.consumers.flow.held_partitions.FIRST_PAUSE_S", 0.05)
+    kafka = simulated_kafka((20, 5), 3, killers=frozenset({7}), ordering=ordering, slots=slots)
+    with pytest.raises(WorkerDiedError):
+        SimulatedWorker(kafka).run(200_000)
+    kafka.killers = frozenset()
+    worker = _WithoutHandler(kafka)
+    end_s = monotonic_s() + 30
+    while not kafka.done and monotonic_s() < end_s:
+        worker.run(10)
+    assert kafka.done
+    assert worker.calls > 2
+    assert {attempt for each in kafka.attempts().values() for attempt in each} == {1}
 
 
 @pytest.mark.parametrize(("ordering", "slots"), SHAPES)

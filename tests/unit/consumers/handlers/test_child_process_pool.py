@@ -21,7 +21,7 @@ import kafka_redelivery
 from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.handlers import child_process
+from kafka_redelivery.consumers.handlers import child_process, child_process_pool
 from kafka_redelivery.consumers.handlers.child_process_pool import ChildProcessPool
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record
@@ -177,11 +177,30 @@ def test_a_living_child_takes_the_records_of_one_that_cannot_be_started(database
         assert len(pids) == 1
 
 
+def test_no_slot_waits_for_children_that_others_try_to_start(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading fails slowly, and at another time in each slot, so that there is always one that is loading."""
+    monkeypatch.setattr(child_process_pool, "_FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(child_process_pool, "_LONGEST_PAUSE_S", 0.1)
+    with children("Needing", slots=2) as found:
+        for _ in range(2):
+            assert delivered(found, "kill")[0] is not None
+        database.write_text("hangs", encoding="utf-8")
+        held: list[str] = []
+        slots = [threading.Thread(target=lambda: held.append(_held(found)), daemon=True) for _ in range(2)]
+        for slot in slots:
+            slot.start()
+            time.sleep(1)
+        for slot in slots:
+            slot.join(20)
+        assert len(held) == 2
+        assert all("not loaded within" in cause for cause in held)
+
+
 def test_closing_ends_a_child_that_is_being_started(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record that waits for it has no outcome."""
     with children("Needing") as found:
         assert delivered(found, "kill")[0] is not None
-        monkeypatch.setattr(found, "_load_limit_s", 60.0)
+        monkeypatch.setattr(found._load_limit, "seconds", 60.0)
         database.write_text("hangs", encoding="utf-8")
         held: list[object] = []
         slot = threading.Thread(target=lambda: held.append(_held(found)), daemon=True)

@@ -107,7 +107,7 @@ def test_a_record_fails_at_the_acknowledgement_timeout(clock: Clock) -> None:
 
 def test_a_freeze_does_not_count_towards_the_timeout(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever acknowledges the record may have been frozen with the process."""
-    fixture, running = Fixture(timeout=timedelta(seconds=5)), RunningTime(clock)
+    fixture, running = Fixture(timeout=timedelta(seconds=5)), RunningTime(clock, lambda: 0.0)
     monkeypatch.setattr("kafka_redelivery.consumers.worker.unacknowledged.seconds_ago", running.seconds_ago)
     clock.advance(60)
     fixture.unacknowledged.add_dispositions(fixture.batch)

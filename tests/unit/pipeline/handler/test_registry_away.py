@@ -77,6 +77,38 @@ def test_several_records_at_a_time(config: HandlerConfig) -> None:
     assert [failure.exception for each in found for _, failure in each.outcomes.failures] == ["ValueError"]
 
 
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_registry_that_hangs_is_no_missed_deadline(tmp_path: Path, registry: Registry, slots: int) -> None:  # noqa: F811
+    """Each record waits for it, and none is counted."""
+    registry.add(7, "int")
+    registry.seconds, registry.instead = 4.0, (503, b"{}")
+    (tmp_path / "hanging_handlers.py").write_text(HANDLER, encoding="utf-8")
+    serde = {"format": "avro", "registry": {"url": registry.url, "max.retries": "0"}}
+    settings = {
+        "group": "g",
+        "kafka": {"bootstrap.servers": "nowhere", "log_level": 0},
+        "sources": [{"topic": "t", "value": serde}],
+        "handler": {"callable": "hanging_handlers:handle", "slots": slots, "deadline": "2s"},
+    }
+    config = HandlerConfig(load_settings(json.dumps(settings)), tmp_path, (*sys.path, str(tmp_path)), 30, TEXT)
+
+    def come_back() -> None:
+        until(lambda: len(registry.requests) >= 2, "the registry was asked twice")
+        registry.seconds, registry.instead = 0.0, None
+
+    back = Thread(target=come_back)
+    back.start()
+    handling = HandlerProcess(config) if slots == 1 else ConcurrentHandling(config)
+    try:
+        found = list(handling.handle(rows()))
+        while sum(each.outcomes.number for each in found) < 3:
+            found += handling.collect(0.2)
+    finally:
+        handling.close()
+        back.join()
+    assert [failure.exception for each in found for _, failure in each.outcomes.failures] == ["ValueError"]
+
+
 def rows() -> Rows:
     """Three records of one partition."""
     columns = [[None] * 3, NUMBERS, [None] * 3, ["t"] * 3, [0] * 3, range(3), [0] * 3]
