@@ -35,7 +35,7 @@ class CallDeadline:
         """Start the time."""
         await self._timeout.__aenter__()
         if self._seconds is not None:
-            self._started_s = seconds_ago(0.0)
+            self._started_s = seconds_ago(0.0)  # now; freezes are noticed from here on
             self._wait(self._seconds, self._seconds)
         return self
 

@@ -38,22 +38,20 @@ MAX_WAIT_S: Final = 1.0
 
 
 class LoadLimit:
-    """How long a later child may take to load the handler.
+    """How long a child may take to load the handler: the first ones without limit."""
 
-    Args:
-        first_s: how long the first one took.
-    """
+    def __init__(self) -> None:
+        self.seconds = float("inf")
+        self._longest_s = 0.0
 
-    def __init__(self, first_s: float) -> None:
-        self._least_s = self.seconds = max(_MIN_LOAD_LIMIT_S, _LOAD_LIMIT_FACTOR * first_s)
+    def loaded(self, seconds: float) -> None:
+        """A child has loaded the handler in that time."""
+        self._longest_s = max(self._longest_s, seconds)
+        self.seconds = max(_MIN_LOAD_LIMIT_S, _LOAD_LIMIT_FACTOR * self._longest_s)
 
-    def grow(self) -> None:
-        """Give the next child more time: this one could not load the handler, perhaps because it was slow."""
-        self.seconds = max(self._least_s, min(2 * self.seconds, _MAX_LOAD_LIMIT_S))
-
-    def reset(self) -> None:
-        """A child has loaded the handler."""
-        self.seconds = self._least_s
+    def passed(self) -> None:
+        """A child was killed at the limit. It may have been slow only, so the next one gets more time."""
+        self.seconds = max(self.seconds, min(2 * self.seconds, _MAX_LOAD_LIMIT_S))
 
 
 class ChildProcess:
@@ -91,26 +89,29 @@ class ChildProcess:
         with suppress(OSError):  # the child is dead: wait_until_ready() says so
             self._pipe.send(setup)
 
-    def wait_until_ready(self, target: str, limit_s: float = float("inf")) -> None:
+    def wait_until_ready(self, target: str, limit: LoadLimit) -> None:
         """Wait until the child has loaded the handler.
 
         Args:
             target: the handler's name, for the error and the log.
-            limit_s: after this time the child is killed.
+            limit: after this time the child is killed.
 
         Raises:
             HandlerLoadError: the child could not load the handler in time, or died of it.
         """
         try:
-            if self._loads_within(target, limit_s):
+            began_s = monotonic_s()
+            if self._loads_within(target, limit.seconds):
                 problem = self._pipe.recv()
             else:
-                problem = f"it was not loaded within {limit_s:.0f} s", "see to what its module waits for"
+                problem = f"it was not loaded within {limit.seconds:.0f} s", "see to what its module waits for"
+                limit.passed()
         except (EOFError, OSError):
             problem = f"its process died while it was loaded: {self._exit_reason()}", "see to what it imports and opens"
         if problem is not None:
             self.kill()
             raise HandlerLoadError(target, *problem)
+        limit.loaded(monotonic_s() - began_s)
 
     def _loads_within(self, target: str, limit_s: float) -> bool:
         """Wait for the first message, and log from time to time that it has not come."""

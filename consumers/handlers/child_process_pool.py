@@ -56,7 +56,6 @@ class ChildProcessPool:
         self._changed = Condition()
         """Guards all that follows. Notified when a child is idle, or when one cannot be used or started."""
 
-        began_s = monotonic_s()
         self._alive = {_PooledChild(_MODULE, self._setup, search_path=sys.path) for _ in range(section.slots)}
         self._idle: deque[_PooledChild] = deque()
         self._number, self._missing, self._starting = section.slots, 0, 0
@@ -69,14 +68,14 @@ class ChildProcessPool:
         """Why the last child could not be started; empty if it could."""
 
         self._closed = False
+        self._load_limit = LoadLimit()
         try:
             for child in self._alive:
-                child.wait_until_ready(section.callable)
+                child.wait_until_ready(section.callable, self._load_limit)
         except HandlerLoadError:
             self.close()
             raise
         self._idle.extend(self._alive)
-        self._load_limit = LoadLimit(monotonic_s() - began_s)
 
     def handler(self) -> Handler:
         """Return a handler that the thread of a slot calls like any synchronous function."""
@@ -175,14 +174,13 @@ class ChildProcessPool:
                 closed = self._closed
             if closed:
                 child.kill()
-            child.wait_until_ready(self._setup.target, self._load_limit.seconds)
+            child.wait_until_ready(self._setup.target, self._load_limit)
         except (HandlerLoadError, OSError) as error:
             self._start_failed(child, error)
             return None
         with self._changed:
             self._starting -= 1
             self._pause_s, self._problem = 0.0, ""
-            self._load_limit.reset()
         return child
 
     def _start_failed(self, child: _PooledChild | None, error: Exception) -> None:
@@ -194,7 +192,6 @@ class ChildProcessPool:
             self._pause_s = min(max(_FIRST_PAUSE_S, 2 * self._pause_s), _LONGEST_PAUSE_S)
             self._start_again_s = monotonic_s() + self._pause_s
             self._problem = str(error)
-            self._load_limit.grow()
             self._changed.notify_all()
             if not self._closed:
                 _log.warning("%s; a process of the handler is started again in %g s", error, self._pause_s)

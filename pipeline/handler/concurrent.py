@@ -77,9 +77,8 @@ class ConcurrentHandling:
 
         self._bytes = self._idle_deaths = 0
         self._looked_s = 0.0
-        began_s = monotonic_s()
-        self._child: _SlotsChild | None = _SlotsChild(config)
-        self._load_limit = LoadLimit(monotonic_s() - began_s)
+        self._load_limit = LoadLimit()
+        self._child: _SlotsChild | None = _SlotsChild(config, self._load_limit)
 
     @property
     def full(self) -> bool:
@@ -172,7 +171,7 @@ class ConcurrentHandling:
 
     def _start(self, suspects: Iterable[_Place]) -> None:
         """Start a child and give it all records that have no outcome."""
-        self._child = child = started_again(partial(_SlotsChild, self._config), self._load_limit)
+        self._child = child = started_again(partial(_SlotsChild, self._config, self._load_limit))
         records: defaultdict[int, list[Row]] = defaultdict(list)
         for (number, _), each in self._unanswered.items():
             records[number].append(each.row)
@@ -187,8 +186,8 @@ class ConcurrentHandling:
 
 
 class _SlotsChild(HandlerChild):
-    def __init__(self, config: HandlerConfig, load_limit_s: float = float("inf")) -> None:
-        super().__init__(config, POSITIONS_PER_SLOT * config.section.slots, load_limit_s=load_limit_s)
+    def __init__(self, config: HandlerConfig, load_limit: LoadLimit) -> None:
+        super().__init__(config, load_limit, POSITIONS_PER_SLOT * config.section.slots)
 
     def give(self, given: Given) -> None:
         """Send records; a thread of the child takes them from the pipe.

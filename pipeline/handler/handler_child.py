@@ -23,25 +23,17 @@ _C = TypeVar("_C", bound="HandlerChild")
 _MODULE: Final = "kafka_redelivery.pipeline.handler.child"
 
 
-def started_again(start: Callable[[float], _C], limit: LoadLimit) -> _C:
+def started_again(start: Callable[[], _C]) -> _C:
     """Start a child instead of a dead one, as soon as that is possible. Its records wait, uncounted.
 
     What the handler needs at its start may be away.
-
-    Args:
-        start: starts a child that may take this many seconds to load the handler.
-        limit: that time.
     """
     pause_s = FIRST_PAUSE_S
     while True:
         try:
-            child = start(limit.seconds)
+            return start()
         except (HandlerLoadError, OSError) as error:
             _log.warning("%s; the records wait, and it is tried again in %g s", error, pause_s)
-        else:
-            limit.reset()
-            return child
-        limit.grow()
         Event().wait(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
@@ -49,13 +41,13 @@ def started_again(start: Callable[[float], _C], limit: LoadLimit) -> _C:
 class HandlerChild(ChildProcess):
     """The parent's side of a child."""
 
-    def __init__(self, config: HandlerConfig, positions: int = 1, *, load_limit_s: float = float("inf")) -> None:
+    def __init__(self, config: HandlerConfig, load_limit: LoadLimit, positions: int = 1) -> None:
         """Start the child and wait until it has loaded the handler.
 
         Args:
             config: the configuration.
+            load_limit: how long it may take to load the handler.
             positions: how many records it says that it is handling; 1 = it handles one after the other.
-            load_limit_s: how long it may take to load the handler.
 
         Raises:
             HandlerLoadError: the child cannot load the handler.
@@ -76,7 +68,7 @@ class HandlerChild(ChildProcess):
                 descriptors=[file.fileno()],
                 environment=environment,
             )
-        self.wait_until_ready(config.section.callable, load_limit_s)
+        self.wait_until_ready(config.section.callable, load_limit)
 
     def kill(self) -> None:
         """End the child now, and close what it shares with this process."""

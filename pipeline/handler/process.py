@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.errors import HaltedError
 from kafka_redelivery.consumers.handlers.child_process import MAX_WAIT_S, LoadLimit
 from kafka_redelivery.consumers.handlers.processor import deadline_passed
@@ -63,9 +62,8 @@ class HandlerProcess:
         self._config = config
         deadline = config.section.deadline
         self._deadline_s = None if deadline is None else deadline.total_seconds()
-        began_s = monotonic_s()
-        self._child: _RowsChild | None = _RowsChild(config)
-        self._load_limit = LoadLimit(monotonic_s() - began_s)
+        self._load_limit = LoadLimit()
+        self._child: _RowsChild | None = _RowsChild(config, self._load_limit)
 
     def close(self) -> None:
         """Let the child end by itself within two seconds, else kill it."""
@@ -143,7 +141,7 @@ class HandlerProcess:
         if self._child is not None and not self._child.idle:
             self._kill()  # the last task gave up in the middle of a run: the next answers would be of its records
         if self._child is None:
-            self._child = started_again(partial(_RowsChild, self._config), self._load_limit)
+            self._child = started_again(partial(_RowsChild, self._config, self._load_limit))
         return self._child
 
     def _kill(self) -> None:
@@ -153,8 +151,8 @@ class HandlerProcess:
 
 
 class _RowsChild(HandlerChild):
-    def __init__(self, config: HandlerConfig, load_limit_s: float = float("inf")) -> None:
-        super().__init__(config, load_limit_s=load_limit_s)
+    def __init__(self, config: HandlerConfig, load_limit: LoadLimit) -> None:
+        super().__init__(config, load_limit)
         self._overdue = False
         """Whether it was killed because a call exceeded the deadline."""
 

@@ -1,15 +1,10 @@
 """A worker that is frozen for longer than its handler's deadline: that time does not count."""
 
-import os
-import signal
-import time
-from contextlib import suppress
-
-import psutil
 import pytest
 
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
+from tests.unit.consumers.freezing import freeze_family
 
 pytestmark = pytest.mark.kafka
 
@@ -38,12 +33,7 @@ def test_no_delivery_is_counted(group: Group, handler: dict[str, object]) -> Non
     until(lambda: group.outputs() == exactly(range(4)), "the worker is at work")
     group.send([[f"sleep {_CALL_S}"]] * 2, first=4)
     until(lambda: {4, 5} <= {call.n for call in group.deliveries.began()}, "both slots are in a call")
-    frozen = [worker.pid, *(child.pid for child in psutil.Process(worker.pid).children(recursive=True))]
-    for number in (signal.SIGSTOP, signal.SIGCONT):
-        for pid in frozen:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
-        time.sleep(_FREEZE_S if number is signal.SIGSTOP else 0)
+    freeze_family(worker.pid, _FREEZE_S)
     until(lambda: group.outputs() == exactly(range(6)), "both calls have ended")
     group.stop()
     assert group.deliveries.attempts() == {n: [1] for n in range(6)}

@@ -23,6 +23,16 @@ def _serde(registry: Registry) -> dict[str, object]:  # noqa: F811
     return {"format": "avro", "registry": {"url": registry.url, "max.retries": "0"}}
 
 
+def _encoded_output(group: Group, registry: Registry) -> tuple[str, dict[str, object]]:  # noqa: F811
+    """Create an output topic whose values need a registry, which is away; the topic and its serde."""
+    registry.add(7, "int")
+    registry.instead = _AWAY
+    encoded = f"{group.name}.encoded"
+    group.cluster.create(encoded, partitions=1)
+    (group.folder / "number.avsc").write_text('"int"', encoding="utf-8")
+    return encoded, _serde(registry) | {"subject": "flights-value", "reader": "number.avsc"}
+
+
 @pytest.mark.parametrize(
     "mode", ["transacted", *(pytest.param(each, marks=pytest.mark.long) for each in ("auto", "client"))]
 )
@@ -63,12 +73,7 @@ def test_records_wait_uncounted(group: Group, registry: Registry, mode: str) -> 
 
 def test_outputs_wait_uncounted(group: Group, registry: Registry) -> None:  # noqa: F811
     """A handler is called again until its output can be encoded. The attempt is the same, and one output is written."""
-    registry.add(7, "int")
-    registry.instead = _AWAY
-    encoded = f"{group.name}.encoded"
-    group.cluster.create(encoded, partitions=1)
-    (group.folder / "number.avsc").write_text('"int"', encoding="utf-8")
-    serde = _serde(registry) | {"subject": "flights-value", "reader": "number.avsc"}
+    encoded, serde = _encoded_output(group, registry)
     group.prepare(
         outputs=[{"topic": encoded, "value": serde}],
         policyEntry={"redeliveryPolicy": {"maximumRedeliveries": 0}},
@@ -85,12 +90,7 @@ def test_outputs_wait_uncounted(group: Group, registry: Registry) -> None:  # no
 
 def test_others_do_not_make_a_handler_be_called_again_and_again(group: Group, registry: Registry) -> None:  # noqa: F811
     """Records of the same partition that have an outcome meanwhile leave the pauses as long as they are."""
-    registry.add(7, "int")
-    registry.instead = _AWAY
-    encoded = f"{group.name}.encoded"
-    group.cluster.create(encoded, partitions=1)
-    (group.folder / "number.avsc").write_text('"int"', encoding="utf-8")
-    serde = _serde(registry) | {"subject": "flights-value", "reader": "number.avsc"}
+    encoded, serde = _encoded_output(group, registry)
     group.prepare(
         partitions=1,
         handler={"ordering": "unordered", "slots": 4},

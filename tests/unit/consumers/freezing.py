@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -48,15 +46,21 @@ def freeze(command: list[str]) -> str:
         assert program.stdout is not None
         try:
             assert program.stdout.readline().strip() == _BEGAN
-            frozen = [psutil.Process(program.pid), *psutil.Process(program.pid).children(recursive=True)]
-            for number in (signal.SIGSTOP, signal.SIGCONT):
-                for process in frozen:
-                    with suppress(ProcessLookupError):
-                        os.kill(process.pid, number)
-                time.sleep(_FREEZE_S if number is signal.SIGSTOP else 0)
+            freeze_family(program.pid, _FREEZE_S)
             return program.stdout.read().strip()
         finally:
             program.kill()
+
+
+def freeze_family(pid: int, seconds: float) -> None:
+    """Freeze a process with all its children for some time."""
+    frozen = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    for each in frozen:
+        each.suspend()
+    time.sleep(seconds)
+    for each in frozen:
+        with suppress(psutil.NoSuchProcess):
+            each.resume()
 
 
 def pool() -> WorkItem:

@@ -22,6 +22,7 @@ from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.handlers import child_process, child_process_pool
+from kafka_redelivery.consumers.handlers.child_process import LoadLimit
 from kafka_redelivery.consumers.handlers.child_process_pool import ChildProcessPool
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Context, Record
@@ -175,6 +176,24 @@ def test_a_living_child_takes_the_records_of_one_that_cannot_be_started(database
             slot.join(20)
             assert not slot.is_alive(), "it waits for the other one"
         assert len(pids) == 1
+
+
+def test_a_child_that_loads_slowly_gets_more_time() -> None:
+    """The first one has no limit; one that was killed at its limit doubles it; ten minutes are the most."""
+    limit = LoadLimit()
+    assert limit.seconds == float("inf")
+    limit.loaded(12.0)
+    limit.loaded(0.1)
+    assert limit.seconds == 120.0
+    found = []
+    for _ in range(4):
+        limit.passed()
+        found.append(limit.seconds)
+    assert found == [240.0, 480.0, 600.0, 600.0]
+    limit.loaded(90.0)
+    assert limit.seconds == 900.0
+    limit.passed()
+    assert limit.seconds == 900.0, "never less than before"
 
 
 def test_no_slot_waits_for_children_that_others_try_to_start(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:

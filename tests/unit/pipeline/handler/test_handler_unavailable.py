@@ -20,25 +20,6 @@ from tests.scenarios.waiting import until
 
 pytestmark = pytest.mark.timeout(180)
 
-HANDLER = """
-import os
-import pathlib
-import time
-
-class Needing:
-    def __init__(self):
-        database = pathlib.Path("database")
-        match database.read_text() if database.exists() else "":
-            case "hangs":
-                time.sleep(60)
-            case "away":
-                raise ConnectionError("the database is away")
-
-    def __call__(self, record):
-        if record.value == b"exit":
-            os._exit(7)
-"""
-
 
 @pytest.mark.parametrize("slots", [1, 2])
 @pytest.mark.parametrize("state", ["away", "hangs"])
@@ -47,17 +28,16 @@ def test_records_wait_until_it_is_back(
 ) -> None:
     """Only the record that has killed the process has failed."""
     database = tmp_path / "database"
-    (tmp_path / "needing_handlers.py").write_text(HANDLER, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CHILD_HANDLERS_DATABASE", str(database))
     monkeypatch.setattr(child_process, "_MIN_LOAD_LIMIT_S", 3.0)
     monkeypatch.setattr(child_process, "_LOAD_LIMIT_FACTOR", 0.0)
     settings = {
         "group": "g",
         "kafka": {"bootstrap.servers": "nowhere", "log_level": 0},
         "sources": [{"topic": "t"}],
-        "handler": {"callable": "needing_handlers:Needing", "slots": slots},
+        "handler": {"callable": "tests.unit.consumers.child_handlers:NeedingOnly", "slots": slots},
     }
-    config = HandlerConfig(load_settings(json.dumps(settings)), tmp_path, (*sys.path, str(tmp_path)), 30, TEXT)
+    config = HandlerConfig(load_settings(json.dumps(settings)), tmp_path, tuple(sys.path), 30, TEXT)
     values = [b"ok", b"exit", b"ok"]
     records = [{"value": each, "partition": 0, "offset": n, "timestamp": 0} for n, each in enumerate(values)]
     handling = HandlerProcess(config) if slots == 1 else ConcurrentHandling(config)

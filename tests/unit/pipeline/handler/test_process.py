@@ -15,6 +15,7 @@ from kafka_redelivery.pipeline.handler.process import HandlerProcess
 from kafka_redelivery.pipeline.handler.rows import SCHEMA, Rows
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.protocols import Partition
+from tests.scenarios.waiting import until
 
 HANDLERS = """
 import multiprocessing
@@ -29,6 +30,8 @@ def slow(record):
         os._exit(3)
     if record.value == b"stall":
         time.sleep(60)
+    if record.value.isdigit():
+        time.sleep(int(record.value))
     if record.value == b"fork and kill":
         multiprocessing.get_context("fork").Process(target=time.sleep, args=(240,)).start()
         os.kill(os.getpid(), 9)
@@ -72,6 +75,32 @@ def test_a_missed_deadline_is_not_called_a_death(tmp_path: Path) -> None:
         assert outcomes(list(process.run(rows([b"ok", b"stall", b"ok"])))) == ["ok", "deadline", "ok"]
     finally:
         process.close()
+
+
+@pytest.mark.timeout(180)
+def test_a_record_that_has_just_begun_is_not_killed_for_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first call exceeds the deadline, and ends before the kill arrives. The second one is handled again."""
+    process = start(tmp_path, "slow", deadline="6s")
+    child = process._child
+    assert child is not None
+    kill = child._process.kill
+    kills: list[tuple[int, int, float] | None] = []
+
+    def kill_later() -> None:
+        if not kills:  # not when what is left of it is removed
+            first = child.positions[0].read()
+            until(lambda: child.positions[0].read() not in {first, None}, "the next call has begun")
+        kills.append(child.positions[0].read())
+        kill()
+
+    monkeypatch.setattr(child._process, "kill", kill_later)
+    try:
+        assert outcomes(list(process.run(rows([b"8", b"3", b"ok"])))) == ["ok", "ok", "ok"]
+    finally:
+        process.close()
+    assert (kills[0] or ())[:2] == (1, 1), "the second record was being handled"
 
 
 @pytest.mark.timeout(180)

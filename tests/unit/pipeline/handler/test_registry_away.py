@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
@@ -34,23 +35,8 @@ def config(tmp_path: Path, registry: Registry) -> Iterator[HandlerConfig]:  # no
     """A registry that answers nothing until it has been asked twice."""
     registry.add(7, "int")
     registry.instead = (503, b"{}")
-    (tmp_path / "waiting_handlers.py").write_text(HANDLER, encoding="utf-8")
-    serde = {"format": "avro", "registry": {"url": registry.url, "max.retries": "0"}}
-    settings = {
-        "group": "g",
-        "kafka": {"bootstrap.servers": "nowhere", "log_level": 0},
-        "sources": [{"topic": "t", "value": serde}],
-        "handler": {"callable": "waiting_handlers:handle", "slots": 2},
-    }
-
-    def come_back() -> None:
-        until(lambda: len(registry.requests) >= 2, "the registry was asked twice")
-        registry.instead = None
-
-    back = Thread(target=come_back)
-    back.start()
-    yield HandlerConfig(load_settings(json.dumps(settings)), tmp_path, (*sys.path, str(tmp_path)), 30, TEXT)
-    back.join()
+    with coming_back(registry):
+        yield handler_config(tmp_path, registry, slots=2)
 
 
 def test_one_record_after_the_other(config: HandlerConfig) -> None:
@@ -82,15 +68,33 @@ def test_a_registry_that_hangs_is_no_missed_deadline(tmp_path: Path, registry: R
     """Each record waits for it, and none is counted."""
     registry.add(7, "int")
     registry.seconds, registry.instead = 4.0, (503, b"{}")
-    (tmp_path / "hanging_handlers.py").write_text(HANDLER, encoding="utf-8")
-    serde = {"format": "avro", "registry": {"url": registry.url, "max.retries": "0"}}
+    config = handler_config(tmp_path, registry, slots=slots, deadline="2s")
+    with coming_back(registry):
+        handling = HandlerProcess(config) if slots == 1 else ConcurrentHandling(config)
+        try:
+            found = list(handling.handle(rows()))
+            while sum(each.outcomes.number for each in found) < 3:
+                found += handling.collect(0.2)
+        finally:
+            handling.close()
+    assert [failure.exception for each in found for _, failure in each.outcomes.failures] == ["ValueError"]
+
+
+def handler_config(folder: Path, registry: Registry, **handler: object) -> HandlerConfig:  # noqa: F811
+    """The configuration of a source whose values need the registry."""
+    (folder / "waiting_handlers.py").write_text(HANDLER, encoding="utf-8")
     settings = {
         "group": "g",
         "kafka": {"bootstrap.servers": "nowhere", "log_level": 0},
-        "sources": [{"topic": "t", "value": serde}],
-        "handler": {"callable": "hanging_handlers:handle", "slots": slots, "deadline": "2s"},
+        "sources": [{"topic": "t", "value": {"format": "avro", "registry": {"url": registry.url, "max.retries": "0"}}}],
+        "handler": {"callable": "waiting_handlers:handle", **handler},
     }
-    config = HandlerConfig(load_settings(json.dumps(settings)), tmp_path, (*sys.path, str(tmp_path)), 30, TEXT)
+    return HandlerConfig(load_settings(json.dumps(settings)), folder, (*sys.path, str(folder)), 30, TEXT)
+
+
+@contextmanager
+def coming_back(registry: Registry) -> Iterator[None]:  # noqa: F811
+    """Let the registry answer after it has been asked twice."""
 
     def come_back() -> None:
         until(lambda: len(registry.requests) >= 2, "the registry was asked twice")
@@ -98,15 +102,8 @@ def test_a_registry_that_hangs_is_no_missed_deadline(tmp_path: Path, registry: R
 
     back = Thread(target=come_back)
     back.start()
-    handling = HandlerProcess(config) if slots == 1 else ConcurrentHandling(config)
-    try:
-        found = list(handling.handle(rows()))
-        while sum(each.outcomes.number for each in found) < 3:
-            found += handling.collect(0.2)
-    finally:
-        handling.close()
-        back.join()
-    assert [failure.exception for each in found for _, failure in each.outcomes.failures] == ["ValueError"]
+    yield
+    back.join()
 
 
 def rows() -> Rows:
