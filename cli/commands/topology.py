@@ -137,8 +137,10 @@ def apply(
     append_control(
         settings.kafka,
         settings.naming().control_topic(),
-        control_records(planned, cluster, wall_clock_ms(), raise_level=raise_feature_level),
+        control_records(planned, cluster, wall_clock_ms(), todo.forget, raise_level=raise_feature_level),
     )
+    for forgotten in todo.forget:
+        done(forgotten)
     for moved in move_to_log_start(settings.kafka, todo.move):
         done(moved)
     faults = check_topology(*survey(admin, settings, AclRole.APPLY))

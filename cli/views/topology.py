@@ -15,6 +15,7 @@ from kafka_redelivery.topology.cluster.changes import (
     Changes,
     CommitFirst,
     CreateTopic,
+    ForgetTopic,
     GrowTopic,
     MoveToLogStart,
 )
@@ -78,7 +79,7 @@ def print_offline(console: Console, plan: TopologyPlan) -> None:
     console.print(f"{len(plan.topics)} topics; not compared with a cluster")
 
 
-def change_line(change: CreateTopic | GrowTopic | AlterConfig | MoveToLogStart, *, done: bool) -> str:
+def change_line(change: CreateTopic | GrowTopic | AlterConfig | MoveToLogStart | ForgetTopic, *, done: bool) -> str:
     """Return a line about a change that was made or would be; :func:`offset_lines` returns those of first offsets."""
     would = "" if done else "would change "
     match change:
@@ -88,6 +89,9 @@ def change_line(change: CreateTopic | GrowTopic | AlterConfig | MoveToLogStart, 
             return f"~ {change.topic}: {would}partitions {change.before} -> {change.partitions}"
         case AlterConfig():
             return f"~ {change.topic}: {would}{change.config} {change.before} -> {change.after}"
+        case ForgetTopic():
+            what = f"partitions {_ranges(change.partitions)} of an older topic of this name"
+            return f"~ {change.topic}: {'forgot' if done else 'would forget'} {what}"
         case MoveToLogStart():
             what = f"offset of {change.group} in partition {change.partition}:"
             before = "expired" if change.before is None else change.before

@@ -179,6 +179,11 @@ class Assignment:
         """Stop fetching a partition whose next offset does not exist, until it is closed."""
         self._lost[partition] = cause
 
+    def created_again(self) -> list[Partition]:
+        """Return the owned partitions whose topics were created again since they were opened. Does not wait."""
+        changed = self._first_offsets.changed(self._routes.keys() if self._owned else ())
+        return [partition for partition in self._owned if partition.topic in changed] if changed else []
+
     def take_lost(self) -> list[LostPosition]:
         """Return why partitions were halted when they were opened, each once."""
         lost, self._opened_lost = self._opened_lost, []
@@ -277,8 +282,8 @@ class Assignment:
         start, starting = (
             (self._first_offsets.internal(partition), False) if redelivered else self._first_offsets.source(partition)
         )
-        bound = self._first_offsets.bound
-        progress = Progress(start, author=self._author, max_waiting=self._max_in_place, bound=bound)
+        progress = self._first_offsets.new_progress(partition, start, self._author)
+        progress.max_waiting = self._max_in_place
         assigned = AssignedPartition(partition, route, redelivered, progress, dirty=True, starting=starting)
         if assigned.starting:
             self._starting.append(assigned)

@@ -85,7 +85,11 @@ class Fetcher:
         if not moved:
             return
         forget(moved)
-        for assigned in self._assignment.open(moved):
+        self.restart(moved)
+
+    def restart(self, partitions: Iterable[Partition]) -> None:
+        """Open partitions again of which nothing is known any more, and fetch them from their committed offsets."""
+        for assigned in self._assignment.open(partitions):
             self._lanes.open(assigned)
             if assigned.partition in self._assignment.halted:
                 continue  # for another cause

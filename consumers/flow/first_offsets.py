@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Container, Iterable, Mapping
 from typing import Protocol
 
 from kafka_redelivery.consumers.flow.lost_position import LostPosition
@@ -11,6 +12,8 @@ from kafka_redelivery.topology.errors import ProgressError
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.progress_metadata import BOUND_LEVEL
+from kafka_redelivery.topology.wire.topic_mark import MARK_LEVEL, is_other_topic, is_void, split_mark
+from kafka_redelivery.transport.clients.topic_watch import FoundTopic
 from kafka_redelivery.transport.protocols import Partition, Reader
 
 _log = logging.getLogger(__name__)
@@ -44,6 +47,10 @@ class Control(Protocol):
         """Return why what is known may be older than the last :meth:`begin`; ``None`` = it is not. Never waits."""
         ...
 
+    def know(self, marks: Mapping[str, str], former: Mapping[Partition, int]) -> None:
+        """Drop what is known of older topics of these names; see :meth:`ControlTopic.know`."""
+        ...
+
     def save(self, positions: Mapping[Partition, Checkpoint]) -> None:
         """Save the last committed positions of partitions that this process gives up because it stops."""
         ...
@@ -67,22 +74,66 @@ class NoControl:
     def problem(self) -> str | None:
         """Return ``None``."""
 
+    def know(self, marks: Mapping[str, str], former: Mapping[Partition, int]) -> None:
+        """Do nothing."""
+
     def save(self, positions: Mapping[Partition, Checkpoint]) -> None:
         """Do nothing."""
 
 
-class FirstOffsets:
-    """Chooses first offsets for one process. Only its polling thread uses it."""
+class Topics(Protocol):
+    """Which topics stand behind names; see :class:`TopicWatch`."""
 
-    def __init__(self, reader: Reader, source_start: str = "earliest", control: Control | None = None) -> None:
+    def look(self, topics: Iterable[str]) -> Mapping[str, FoundTopic]:
+        """Return those of the topics that exist; wait until Kafka answers."""
+        ...
+
+    def poll(self, topics: Iterable[str], known: Mapping[str, FoundTopic]) -> Mapping[str, FoundTopic] | None:
+        """Return a new answer without waiting; ``None`` if there is none."""
+        ...
+
+
+class NoTopics:
+    """Topics of which nothing but their names is known."""
+
+    def look(self, _topics: Iterable[str]) -> Mapping[str, FoundTopic]:
+        """Return that nothing is known."""
+        return {}
+
+    def poll(self, _topics: Iterable[str], _known: Mapping[str, FoundTopic]) -> None:
+        """Return that nothing has changed."""
+
+
+class FirstOffsets:
+    """Chooses where one process starts to read partitions. Only its polling thread uses it.
+
+    What the group remembers of a partition is about a topic, not about its name. If the topic was deleted and created
+    again, that memory is void: the new topic is read from its log start, whatever ``source_start`` says.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        source_start: str = "earliest",
+        control: Control | None = None,
+        topics: Topics | None = None,
+    ) -> None:
         """Start without partitions.
 
         Args:
             reader: returns the bounds of partitions and committed offsets.
             source_start: where a source partition starts that is as old as the group: ``earliest`` or ``latest``.
             control: what the group knows of its partitions.
+            topics: which topics stand behind their names. Without it, names are believed.
         """
         self._reader = reader
+        self.topics: Topics = NoTopics() if topics is None else topics
+        self._found: dict[str, FoundTopic] = {}
+        """The topics whose partitions were opened, as they were then."""
+
+        self._created_again: set[Partition] = set()
+        """Partitions without a committed offset because the group had read an older topic of that name."""
+
         self._from_start = source_start == "earliest"
         self._control = NoControl() if control is None else control
         self._ends: dict[Partition, int] = {}
@@ -99,6 +150,8 @@ class FirstOffsets:
     ) -> dict[Partition, Checkpoint | None]:
         """Return the committed offsets; where one has expired, the position that its last owner saved when it stopped.
 
+        An offset that was committed in an older topic of that name counts as none.
+
         While the control topic cannot be read, partitions with a committed offset need not wait for it: what was saved
         of them is dropped later, by :meth:`note_first_offsets`. The others are in :attr:`unknown`.
 
@@ -109,7 +162,11 @@ class FirstOffsets:
         Raises:
             TransportError: Kafka does not answer, or refuses.
         """
+        partitions = list(partitions)
+        # First the topics, then the offsets: if a topic is created again in between, :meth:`changed` will say so.
+        replaced = self._look({partition.topic for partition in partitions})
         found = dict(self._reader.committed(partitions))
+        self._drop_older(found, replaced)
         new = [partition for partition in found if partition not in owned]
         if new:
             self._control.begin([partition for partition in new if found[partition] is not None])
@@ -123,8 +180,83 @@ class FirstOffsets:
             elif committed is None and partition in saved:
                 last = found[partition] = saved[partition]
                 self.restored.add(partition)
-                _log.info("%s-%d has no committed offset and goes on at the saved one, %d", *partition, last.offset)
+                known = self._mark(partition.topic) and self._control.state.marks.get(partition)
+                _log.log(
+                    logging.INFO if known else logging.WARNING,
+                    "%s-%d has no committed offset and goes on at the saved one, %d%s",
+                    *partition,
+                    last.offset,
+                    "" if known else "; whether that was in this topic, or in an older one of its name, is unknown",
+                )
         return found
+
+    def _look(self, topics: Collection[str]) -> set[str]:
+        """Find out which topics the names stand for now; return those that were created again since the last time."""
+        before, found = self._found, self.topics.look(topics)
+        self._found = {**before, **found}
+        return {each for each in found if each in before and is_other_topic(before[each].mark, found[each].mark)}
+
+    def _drop_older(self, found: dict[Partition, Checkpoint | None], replaced: Collection[str]) -> None:
+        """Take the committed offsets away that belong to older topics.
+
+        A process that has not noticed a new topic yet commits its position in the old one by name.
+
+        Args:
+            found: the committed offsets.
+            replaced: the topics that were created again since this process opened them. Of these, also an offset that
+                names no topic is one of the older topic.
+        """
+        void: dict[Partition, int] = {}
+        for partition, committed in found.items():
+            self._created_again.discard(partition)
+            if committed is not None:
+                unnamed = partition.topic in replaced and not split_mark(committed.metadata)[0]
+                if unnamed or is_void(committed.metadata, self._mark(partition.topic)):
+                    void[partition] = committed.offset
+                    found[partition] = None
+        marks = {topic: each.mark for topic, each in self._found.items()}
+        before = self._control.state.former
+        self._control.know(marks, void)
+        state = self._control.state
+        former = state.former
+        unread = {each for each, point in found.items() if point is None} - state.committed.keys()
+        self._created_again |= void.keys() | {each for each in unread if each in former}
+        news = {each: former.get(each, void.get(each, 0)) for each in self._created_again if each not in before}
+        by_topic: defaultdict[str, list[str]] = defaultdict(list)
+        for partition, offset in sorted(news.items()):
+            if partition in found:
+                by_topic[partition.topic].append(f"{partition.number} (to offset {offset})")
+        for topic, read in by_topic.items():
+            _log.warning(
+                "topic %s was deleted and created again: the group had read partition %s of the older topic, and "
+                "reads the new one from its start; records of the older one that were not handled are gone with it",
+                topic,
+                ", ".join(read),
+            )
+
+    def _mark(self, topic: str) -> str:
+        found = self._found.get(topic)
+        return "" if found is None else found.mark
+
+    def changed(self, topics: Collection[str]) -> set[str]:
+        """Return which of these topics were created again since their partitions were opened. Does not wait."""
+        answer = self.topics.poll(topics, self._found)
+        return set() if answer is None else self.created_again(answer)
+
+    def created_again(self, now: Mapping[str, FoundTopic]) -> set[str]:
+        """Return which topics differ from those whose partitions were opened."""
+        return {
+            topic
+            for topic, known in self._found.items()
+            if topic in now and known.mark and now[topic].mark and known.mark != now[topic].mark
+        }
+
+    def new_progress(self, partition: Partition, start: int, author: int | None = None) -> Progress:
+        """Return the progress of a partition that has none, from its first offset on."""
+        return Progress(start, author=author, bound=self.bound, mark=self._mark_of_commits(partition.topic))
+
+    def _mark_of_commits(self, topic: str) -> str:
+        return self._mark(topic) if self._control.state.level >= MARK_LEVEL else ""
 
     def control_problem(self) -> str | None:
         """Return why the control topic was not read since the last partitions were assigned; ``None`` = it was."""
@@ -150,7 +282,7 @@ class FirstOffsets:
             progress = Progress.restore(committed.offset, committed.metadata, author)
         except ProgressError as error:
             return LostPosition.metadata(partition, committed, str(error), saved=partition in self.restored)
-        progress.bound = self.bound
+        progress.bound, progress.mark = self.bound, self._mark_of_commits(partition.topic)
         if progress.moved:
             _log.warning(
                 "%s-%d: the metadata of the committed offset %d belongs to another offset: a mirror or another tool "
@@ -163,13 +295,14 @@ class FirstOffsets:
     def source(self, partition: Partition) -> tuple[int, bool]:
         """Return the first offset of a source partition, and whether no record may be fetched before its commit.
 
-        A partition that was added after the group began starts at its log start. One that starts at its end is fetched
-        after that commit: a successor would start at the end that the log has then.
+        A partition that was added after the group began, or whose topic was created again, starts at its log start. One
+        that starts at its end is fetched after that commit: a successor would start at the end that the log has then.
         """
         if partition in self._ends:
             return self._ends[partition], True
         low, high = self._reader.bounds(partition)
-        if self._from_start or self._control.read().was_added(*partition):
+        from_start = self._from_start or partition in self._created_again
+        if from_start or self._control.read().was_added(*partition):
             return _logged(partition, low), False
         self._ends[partition] = high
         return _logged(partition, high), True
@@ -190,7 +323,7 @@ class FirstOffsets:
                 offset there: any start could lose or repeat the records that wait.
         """
         state = self._control.read()
-        if state.is_new(*partition) or not (state.exists or internal):
+        if state.is_new(*partition) or partition in self._created_again or not (state.exists or internal):
             return None
         low, high = self._reader.bounds(partition)
         return (low, high - low) if low < high else None
@@ -212,7 +345,9 @@ class FirstOffsets:
         if not state.exists:
             return
         for partition, offset in committed.items():
-            if state.is_new(*partition) or partition in state.saved:
+            mark = self._mark(partition.topic)
+            other = mark and state.marks.get(partition) != mark  # noted by an older version, or of an older topic
+            if other or state.is_new(*partition) or partition in state.saved:
                 self._control.note_first_offset(partition, offset)
                 self.restored.discard(partition)
 

@@ -131,9 +131,10 @@ def applied_pauses(settings: Settings) -> AppliedPauses:
         return observed(settings, tail, GroupMembers(settings.kafka))
 
 
-def control_tail(settings: Settings) -> ControlTail:
-    """Return what reads the pauses of a group."""
-    return ControlTail(settings.kafka, settings.group, settings.naming().control_topic())
+def control_tail(settings: Settings, *, keep_records: bool = False) -> ControlTail:
+    """Return what reads the pauses of a group. ``keep_records``: as of :class:`ControlTail`."""
+    topic = settings.naming().control_topic()
+    return ControlTail(settings.kafka, settings.group, topic, keep_records=keep_records)
 
 
 def observed(settings: Settings, tail: ControlTail, listing: GroupMembers) -> AppliedPauses:

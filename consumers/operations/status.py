@@ -19,12 +19,14 @@ from kafka_redelivery.consumers.operations.waiting import (
     partitions_of,
     read_unfinished,
 )
+from kafka_redelivery.topology.cluster.offset_check import created_again
 from kafka_redelivery.topology.cluster.plan import needs_scheduler, scheduler_group
 from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
 from kafka_redelivery.transport.admin.group_members import GroupMembers
+from kafka_redelivery.transport.admin.identities import topic_marks
 from kafka_redelivery.transport.admin.partition_offsets import CommittedOffsets, PartitionOffsets
 from kafka_redelivery.transport.client_config import admin_config
 from kafka_redelivery.transport.protocols import Partition
@@ -115,13 +117,14 @@ class StatusReader:
         calls = AdminCalls(admin_config(settings.kafka), timeout_s=TIMEOUT_S)
         self._admin = ClusterAdmin(settings.kafka, calls=calls)
         self._offsets = PartitionOffsets(settings.kafka, calls=calls)
+        self._calls = calls
         self._listing = GroupMembers(settings.kafka, calls=calls)
         with ExitStack() as opened:
             self._committed = {
                 group: opened.enter_context(closing(CommittedOffsets(calls, settings.kafka, group)))
                 for group in (settings.group, scheduler_group(settings.group))
             }
-            self._tail = opened.enter_context(closing(control_tail(settings)))
+            self._tail = opened.enter_context(closing(control_tail(settings, keep_records=True)))
             self._opened = opened.pop_all()
         self._waiting: tuple[Positions, Mapping[str, WaitingRecords]] | None = None
 
@@ -144,9 +147,10 @@ class StatusReader:
         roles |= {naming.ready_topic(source.topic): "ready" for source in settings.sources}
         waiting = [topic for topic in (naming.mixed_topic(), *naming.tiers_among(counts)) if topic in counts]
         dead = sweep_plan(settings).topics
+        marks = topic_marks(self._calls, [each for each in (*roles, *waiting) if each in counts])
         silent = [each for each in partitions_of([*roles, *waiting, *dead], counts) if each in leaderless]
         read, tiers, letters = (
-            self._positions(group, [each for each in partitions_of(topics, counts) if each not in leaderless])
+            self._positions(group, [each for each in partitions_of(topics, counts) if each not in leaderless], marks)
             for group, topics in ((settings.group, roles), (scheduler_group(settings.group), waiting), (None, dead))
         )
         seen = observed(settings, self._tail, self._listing)
@@ -159,6 +163,10 @@ class StatusReader:
             ),
             *_deleted(settings.group, read),
             *_deleted(scheduler_group(settings.group), tiers),
+            *(
+                f"{each.topic} {each.problem}; {each.loss}; {each.fix}"
+                for each in created_again(self._tail.state().of_topics(marks), marks)
+            ),
             *_alone(settings, members, tiers, seen),
         ]
         now_ms = wall_clock_ms()
@@ -176,8 +184,8 @@ class StatusReader:
             tuple(faults),
         )
 
-    def _positions(self, group: str | None, partitions: list[Partition]) -> Positions:
-        return Positions.of(self._offsets, None if group is None else self._committed[group], partitions)
+    def _positions(self, group: str | None, partitions: list[Partition], marks: Mapping[str, str]) -> Positions:
+        return Positions.of(self._offsets, None if group is None else self._committed[group], partitions, marks)
 
     def _records(self, topics: Sequence[str], tiers: Positions, report: Report) -> Mapping[str, WaitingRecords]:
         """Read the waiting records of the tiers; if nothing has moved since the last look, they are the same."""

@@ -10,6 +10,8 @@ from kafka_redelivery.topology.errors import HeaderError, ProgressError
 from kafka_redelivery.topology.topics.tiers import tier_set
 from kafka_redelivery.topology.wire.headers import FAILURE_CAUSE, FailureCause, Headers, read_due, read_failure_cause
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.topology.wire.topic_mark import is_void
+from kafka_redelivery.transport.admin.identities import topic_marks
 from kafka_redelivery.transport.admin.partition_offsets import CommittedOffsets, PartitionOffsets
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
@@ -35,16 +37,30 @@ class Positions:
 
     @classmethod
     def of(
-        cls, offsets: PartitionOffsets, group: str | CommittedOffsets | None, partitions: list[Partition]
+        cls,
+        offsets: PartitionOffsets,
+        group: str | CommittedOffsets | None,
+        partitions: list[Partition],
+        marks: Mapping[str, str] | None = None,
     ) -> Positions:
-        """Ask Kafka. Without a group nothing is committed; of a group by its name a new client asks."""
+        """Ask Kafka. What was committed in older topics of these names counts as not committed.
+
+        Args:
+            offsets: asks for offsets.
+            group: without a group nothing is committed; of a group by its name a new client asks.
+            partitions: the partitions.
+            marks: the mark of each topic, if they are known already.
+        """
         # In this order a group that commits meanwhile is never outside the bounds.
         starts = offsets.log_start_offsets(partitions)
         if isinstance(group, CommittedOffsets):
             committed = group.ask(partitions)
         else:
             committed = {} if group is None else offsets.committed(group, partitions)
-        return cls(starts, offsets.last_stable_offsets(partitions), committed)
+        if marks is None:
+            marks = topic_marks(offsets.calls, {each.topic for each in committed})
+        present = {each: at for each, at in committed.items() if not is_void(at.metadata, marks.get(each.topic, ""))}
+        return cls(starts, offsets.last_stable_offsets(partitions), present)
 
     def unfinished(self, partition: Partition) -> tuple[int, int]:
         """Return the first offset that is not finished, and the end offset."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from kafka_redelivery.consumers.clock import monotonic_s
 from kafka_redelivery.consumers.flow.first_offsets import KEEP_EVERY_S, FirstOffsets
@@ -11,6 +11,7 @@ from kafka_redelivery.consumers.scheduler.halted_tiers import HaltedTiers
 from kafka_redelivery.consumers.scheduler.release import Release
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.transport.clients.topic_watch import FoundTopic
 from kafka_redelivery.transport.protocols import Partition, Reader
 
 
@@ -87,6 +88,16 @@ class AssignedTiers:
         opened = list(self.opened) if partitions is None else [each for each in partitions if each in self.opened]
         self._seek(opened)
 
+    def created_again(self, now: Mapping[str, FoundTopic]) -> list[Partition]:
+        """Return the partitions whose topics were created again since they were opened. ``now``: those that exist."""
+        changed = self._first_offsets.created_again(now)
+        return [each for each in self.owned if each.topic in changed] if changed else []
+
+    def restart(self, partitions: Collection[Partition]) -> None:
+        """Start partitions again whose topics were created again. Call it while nothing is written."""
+        self._halted.forget(partitions)
+        self._seek(partitions)
+
     def resume_moved(self, in_flight: Release | None) -> None:
         """Open the halted partitions whose committed offset was moved. ``in_flight``: the write that is under way."""
         control_read = self._first_offsets.control_problem() is None
@@ -135,7 +146,7 @@ class AssignedTiers:
             start, records = expired
             return LostPosition.expired(partition, records, "released"), start
         start = self._first_offsets.internal(partition)
-        return Progress(start, bound=self._first_offsets.bound), start
+        return self._first_offsets.new_progress(partition, start), start
 
     def _close(self, partition: Partition) -> None:
         self.opened.pop(partition, None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kafka_redelivery.consumers.flow.first_offsets import Topics
 from kafka_redelivery.consumers.routes import counts_to_produce_with
 from kafka_redelivery.topology.cluster.acls import configured_topics
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.transport.admin.topic_watch import TopicWatch
+from kafka_redelivery.transport.clients.topic_watch import FoundTopic
 from kafka_redelivery.transport.protocols import Reader
 
 
@@ -18,13 +19,17 @@ class KnownTopics:
     adds it. A ready topic that is created later is looked up when a record has to go there.
     """
 
-    def __init__(self, settings: Settings, reader: Reader) -> None:
-        """Know nothing yet."""
+    def __init__(self, settings: Settings, reader: Reader, watch: Topics) -> None:
+        """Know nothing yet.
+
+        Args:
+            settings: the configuration.
+            reader: lists topics.
+            watch: asks again and again.
+        """
+        self._watch = watch
         self._naming = settings.naming()
         self._reader = reader
-        self.watch: TopicWatch | None = None
-        """Asks again and again; without one, changes stay unnoticed."""
-
         # Brokers may log each request for a topic that the user of a scheduler has no right to.
         others = {output.topic for output in settings.outputs}
         others |= {self._naming.jobs_topic(), self._naming.parking_topic()}
@@ -35,6 +40,9 @@ class KnownTopics:
         self.counts: Mapping[str, int] = {}
         """The partition counts of those that exist."""
 
+        self.found: Mapping[str, FoundTopic] = {}
+        """Those that exist, as the watch has found them."""
+
     @property
     def names(self) -> frozenset[str]:
         """All that may exist. Safe from any thread."""
@@ -43,6 +51,7 @@ class KnownTopics:
     def list(self) -> None:
         """Find all topics of the group, which needs a list of all topics of the cluster."""
         listed = self._reader.partition_counts()
+        self.found = {topic: FoundTopic(count, "") for topic, count in listed.items()}
         self._note(listed)
         self._count(listed)
 
@@ -53,9 +62,10 @@ class KnownTopics:
             named: the tiers that the control topic names.
         """
         self._note(named)
-        answer = None if self.watch is None else self.watch.poll(self.names, self.counts)
+        answer = self._watch.poll(self.names, self.found)
         if answer is not None:
-            self._count(answer)
+            self.found = answer
+            self._count({topic: each.partitions for topic, each in answer.items()})
         return answer is not None
 
     def look_up(self, topics: Iterable[str]) -> Mapping[str, int]:

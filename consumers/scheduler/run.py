@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.dead_letters.monitor import dead_letter_monitor
 from kafka_redelivery.consumers.dead_letters.sweeper_thread import dead_letter_sweeper
+from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.process.clients import Instance, open_control, open_reader, open_writer
 from kafka_redelivery.consumers.process.lifecycle import start_process
 from kafka_redelivery.consumers.process.pause_watch import PauseView
@@ -18,7 +19,7 @@ from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Measurements
 from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
-from kafka_redelivery.transport.admin.topic_watch import TopicWatch
+from kafka_redelivery.transport.clients.topic_watch import TopicWatch
 from kafka_redelivery.transport.clients.write_thread import WriteThread
 
 _log = logging.getLogger(__name__)
@@ -62,8 +63,10 @@ def open_scheduler(
     with open_control(settings) as control:
         reader = open_reader(settings, scheduler_group(settings.group), instance, small_prefetch=True, report=report)
         writer = WriteThread(open_writer(settings, "scheduler", instance, reader, report))
-        scheduler = Scheduler(settings, reader, writer, observer, wall_clock_ms, health=health, control=control)
-        scheduler.topics.watch = TopicWatch(settings.kafka, report)
+        first_offsets = FirstOffsets(reader, control=control, topics=TopicWatch(settings.kafka, report))
+        scheduler = Scheduler(
+            settings, reader, writer, observer, wall_clock_ms, health=health, first_offsets=first_offsets
+        )
         scheduler.obey(pauses)
         with (
             trimming(settings, wall_clock_ms, lambda: scheduler.topics.names),

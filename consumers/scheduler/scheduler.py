@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from kafka_redelivery.consumers.clock import Clock, monotonic_s
 from kafka_redelivery.consumers.clock_watch import ClockWatch
 from kafka_redelivery.consumers.dead_letters.monitor import PartitionShare
-from kafka_redelivery.consumers.flow.first_offsets import Control, FirstOffsets
+from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.flow.lane import sizes_of
 from kafka_redelivery.consumers.process.pause_watch import NoPauses, PauseView
@@ -80,7 +80,7 @@ class Scheduler:
         clock: Clock,
         lead_time: CommitLeadTime | None = None,
         health: Health | None = None,
-        control: Control | None = None,
+        first_offsets: FirstOffsets | None = None,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -88,7 +88,8 @@ class Scheduler:
         self._clock = clock
         self._settings = settings
         self._naming = settings.naming()
-        self.topics = KnownTopics(settings, reader)
+        first_offsets = first_offsets or FirstOffsets(reader)
+        self.topics = KnownTopics(settings, reader, first_offsets.topics)
         self._first_tier = ("", 1)  # its name and number of partitions; the name is empty if there is none
         self._full_buffer = FullBuffer(reader, settings.limits)
         self._builder: ReleaseBuilder
@@ -103,7 +104,6 @@ class Scheduler:
         self._refusals = Refusals(self._halted, observer)
         self._health = health or Health()
         self._halted_tiers = HaltedTiers(reader, observer, self._health)
-        first_offsets = FirstOffsets(reader, control=control)
         self._assigned = AssignedTiers(reader, first_offsets, self._halted_tiers, self._naming.mixed_topic())
         self._tiers = self._assigned.opened
         self._paused_tiers = PausedTiers(NoPauses())
@@ -143,7 +143,8 @@ class Scheduler:
             TransportError: Kafka refuses the process before it is a member of its group, or the client itself fails.
         """
         try:
-            self._refresh()
+            self.topics.list()
+            self._use_topics()
             while not self._stopping:
                 self._turn()
             self._await_write(None)
@@ -178,11 +179,16 @@ class Scheduler:
             self._assigned.note_first_offsets()
         self._assigned.keep()
         if self.topics.refresh(self._paused_tiers.named):
+            self._restart_created_again()
             self._use_topics()
 
-    def _refresh(self) -> None:
-        self.topics.list()
-        self._use_topics()
+    def _restart_created_again(self) -> None:
+        """Read tiers from their start that were created again since they were opened."""
+        if partitions := self._assigned.created_again(self.topics.found):
+            self._await_write(None)
+            self._assigned.restart(partitions)
+            self._full_buffer.forget(partitions)
+            self._reader.resume(partitions)
 
     def _use_topics(self) -> None:
         """Subscribe to every tier of the group that exists: its records must leave even if it is not configured."""

@@ -48,6 +48,7 @@ from kafka_redelivery.transport.admin.control_topic import ControlTopic
 from kafka_redelivery.transport.admin.topic_metadata import TopicMetadataCache
 from kafka_redelivery.transport.client_config import source_start
 from kafka_redelivery.transport.clients.reader import GroupReader
+from kafka_redelivery.transport.clients.topic_watch import TopicWatch
 from kafka_redelivery.transport.clients.write_thread import WriteThread
 
 _log = logging.getLogger(__name__)
@@ -123,7 +124,7 @@ def _build_worker(
     assignment = Assignment(
         routes,
         reader,
-        FirstOffsets(reader, source_start(settings.kafka), control),
+        FirstOffsets(reader, source_start(settings.kafka), control, TopicWatch(settings.kafka, process.health.waiting)),
         author=1 + secrets.randbits(31) if persist_deliveries else None,
         max_in_place=_max_in_place(section, blocking=blocking),
         refused=halted,

@@ -130,6 +130,9 @@ class Worker:
         self._abandon_overdue()
         self._split_slow()
         self.fetcher.restart_moved(self._writes.forget)
+        if created_again := self.assignment.created_again():
+            self._give_up(created_again)
+            self.fetcher.restart(created_again)
         self._report_state()
 
     def _check_clock(self) -> None:
@@ -289,6 +292,11 @@ class Worker:
         return starts
 
     def revoked(self, partitions: Iterable[Partition]) -> None:
+        """See :class:`RebalanceListener`."""
+        self._give_up(partitions)
+        self.observer.rebalanced("revoked")
+
+    def _give_up(self, partitions: Iterable[Partition]) -> None:
         """Finish or abandon the work in flight of these partitions, commit, and forget them."""
         self._writes.leaving = frozenset(partitions)
         timeout_s = self.limits.rebalance_timeout.total_seconds()
@@ -300,7 +308,6 @@ class Worker:
         finally:
             self._writes.forget(self._writes.leaving)
             self._writes.leaving = frozenset()
-        self.observer.rebalanced("revoked")
 
     def lost(self, partitions: Iterable[Partition]) -> None:
         """Forget these partitions. Results of their work in flight, and outcomes not yet written, are ignored."""

@@ -21,6 +21,7 @@ from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import HeaderList, dead_letter_headers, retry_headers
 from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.topology.wire.progress_metadata import WaitingRecord
+from kafka_redelivery.topology.wire.topic_mark import split_mark
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 
 
@@ -161,7 +162,7 @@ class Batch:
             waited[outcomes.assigned] |= outcomes.waited
         for assigned, offsets in finished.items():
             committed = assigned.committed
-            among_finished = write_under_way or (committed is not None and committed.metadata != "")
+            among_finished = write_under_way or (committed is not None and split_mark(committed.metadata)[1] != "")
             assigned.progress.reopen(offsets, waited[assigned], among_finished=among_finished)
         for assigned in self.touched.values():
             assigned.dirty = True

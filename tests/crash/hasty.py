@@ -4,11 +4,11 @@ from typing import Final
 
 import kafka_redelivery.consumers.writes.abort_deadline
 import kafka_redelivery.consumers.writes.write_limits
-import kafka_redelivery.transport.admin.topic_watch
 import kafka_redelivery.transport.clients.auto_writer
 import kafka_redelivery.transport.clients.outage
 import kafka_redelivery.transport.clients.reader
 import kafka_redelivery.transport.clients.takeover
+import kafka_redelivery.transport.clients.topic_watch
 import kafka_redelivery.transport.clients.writer
 from kafka_redelivery.cli.main import app
 
@@ -17,7 +17,7 @@ PROGRAM: Final = ("-m", "tests.crash.hasty")
 
 def shorten() -> None:
     """Shorten the time-outs of calls and of retries, and look at the topics often."""
-    kafka_redelivery.transport.admin.topic_watch._INTERVAL_S = 2.0
+    kafka_redelivery.transport.clients.topic_watch._INTERVAL_S = 2.0
     kafka_redelivery.consumers.writes.abort_deadline.GIVE_UP_AFTER_S = 6.0
     kafka_redelivery.transport.clients.auto_writer._CALL_TIMEOUT_S = 3.0
     kafka_redelivery.consumers.writes.write_limits._FAST_S = 0.5

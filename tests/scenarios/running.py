@@ -218,8 +218,9 @@ class Group:
         settings = load_settings(self.file.read_text(encoding="utf-8"))
         admin = ClusterAdmin(settings.kafka)
         planned, cluster = survey(admin, settings)
-        admin.apply(changes(planned, cluster))
-        records = control_records(planned, cluster, time.time_ns() // 1_000_000)
+        todo = changes(planned, cluster)
+        admin.apply(todo)
+        records = control_records(planned, cluster, time.time_ns() // 1_000_000, todo.forget)
         append_control(settings.kafka, settings.naming().control_topic(), records)
 
     def worker(self, instance: str | None = "w1", *, program: Sequence[str] = COMMAND) -> Process:

@@ -14,8 +14,9 @@ from kafka_redelivery.consumers.scheduler.run import open_scheduler
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.metrics import Build, Measurements
 from kafka_redelivery.topology.config.loading import load_settings
-from kafka_redelivery.transport.admin import topic_watch, trimming
+from kafka_redelivery.transport.admin import trimming
 from kafka_redelivery.transport.admin.calls import AdminCalls
+from kafka_redelivery.transport.clients import topic_watch
 from kafka_redelivery.transport.clients.reader import GroupReader
 from tests.scenarios.running import Group
 from tests.scenarios.waiting import until

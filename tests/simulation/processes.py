@@ -252,7 +252,8 @@ class SchedulerProcess(Process):
         observer = NoOpObserver()
         clock = timeline.wall_clock_ms
         self.scheduler = Scheduler(group.settings, self.reader, self.writer, observer, clock, health=health)
-        self.scheduler._refresh()
+        self.scheduler.topics.list()
+        self.scheduler._use_topics()
 
     def turn(self) -> None:
         """See :class:`Process`."""

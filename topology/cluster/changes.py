@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -61,7 +62,15 @@ class MoveToLogStart:
     offset: int
 
 
-Change = CreateTopic | GrowTopic | AlterConfig | CommitFirst | MoveToLogStart
+@dataclass(frozen=True, slots=True)
+class ForgetTopic:
+    """Withdraw from the control topic what is known of partitions that are gone, or of an older topic of that name."""
+
+    topic: str
+    partitions: tuple[int, ...]
+
+
+Change = CreateTopic | GrowTopic | AlterConfig | CommitFirst | MoveToLogStart | ForgetTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,7 @@ class Changes:
     alter: tuple[AlterConfig, ...] = ()
     commit: tuple[CommitFirst, ...] = ()
     move: tuple[MoveToLogStart, ...] = ()
+    forget: tuple[ForgetTopic, ...] = ()
 
     def __iter__(self) -> Iterator[Change]:
         yield from self.create
@@ -80,9 +90,10 @@ class Changes:
         yield from self.alter
         yield from self.commit
         yield from self.move
+        yield from self.forget
 
     def __bool__(self) -> bool:
-        return bool(self.create or self.grow or self.alter or self.commit or self.move)
+        return any(True for _ in self)
 
     def document(self) -> list[dict[str, Any]]:
         """Return the changes as plain data for JSON."""
@@ -128,7 +139,30 @@ def changes(
             and not (actual and partition < actual.partitions and has_expired(actual, partition, cluster.control))
         ]
     moves = [move for move in _moves(plan, cluster) if (accept_repeats if move.before is None else accept_loss)]
-    return Changes(tuple(create), tuple(grow), tuple(alter), tuple(commit), tuple(moves))
+    return Changes(
+        tuple(create), tuple(grow), tuple(alter), tuple(commit), tuple(moves), tuple(_forgotten(plan, cluster))
+    )
+
+
+def _forgotten(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[ForgetTopic]:
+    """Yield what the control topic knows of topics that are to be created, and of partitions that are gone.
+
+    That a topic was created again is forgotten only when the group has an offset in the new one: until then, it is why
+    the new one is read from its start.
+    """
+    known: defaultdict[str, set[int]] = defaultdict(set)
+    for topic, number in {**cluster.control.committed, **cluster.control.former}:
+        known[topic].add(number)
+    planned = {topic.name for topic in plan.topics}
+    for topic, numbers in sorted(known.items()):
+        actual = cluster.topics.get(topic)
+        if actual is None:
+            gone = numbers if topic in planned else set()  # what this configuration does not need may be hidden
+        else:
+            seen = cluster.control.former.keys() & cluster.control.committed.keys()
+            gone = {each for each in numbers if each >= actual.partitions or (topic, each) in seen}
+        if gone:
+            yield ForgetTopic(topic, tuple(sorted(gone)))
 
 
 def _moves(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[MoveToLogStart]:
@@ -188,6 +222,8 @@ def change_document(change: Change) -> dict[str, Any]:
                 "partition": change.partition,
                 "offset": change.offset,
             }
+        case ForgetTopic():
+            return {"change": "forget", "topic": change.topic, "partitions": list(change.partitions)}
         case MoveToLogStart():
             return {
                 "change": "move",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.cluster.offset_check import (
     commit_metadata,
+    created_again,
     internal_offsets,
     listed_partitions,
     source_offsets,
@@ -103,6 +104,7 @@ def _found(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[TopologyFault]
     yield from _leaderless(cluster)
     yield from check_shared(plan, cluster)
     yield from internal_offsets(plan, cluster)
+    yield from created_again(cluster.control, cluster.topics)
     yield from _retired(plan, cluster)
     yield from _unconfigured(plan, cluster)
     yield from check_outputs(plan, cluster)

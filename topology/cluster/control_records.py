@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from kafka_redelivery.topology.cluster.changes import ForgetTopic
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
 from kafka_redelivery.topology.cluster.offset_check import has_expired
 from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan
@@ -13,15 +14,21 @@ from kafka_redelivery.topology.wire.control import (
     level_record,
     source_record,
     tier_record,
+    withdrawn_record,
 )
-from kafka_redelivery.topology.wire.progress_metadata import BOUND_LEVEL
+from kafka_redelivery.topology.wire.topic_mark import MARK_LEVEL
 
-FEATURE_LEVEL = BOUND_LEVEL
+FEATURE_LEVEL = MARK_LEVEL
 """The highest feature level that this version supports."""
 
 
 def control_records(
-    plan: TopologyPlan, cluster: ClusterFacts, now_ms: int, *, raise_level: bool = False
+    plan: TopologyPlan,
+    cluster: ClusterFacts,
+    now_ms: int,
+    forgotten: Iterable[ForgetTopic] = (),
+    *,
+    raise_level: bool = False,
 ) -> Iterator[ControlRecord]:
     """Yield what the control topic lacks.
 
@@ -29,19 +36,31 @@ def control_records(
         plan: what the configuration needs.
         cluster: what the cluster had before first offsets were committed.
         now_ms: epoch ms.
+        forgotten: what is withdrawn. Of a partition with an offset in the present topic, only the older one is.
         raise_level: whether all members of the group support the features of this version. They do in a new group.
     """
     new = not cluster.control.exists and not any(cluster.committed.values())
     if (raise_level or new) and cluster.control.level < FEATURE_LEVEL:
         yield level_record(FEATURE_LEVEL, now_ms)
+    for each in forgotten:
+        yield from _forgotten(each, cluster, now_ms)
     yield from _sources(plan, cluster, now_ms)
     for group in cluster.committed.values():
         for (topic, number), offset in group.items():
             if (topic, number) not in cluster.control.committed:
-                yield first_offset_record(topic, number, offset, now_ms)
+                yield first_offset_record(topic, number, offset, now_ms, cluster.topics[topic].mark)
     if not cluster.control.exists:
         yield from _expired(plan, cluster, now_ms)
     yield from _tiers(plan, cluster, now_ms)
+
+
+def _forgotten(change: ForgetTopic, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:
+    topic, actual = change.topic, cluster.topics.get(change.topic)
+    for number in change.partitions:
+        if actual is None or number >= actual.partitions:
+            yield withdrawn_record(topic, number)
+        elif (topic, number) not in cluster.control.saved:  # that record is rewritten when the partition is read again
+            yield first_offset_record(topic, number, cluster.control.committed[topic, number], now_ms, actual.mark)
 
 
 def _sources(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:
@@ -49,7 +68,7 @@ def _sources(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator
         if name not in cluster.control.sources:
             # A group that began before there was a control topic: a partition without an offset was added since then.
             begun = [n for topic, n in cluster.committed.get(plan.group, {}) if topic == name]
-            yield source_record(name, max(begun, default=source.partitions - 1) + 1, now_ms)
+            yield source_record(name, max(begun, default=source.partitions - 1) + 1, now_ms, source.mark)
 
 
 def _tiers(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:

@@ -45,6 +45,9 @@ class TopicFacts:
     leaderless: tuple[int, ...] = ()
     """The partitions that have no leader."""
 
+    mark: str = ""
+    """What tells it from an older topic of its name; see :mod:`kafka_redelivery.topology.wire.topic_mark`."""
+
     def config(self, name: str) -> str | None:
         """Return the value of a property; the broker's default if that is known, else ``None``."""
         return self.configs.get(name, BROKER_DEFAULTS.get(name))
@@ -60,7 +63,9 @@ class ClusterFacts:
 
     topics: Mapping[str, TopicFacts]
     committed: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
-    """The committed offset by group and (topic, partition); a partition without one is missing."""
+    """The committed offset by group and (topic, partition); a partition without one is missing.
+
+    So is one whose offset was committed in an older topic of that name."""
 
     holding: frozenset[str] = frozenset()
     """The retired tiers, and the ready topics of sources that are not configured, with records that wait in them."""
@@ -82,6 +87,11 @@ class ClusterFacts:
 
     max_metadata: int = METADATA_LIMIT
     """The longest metadata of a commit that the brokers accept; Kafka's default if it is not known."""
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """The mark of each topic."""
+        return {name: topic.mark for name, topic in self.topics.items()}
 
     def leaderless(self) -> list[str]:
         """Return the partitions that have no leader, as ``topic-number``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from kafka_redelivery.topology.cluster.facts import MAX_METADATA, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.cluster.plan import TopologyPlan
@@ -90,6 +90,21 @@ def source_offsets(plan: TopologyPlan, cluster: ClusterFacts) -> Iterator[Topolo
                 "the topic was recreated or truncated: new records up to that offset would be skipped",
                 f"start again at the log start with: {_reset(plan.group, name, above)}",
             )
+
+
+def created_again(control: ControlState, topics: Collection[str]) -> Iterator[TopologyFault]:
+    """Yield a fault for each topic of which the group has read an older one of the same name."""
+    for topic in sorted({name for name, _ in control.former} & set(topics)):
+        older = {number: offset for (name, number), offset in sorted(control.former.items()) if name == topic}
+        unread = [number for number in older if (topic, number) not in control.committed]
+        yield TopologyFault(
+            Severity.WARN,
+            topic,
+            f"was deleted and created again; of the older topic the group had read {listed_partitions([*older])}, to "
+            f"offset {', '.join(map(str, [*older.values()][:_MAX_LISTED]))}",
+            "records of the older topic that were not handled are gone with it; the new one is read from its start",
+            "start a process that reads the topic" if unread else "redelivery topology apply ends this message",
+        )
 
 
 def has_expired(actual: TopicFacts, partition: int, control: ControlState, *, source: bool = False) -> bool:

@@ -7,19 +7,24 @@ A reader ignores keys and fields that it does not know.
 key                           fields of the value                 written by
 ============================  ==================================  ======================================
 ``source/{topic}``            ``partitions``: how many the source ``redelivery topology apply``, once
-                              had when the group began
+                              had when the group began;
+                              ``topicMark``: of the source
 ``partition/{topic}/{n}``     ``offset``: a committed offset, so   the member that is assigned the
                               that one is known to have existed;   partition: once, at its shutdown with
-                              ``metadata``: of the last commit,    ``metadata``, and without it before
-                              if the partition is not in use;      the partition is read again
-                              ``cluster``: the id of its cluster
+                              ``topicMark``: of the topic;         ``metadata``, and without it before
+                              ``metadata``: of the last commit,    the partition is read again; withdrawn
+                              if the partition is not in use;      by ``redelivery topology apply`` when
+                              ``cluster``: the id of its cluster;  it creates the topic
+                              ``formerOffset``: the offset in an
+                              older topic of that name
 ``tier/{topic}``              ``retiredMs``: since when no policy  ``redelivery topology apply``
                               needs the tier; ``null``: it is used
 ``feature-level``             ``level``: the highest feature that  ``redelivery topology apply``
                               all members of the group support
 ============================  ==================================  ======================================
 
-Each value also has ``firstSeenMs``, the time of its writer (epoch ms).
+Each value also has ``firstSeenMs``, the time of its writer (epoch ms). A ``topicMark`` is what
+:mod:`kafka_redelivery.topology.wire.topic_mark` describes; records of older versions have none.
 :mod:`kafka_redelivery.topology.wire.pauses` has the records of pauses.
 """
 
@@ -27,16 +32,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.java.numbers import LONG_MAX
 from kafka_redelivery.topology.printable import LATEST_MS
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.topology.wire.topic_mark import is_other_topic
 
 VERSION = 1
 _MAX_PARTITIONS = 2**31
+
+
+_Partition = tuple[str, int]
 
 
 class ControlRecord(NamedTuple):
@@ -57,11 +66,17 @@ class ControlState:
     sources: Mapping[str, int] = field(default_factory=dict)
     """The number of partitions that each source had when the group began."""
 
-    committed: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    committed: Mapping[_Partition, int] = field(default_factory=dict)
     """A committed offset of each partition, by topic and number, that is known to have had one."""
 
-    saved: Mapping[tuple[str, int], Checkpoint] = field(default_factory=dict)
+    saved: Mapping[_Partition, Checkpoint] = field(default_factory=dict)
     """The last commit of each partition that no process has read since its owner stopped."""
+
+    marks: Mapping[_Partition | str, str] = field(default_factory=dict)
+    """The marks of the topics that what is known is about: of a partition, or of a source by its name."""
+
+    former: Mapping[_Partition, int] = field(default_factory=dict)
+    """Partitions of topics that were created again, each with an offset that the group had in the older topic."""
 
     cluster: str = ""
     """The id of the cluster that the topic was read from."""
@@ -72,6 +87,34 @@ class ControlState:
     level: int = 1
     """The feature level: the highest feature that all members of the group support."""
 
+    def of_topics(self, marks: Mapping[str, str], former: Mapping[_Partition, int] | None = None) -> ControlState:
+        """Return what holds for the topics that exist now: what was known of an older topic of a name is void.
+
+        Args:
+            marks: the mark of each topic that exists, as far as it is known.
+            former: partitions of which it is known from elsewhere that the group had this offset in an older topic.
+        """
+        void = {
+            key
+            for key, mark in self.marks.items()
+            if is_other_topic(mark, marks.get(key if isinstance(key, str) else key[0], ""))
+        }
+        void |= {key for key in former or () if key not in self.marks}
+        if not (void or former):
+            return self
+        return replace(
+            self,
+            sources={topic: count for topic, count in self.sources.items() if topic not in void},
+            committed={each: offset for each, offset in self.committed.items() if each not in void},
+            saved={each: point for each, point in self.saved.items() if each not in void},
+            marks={key: mark for key, mark in self.marks.items() if key not in void},
+            former={
+                **self.former,
+                **{each: offset for each, offset in self.committed.items() if each in void},
+                **(former or {}),
+            },
+        )
+
     def is_new(self, topic: str, number: int) -> bool:
         """Whether the group has never committed an offset in a partition."""
         return self.exists and (topic, number) not in self.committed
@@ -81,20 +124,43 @@ class ControlState:
         return topic in self.sources and number >= self.sources[topic]
 
 
-def source_record(topic: str, partitions: int, now_ms: int) -> ControlRecord:
-    """Return the record of a source that the group begins to read."""
-    return control_record(f"source/{topic}", now_ms, partitions=partitions)
+def source_record(topic: str, partitions: int, now_ms: int, mark: str = "") -> ControlRecord:
+    """Return the record of a source that the group begins to read. ``mark``: of the topic, if it is known."""
+    return control_record(f"source/{topic}", now_ms, partitions=partitions, **_of_topic(mark))
 
 
-def first_offset_record(topic: str, number: int, offset: int, now_ms: int) -> ControlRecord:
-    """Return the record of a partition in which the group has committed an offset."""
-    return control_record(f"partition/{topic}/{number}", now_ms, offset=offset)
+def first_offset_record(
+    topic: str, number: int, offset: int, now_ms: int, mark: str = "", former: int | None = None
+) -> ControlRecord:
+    """Return the record of a partition in which the group has committed an offset.
+
+    Args:
+        topic: the topic.
+        number: the number of the partition.
+        offset: the committed offset.
+        now_ms: epoch ms.
+        mark: of the topic, if it is known.
+        former: an offset that the group had in an older topic of that name.
+    """
+    return control_record(f"partition/{topic}/{number}", now_ms, offset=offset, **_of_topic(mark, former))
 
 
-def saved_record(topic: str, number: int, last: Checkpoint, cluster: str, now_ms: int) -> ControlRecord:
-    """Return the record of a partition whose owner stops after its last commit."""
+def saved_record(
+    topic: str, number: int, last: Checkpoint, cluster: str, now_ms: int, mark: str = "", former: int | None = None
+) -> ControlRecord:
+    """Return the record of a partition whose owner stops after its last commit; see :func:`first_offset_record`."""
     fields: dict[str, int | str | None] = {"offset": last.offset, "metadata": last.metadata, "cluster": cluster}
-    return control_record(f"partition/{topic}/{number}", now_ms, **fields)
+    return control_record(f"partition/{topic}/{number}", now_ms, **fields, **_of_topic(mark, former))
+
+
+def withdrawn_record(topic: str, number: int) -> ControlRecord:
+    """Return the record that withdraws what is known of a partition."""
+    return ControlRecord(f"partition/{topic}/{number}".encode(), None)
+
+
+def _of_topic(mark: str, former: int | None = None) -> dict[str, int | str | None]:
+    fields: dict[str, int | str | None] = {"topicMark": mark} if mark else {}
+    return fields if former is None else {**fields, "formerOffset": former}
 
 
 def tier_record(topic: str, retired_ms: int | None, now_ms: int) -> ControlRecord:
@@ -107,7 +173,9 @@ def level_record(level: int, now_ms: int) -> ControlRecord:
     return control_record("feature-level", now_ms, level=level)
 
 
-def control_state(records: Iterable[tuple[bytes | None, bytes | None]], cluster: str = "") -> ControlState:
+def control_state(  # noqa: C901 - a case for each kind of record
+    records: Iterable[tuple[bytes | None, bytes | None]], cluster: str = ""
+) -> ControlState:
     """Return the state that all records of an existing control topic describe, in the order of their offsets.
 
     Positions that were saved in another cluster than ``cluster`` are ignored: a mirror has copied them, and its offsets
@@ -116,27 +184,31 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]], cluster:
     Raises:
         ControlRecordError: a record was not written by this project.
     """
-    newest: dict[bytes, bytes] = {}
-    for key, value in records:
-        if key is not None and value is not None:
-            newest[key] = value
-        else:
-            newest.pop(key or b"", None)
+    newest = ((key, value) for key, value in dict(records).items() if key is not None and value is not None)
     sources: dict[str, int] = {}
-    committed: dict[tuple[str, int], int] = {}
-    saved: dict[tuple[str, int], Checkpoint] = {}
+    committed: dict[_Partition, int] = {}
+    saved: dict[_Partition, Checkpoint] = {}
+    marks: dict[_Partition | str, str] = {}
+    former: dict[_Partition, int] = {}
     retired: dict[str, int | None] = {}
     level = 1
-    for key, value in newest.items():
+    for key, value in newest:
         try:
             match key.decode().split("/"):
                 case ["source", topic]:
-                    sources[topic] = whole(fields_of(value)["partitions"], most=_MAX_PARTITIONS)
+                    fields = fields_of(value)
+                    sources[topic] = whole(fields["partitions"], most=_MAX_PARTITIONS)
+                    if "topicMark" in fields:
+                        marks[topic] = str(fields["topicMark"])
                 case ["partition", topic, digits]:
                     fields, number = fields_of(value), whole(int(digits), most=_MAX_PARTITIONS - 1)
                     offset = committed[topic, number] = whole(fields["offset"])
                     if "metadata" in fields and fields.get("cluster") == cluster:
                         saved[topic, number] = Checkpoint(offset, str(fields["metadata"]))
+                    if "topicMark" in fields:
+                        marks[topic, number] = str(fields["topicMark"])
+                    if "formerOffset" in fields:
+                        former[topic, number] = whole(fields["formerOffset"])
                 case ["tier", topic]:
                     since = fields_of(value)["retiredMs"]
                     retired[topic] = None if since is None else whole(since, most=LATEST_MS)
@@ -147,7 +219,15 @@ def control_state(records: Iterable[tuple[bytes | None, bytes | None]], cluster:
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise ControlRecordError(repr(key)[2:-1], str(error)) from None
     return ControlState(
-        exists=True, sources=sources, committed=committed, saved=saved, retired=retired, level=level, cluster=cluster
+        exists=True,
+        sources=sources,
+        committed=committed,
+        saved=saved,
+        marks=marks,
+        former=former,
+        retired=retired,
+        level=level,
+        cluster=cluster,
     )
 
 

@@ -26,6 +26,7 @@ from kafka_redelivery.topology.wire.progress_metadata import (
     encode,
     newer_format,
 )
+from kafka_redelivery.topology.wire.topic_mark import marked, split_mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,9 @@ class Progress:
     bound: bool = False
     """Whether checkpoints name their offset in the metadata, which versions before feature level 2 cannot read."""
 
+    mark: str = ""
+    """The mark of the topic, which each checkpoint names; empty = versions before feature level 3 have to read it."""
+
     moved: bool = False
     """Whether the metadata of the restored commit belonged to another offset, and was ignored."""
 
@@ -104,7 +108,8 @@ class Progress:
         that this process has died, and the records that it names are suspects. A note of this process names none.
 
         Metadata that was committed with another offset is ignored: a mirror or another tool has moved the offset, and
-        the records above it are delivered, again or for the first time.
+        the records above it are delivered, again or for the first time. The mark of the topic is not compared: see
+        :func:`~kafka_redelivery.topology.wire.topic_mark.is_other_topic`.
 
         Args:
             offset: the committed offset; never a placeholder for "none".
@@ -116,10 +121,11 @@ class Progress:
         """
         if not metadata:
             return cls(offset, author=author)
+        mark, _ = split_mark(metadata)
         try:
             decoded = decode(offset, metadata)
         except OtherOffsetError:
-            return cls(offset, author=author, moved=True)
+            return cls(offset, author=author, mark=mark, moved=True)
         except ValueError as error:
             newer = newer_format(metadata)
             if newer is not None:
@@ -137,6 +143,7 @@ class Progress:
             offset,
             waiting=decoded.waiting,
             author=author,
+            mark=mark,
             _restored_end=decoded.end,
             _restored=decoded.outstanding,
             _restored_bits=_max_bits(decoded.outstanding, decoded.end),
@@ -288,7 +295,7 @@ class Progress:
         note = self._note(watermark)
         if not self._finished and self._restored_end <= watermark:
             if not waiting and note is None:
-                return Checkpoint(watermark, "")
+                return Checkpoint(watermark, marked(self.mark, ""))
             # No offset above the watermark is finished, so no outstanding offsets need to be listed.
             metadata = encode(watermark, watermark, (), waiting, note, bound=self.bound)
         else:
@@ -297,6 +304,7 @@ class Progress:
             outstanding += sorted(offset for offset in self._restored if offset >= self.next_offset)
             end = max(self.next_offset, self._restored_end)
             metadata = encode(watermark, end, outstanding, waiting, note, bound=self.bound)
+        metadata = marked(self.mark, metadata)
         if len(metadata) > METADATA_LIMIT:
             msg = f"progress above offset {watermark} needs {len(metadata)} bytes of commit metadata"
             raise ProgressError(msg)

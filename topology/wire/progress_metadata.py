@@ -7,6 +7,9 @@ delivery note before the waiting records, and is only written if there is one. `
 committed offset after the flag, so that a text beside another offset is noticed. They are written from feature level
 :data:`BOUND_LEVEL` of the group on.
 
+From feature level 3 on each commit names its topic: ``p5:``, the mark of the topic
+(:mod:`kafka_redelivery.topology.wire.topic_mark`), and the text in one of the other formats, if there is one.
+
 The outstanding offsets are written as runs or as stretches of a bitmap, whichever is shorter.
 """
 
@@ -19,12 +22,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kafka_redelivery.topology.java.numbers import LONG_MAX
+from kafka_redelivery.topology.wire.topic_mark import MARKED, MARKED_LENGTH, split_mark
 
 METADATA_LIMIT = 4096
 """How many bytes of commit metadata a broker accepts by default (``offset.metadata.max.bytes``).
 
-The client commits a NUL byte behind the text. It fits: the text is never that long, because its length is 3 more than a
-multiple of 4 (base64 behind a prefix of 3 characters).
+The client commits a NUL byte behind the text. It fits: the text is never that long, because its length is 2 or 3 more
+than a multiple of 4 (base64 behind a prefix of 3 characters, and 15 more that name the topic).
 """
 
 HOLE_BITS = 96
@@ -33,7 +37,7 @@ HOLE_BITS = 96
 WAITING_BYTES = 28
 """Upper bound of the bytes of one waiting record in the text: three varints (9 + 3 + 9 bytes), in base64."""
 
-FIXED_BYTES = 96
+FIXED_BYTES = 96 + MARKED_LENGTH
 """Upper bound of the bytes of everything else in the text."""
 
 BOUND_LEVEL = 2
@@ -138,12 +142,15 @@ def encode(
 
 def newer_format(metadata: str) -> str | None:
     """Return the name of the format if only a newer version of this project can have written it, else ``None``."""
-    found = re.match(r"(p[1-9][0-9]{0,2}):", metadata)
-    return None if found is None or metadata.startswith(_FORMATS) else found[1]
+    _, rest = split_mark(metadata)
+    found = re.match(r"(p[1-9][0-9]{0,2}):", rest)
+    return None if found is None or rest.startswith((*_FORMATS, MARKED)) else found[1]
 
 
 def decode(watermark: int, metadata: str) -> DecodedProgress:
-    """Decode the metadata of a commit.
+    """Decode the metadata of a commit. The mark of its topic is left out; see :func:`split_mark`.
+
+    Metadata that is empty, but for the mark, says that all records below the watermark are finished and no other one.
 
     Raises:
         OtherOffsetError: the metadata was committed with another offset.
@@ -152,6 +159,9 @@ def decode(watermark: int, metadata: str) -> DecodedProgress:
     if len(metadata) > METADATA_LIMIT:  # a record of the control topic may have a megabyte, which would take a minute
         msg = f"{len(metadata)} characters, and this project writes {METADATA_LIMIT} at most"
         raise ValueError(msg)
+    _, metadata = split_mark(metadata)
+    if not metadata:
+        return DecodedProgress(watermark, set(), {})
     if not metadata.startswith(_FORMATS):
         msg = "unknown format"
         raise ValueError(msg)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
@@ -24,6 +25,7 @@ from kafka_redelivery.topology.cluster.changes import AlterConfig, Change, Chang
 from kafka_redelivery.topology.cluster.facts import MAX_METADATA, Bounds, ClusterFacts, TopicFacts
 from kafka_redelivery.topology.cluster.kafka_rights import Operation
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
+from kafka_redelivery.topology.wire.topic_mark import is_void, topic_mark
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.errors import AdminError, NotAuthorisedError
 from kafka_redelivery.transport.admin.partition_offsets import committed, list_offsets
@@ -131,11 +133,12 @@ class ClusterAdmin:
         partitions = [each for name in readers if name in found for each in asked(found[name])]
         # In this order a group that commits in the meantime is never outside the bounds of its partitions.
         starts = self._list_offsets(partitions, OffsetSpec.earliest())
-        committed = self._committed(found, readers)
+        cluster, broker = self._cluster()
+        marks = {name: topic_mark(cluster, str(topic.topic_id)) for name, topic in found.items()}
+        committed = self._committed(found, readers, marks)
         ends = self._list_offsets(partitions, OffsetSpec.latest())
-        broker = self._broker_config()
         return ClusterFacts(
-            topics={name: _facts(topic, starts, ends, configs[name]) for name, topic in found.items()},
+            topics={name: _facts(topic, starts, ends, configs[name], marks[name]) for name, topic in found.items()},
             committed=committed,
             creates_topics=broker.get("auto.create.topics.enable") == "true",
             max_metadata=int(broker.get(MAX_METADATA, METADATA_LIMIT)),
@@ -204,8 +207,11 @@ class ClusterAdmin:
             for resource, entries in answers.items()
         }
 
-    def _broker_config(self) -> dict[str, str]:
-        """Return the configuration of a broker; empty if the user may not read it, as is usual on managed clusters."""
+    def _cluster(self) -> tuple[str, dict[str, str]]:
+        """Return the id of the cluster, and the configuration of a broker.
+
+        The latter is empty if the user may not read it, as is usual on managed clusters.
+        """
         cluster = self._calls.repeated(
             "describe the cluster", lambda: self._client.describe_cluster().result(self._calls.timeout_s)
         )
@@ -215,24 +221,34 @@ class ClusterAdmin:
                 "read a broker's configuration", lambda: self._client.describe_configs([resource])
             )
         except NotAuthorisedError:
-            return {}
-        return {name: entry.value for name, entry in answer[resource].items() if entry.value is not None}
+            return str(cluster.cluster_id or ""), {}
+        config = {name: entry.value for name, entry in answer[resource].items() if entry.value is not None}
+        return str(cluster.cluster_id or ""), config
 
     def _committed(
-        self, found: Mapping[str, TopicDescription], readers: Mapping[str, Sequence[str]]
+        self, found: Mapping[str, TopicDescription], readers: Mapping[str, Sequence[str]], marks: Mapping[str, str]
     ) -> dict[str, dict[tuple[str, int], int]]:
         wanted: dict[str, list[Partition]] = defaultdict(list)
         for name, groups in readers.items():
             if name in found:
                 for group in groups:
                     wanted[group] += _partitions_of(found[name])
-        return {group: self._offsets(group, partitions) for group, partitions in wanted.items()}
+        return {group: self._offsets(group, partitions, marks=marks) for group, partitions in wanted.items()}
 
     def _offsets(
-        self, group: str, partitions: Sequence[Partition], right: str = "Describe"
+        self,
+        group: str,
+        partitions: Sequence[Partition],
+        right: str = "Describe",
+        marks: Mapping[str, str] = MappingProxyType({}),
     ) -> dict[tuple[str, int], int]:
+        """Return the committed offsets, but for those that were committed in older topics of these names."""
         found = committed(self._calls, self._kafka, group, partitions, right)
-        return {partition: checkpoint.offset for partition, checkpoint in found.items()}
+        return {
+            partition: checkpoint.offset
+            for partition, checkpoint in found.items()
+            if not is_void(checkpoint.metadata, marks.get(partition.topic, ""))
+        }
 
     def _create(self, change: CreateTopic) -> None:
         topic = change.topic
@@ -335,6 +351,7 @@ def _facts(
     starts: Mapping[Partition, int],
     ends: Mapping[Partition, int],
     configs: Mapping[str, str],
+    mark: str = "",
 ) -> TopicFacts:
     return TopicFacts(
         name=topic.name,
@@ -343,4 +360,5 @@ def _facts(
         replication_factor=min((len(each.replicas) for each in topic.partitions), default=0),
         configs=configs,
         bounds={each.number: Bounds(starts[each], ends[each]) for each in _partitions_of(topic) if each in ends},
+        mark=mark,
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
+from kafka_redelivery.topology.wire.control import ControlState, control_state
 from kafka_redelivery.topology.wire.pauses import Pauses
 from kafka_redelivery.transport.client_config import IDLE_FETCH, ConfigValue, consumer_config
 from kafka_redelivery.transport.client_log import admin_log
@@ -22,14 +23,16 @@ _POLL_S = 0.2
 class ControlTail:
     """A consumer of the control topic that is not a member of the group. Used by one thread at a time."""
 
-    def __init__(self, kafka: Mapping[str, ConfigValue], group: str, topic: str) -> None:
+    def __init__(self, kafka: Mapping[str, ConfigValue], group: str, topic: str, *, keep_records: bool = False) -> None:
         """Create the consumer, which connects with the first request.
 
         Args:
             kafka: the client settings.
             group: the consumer group.
             topic: its control topic.
+            keep_records: whether :meth:`state` is asked for.
         """
+        self._records: dict[bytes | None, bytes | None] | None = {} if keep_records else None
         config = consumer_config(kafka, group=group, instance=None) | IDLE_FETCH
         self._consumer = open_consumer(config, admin_log)
         self._group = group
@@ -92,6 +95,14 @@ class ControlTail:
             message = self._consumer.poll(0)
         return self.pauses
 
+    def state(self) -> ControlState:
+        """Return what the records say that were read so far, but for saved positions.
+
+        Raises:
+            ControlRecordError: another program has written to the topic.
+        """
+        return control_state((self._records or {}).items())
+
     def _end(self) -> int:
         """Return the present end. The event for the end alone would come half a second later."""
         try:
@@ -108,6 +119,8 @@ class ControlTail:
         if error is None:
             offset = message.offset() or 0
             self.pauses = self.pauses.with_record(message.key(), message.value(), offset)
+            if self._records is not None:
+                self._records[message.key()] = message.value()
             self._position = offset + 1
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name
             self._position = max(self._position, message.offset() or 0)

@@ -74,6 +74,12 @@ class ControlTopic:
         self._topic = topic
         self._clock = clock
         self._timeout_s = timeout_s
+        self._marks: dict[str, str] = {}
+        """The mark of each topic that this process reads, as far as it is known."""
+
+        self._void: dict[tuple[str, int], int] = {}
+        """Partitions in which the group had this offset, in an older topic of that name."""
+
         self._producer: Producer | None = None
         self._sent: set[Partition] = set()
         self._read_again_s = self._note_again_s = 0.0
@@ -86,9 +92,24 @@ class ControlTopic:
             ControlRecordError: another program has written to the topic.
         """
         if time.monotonic() >= self._read_again_s:
-            self.state = read_control(self._kafka, self._group, self._topic, self._timeout_s)
+            self.state = self._present(read_control(self._kafka, self._group, self._topic, self._timeout_s))
             self._read_again_s = time.monotonic() + _READ_INTERVAL_S
         return self.state
+
+    def know(self, marks: Mapping[str, str], former: Mapping[Partition, int]) -> None:
+        """Drop what is known of older topics of these names, now and whenever the topic is read again.
+
+        Args:
+            marks: the mark of each topic that the process reads; empty if it is unknown. It goes with what is noted.
+            former: partitions whose committed offset belongs to an older topic, each with that offset.
+        """
+        self._marks |= marks
+        self._void.update({(each.topic, each.number): offset for each, offset in former.items()})
+        self.state = self._present(self.state)
+
+    def _present(self, state: ControlState) -> ControlState:
+        """Return what is about the present topics."""
+        return state.of_topics(self._marks, self._void)
 
     def note_first_offset(self, partition: Partition, offset: int) -> None:
         """Note that the group has committed an offset in a partition. Does not wait for Kafka.
@@ -101,8 +122,8 @@ class ControlTopic:
             self._producer = _producer(self._kafka)
         if partition not in self._sent:
             self._sent.add(partition)
-            record = first_offset_record(*partition, offset, self._clock())
-            done = partial(self._noted, partition, offset)
+            record = first_offset_record(*partition, offset, self._clock(), *self._of_topic(partition))
+            done = partial(self._noted, partition, offset, self._marks.get(partition.topic, ""))
             try:
                 self._producer.produce(self._topic, record.value, record.key, 0, on_delivery=done)
             except KafkaException as exception:  # the client knows already that it may not write
@@ -134,7 +155,10 @@ class ControlTopic:
         saved = self.state.saved
         used = [partition for partition in partitions if partition in saved]
         if used:
-            records = [first_offset_record(*partition, saved[partition].offset, self._clock()) for partition in used]
+            records = [
+                first_offset_record(*partition, saved[partition].offset, self._clock(), *self._of_topic(partition))
+                for partition in used
+            ]
             try:
                 append_control(self._kafka, self._topic, records, timeout_s)
             except AdminError as error:
@@ -149,18 +173,24 @@ class ControlTopic:
             _log.warning("the last positions are not saved: topic %s was never read", self._topic)
             return
         records = [
-            saved_record(*partition, last, self.state.cluster, self._clock()) for partition, last in positions.items()
+            saved_record(*partition, last, self.state.cluster, self._clock(), *self._of_topic(partition))
+            for partition, last in positions.items()
         ]
         try:
             append_control(self._kafka, self._topic, records, _SAVE_S)
         except AdminError as error:
             _log.warning("the last positions are not saved: %s", error)
 
-    def _noted(self, partition: Partition, offset: int, error: KafkaError | None, _: Message | None) -> None:
+    def _of_topic(self, partition: Partition) -> tuple[str, int | None]:
+        return self._marks.get(partition.topic, ""), self.state.former.get(partition)
+
+    def _noted(self, partition: Partition, offset: int, mark: str, error: KafkaError | None, _: Message | None) -> None:
         self._sent.discard(partition)
         if error is None:
+            self._void.pop(partition, None)
             saved = {each: last for each, last in self.state.saved.items() if each != partition}
-            self.state = replace(self.state, committed={**self.state.committed, partition: offset}, saved=saved)
+            committed, marks = {**self.state.committed, partition: offset}, {**self.state.marks, partition: mark}
+            self.state = replace(self.state, committed=committed, marks=marks, saved=saved)
         else:
             self._note_again_s = time.monotonic() + _NOTE_AGAIN_S
             reason = admin_error(f"write to {self._topic}", error, f"Write on topic {self._topic}")

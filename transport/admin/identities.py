@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import ConfigResource, TopicDescription
 
+from kafka_redelivery.topology.wire.topic_mark import topic_mark
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.errors import NotAuthorisedError
 from kafka_redelivery.transport.admin.topic_rights import describe_topics
@@ -63,6 +64,36 @@ def identities(
             for name, each in found.items()
         },
     )
+
+
+def cluster_id(calls: AdminCalls) -> str:
+    """Return the id of the cluster, without listing its topics.
+
+    Raises:
+        TransportError: Kafka does not answer.
+    """
+    limit_s = calls.timeout_s
+    described = calls.repeated(
+        "describe the cluster", lambda: calls.client.describe_cluster(request_timeout=limit_s).result(limit_s)
+    )
+    return str(described.cluster_id or "")
+
+
+def topic_marks(calls: AdminCalls, names: Iterable[str]) -> dict[str, str]:
+    """Return the mark of each topic that exists and may be described; empty if the brokers give no ids.
+
+    Raises:
+        TransportError: Kafka does not answer, or refuses for another reason than rights on a topic.
+    """
+    described = describe_topics(calls, names, operations=False)
+    if not described:
+        return {}
+    cluster = cluster_id(calls)
+    return {
+        name: topic_mark(cluster, str(each.topic_id))
+        for name, each in described.items()
+        if isinstance(each, TopicDescription)
+    }
 
 
 def _compacted(calls: AdminCalls, names: Iterable[str]) -> frozenset[str]:

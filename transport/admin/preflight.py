@@ -97,7 +97,7 @@ def _survey(
         cluster,
         holding=_unfinished(settings, planned, cluster),
         shared=_shared(admin, planned, cluster),
-        control=control,
+        control=control.of_topics(cluster.marks),
         control_forbidden=forbidden,
     )
 

@@ -141,7 +141,7 @@ class EnduringControlTopic(ControlTopic):
         elif self._outdated:
             self._start()
         else:
-            self.state, self._problem, self._pause_s = answer, None, _FIRST_PAUSE_S
+            self.state, self._problem, self._pause_s = self._present(answer), None, _FIRST_PAUSE_S
             self._exists |= answer.exists
 
     def _postpone(self, error: ReaderError | ControlRecordError) -> None:

@@ -40,6 +40,10 @@ class Known:
     def problem(self) -> str | None:
         return self.unreadable
 
+    def know(self, marks: Mapping[str, str], former: Mapping[Partition, int]) -> None:
+        older = {(each.topic, each.number): offset for each, offset in former.items()}
+        self.state, self._state = self.state.of_topics(marks, older), self._state.of_topics(marks, older)
+
     def save(self, positions: Mapping[Partition, Checkpoint]) -> None:
         self.saved = positions
 

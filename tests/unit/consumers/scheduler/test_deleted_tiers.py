@@ -8,7 +8,7 @@ def test_a_tier_that_is_deleted_is_reported_until_its_partitions_are_revoked() -
     """The group takes them away some seconds after the scheduler has noticed; the others are released meanwhile."""
     running = Running()
     del running.reader.counts[SLOW.topic]
-    running.scheduler._refresh()
+    running.find_topics()
     running.scheduler._reported_s = 0.0
     running.turn(due(QUICK, 0))
     assert running.values() == [[b"0"]]

@@ -43,10 +43,10 @@ def test_an_expired_tier_is_halted_until_it_has_an_offset() -> None:
     assert running.observer.halt_causes == [
         "billing.retry.1s-0: its committed offset has expired; up to 6 records would be released again"
     ]
-    running.scheduler._refresh()
+    running.find_topics()
     assert running.reader.sought == []
     running.reader.commits[QUICK] = Checkpoint(5, "")
-    running.scheduler._refresh()
+    running.find_topics()
     assert running.reader.sought == [(QUICK, 5)]
     running.turn(due(QUICK, 5))
     assert running.values()[1:] == [[b"5"]]
@@ -66,10 +66,10 @@ def test_a_tier_whose_first_offset_is_unknown_halts_alone() -> None:
     running.turn([*due(QUICK, 3), *due(SLOW, 0)])
     assert running.values() == [[b"0"]]
     assert running.reader.paused == {QUICK}
-    running.scheduler._refresh()
+    running.find_topics()
     assert running.reader.sought == []
     control.unreadable = None
-    running.scheduler._refresh()
+    running.find_topics()
     assert running.reader.sought == [(QUICK, 3)]
     running.turn(due(QUICK, 3))
     assert running.values()[1:] == [[], [b"3"]], "its start offset is committed first"
@@ -93,10 +93,10 @@ def test_a_tier_whose_committed_offset_may_not_be_read_halts_alone() -> None:
     running.scheduler._reported_s = 0.0
     running.turn()
     assert running.observer.halted_numbers == {HaltLabel(QUICK.topic, "forbidden"): 1}
-    running.scheduler._refresh()
+    running.find_topics()
     assert (QUICK, 3) not in running.reader.sought
     running.reader.unreadable.clear()
-    running.scheduler._refresh()
+    running.find_topics()
     assert running.reader.sought[-1] == (QUICK, 3)
     running.turn(due(QUICK, 3))
     assert running.values()[1:] == [[b"3"]]
@@ -115,10 +115,10 @@ def test_a_tier_with_metadata_of_another_tool_halts_alone() -> None:
     assert running.reader.paused == {QUICK}
     [cause] = running.observer.halt_causes
     assert "billing.retry.1s-0: the commit at offset 3 has metadata that is damaged or was not written by" in cause
-    running.scheduler._refresh()
+    running.find_topics()
     assert running.reader.sought == []
     running.reader.commits[QUICK] = Checkpoint(3, "")
-    running.scheduler._refresh()
+    running.find_topics()
     assert running.reader.sought == [(QUICK, 3)]
     running.turn(due(QUICK, 3))
     assert running.values()[1:] == [[b"3"]]
@@ -141,7 +141,7 @@ def test_an_offset_that_expires_between_two_writes_halts_the_tier() -> None:
     assert running.reader.paused == {QUICK}
     assert running.scheduler.share().has(0)
     running.reader.commits[QUICK] = Checkpoint(0, "")
-    running.scheduler._refresh()
+    running.find_topics()
     running.turn(due(QUICK, 0, 1))
     assert running.values()[1:] == [[b"0", b"1"]]
 
@@ -182,21 +182,21 @@ def test_a_halted_tier_goes_on_behind_the_deleted_offset() -> None:
     running.turn(due(QUICK, 0, due_ms=NOW + 500))
     delete(running, 1)
     running.reader.commits[QUICK] = Checkpoint(9, "")
-    running.scheduler._refresh()
+    running.find_topics()
     assert running.reader.sought == []
     running.now_ms += 500
     running.writer.slow = True
     running.turn()
     assert running.writer.busy
-    running.scheduler._refresh()
+    running.find_topics()
     assert running.reader.sought == []
     running.writer.slow = False
     running.turn()
     running.reader.commits[QUICK] = Checkpoint(1, "")  # an own commit is no move
-    running.scheduler._refresh()
+    running.find_topics()
     assert running.reader.sought == []
     running.reader.commits[QUICK] = Checkpoint(9, "")
-    running.scheduler._refresh()
+    running.find_topics()
     assert running.reader.sought == [(QUICK, 9)]
     running.turn(due(QUICK, 9))
     assert running.values() == [[b"0"], [b"9"]]

@@ -48,7 +48,7 @@ def test_a_ready_topic_that_grows_keeps_its_number_of_partitions() -> None:
     """The producer learns of the new ones later, and would refuse a record for them as if for good."""
     running = Running()
     running.reader.counts = COUNTS | {"billing.ready.orders": 8, "DLQ.bills": 3}
-    running.scheduler._refresh()
+    running.find_topics()
     partition = Partition("billing.retry.1s", 0)
     waiting = Fetched(*partition, 0, None, b"0", waiting_headers(lineage(0, partition=5), due_ms=NOW), NOW - 1000)
     running.turn([waiting])

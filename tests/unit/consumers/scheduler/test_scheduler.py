@@ -74,8 +74,13 @@ class Running:
         self.scheduler = Scheduler(
             settings, self.reader, self.writer, self.observer, lambda: self.now_ms, CommitLeadTime(lead_s), self.health
         )
-        self.scheduler._refresh()
+        self.find_topics()
         self.scheduler.assigned([QUICK, SLOW, MIXED])
+
+    def find_topics(self) -> None:
+        """The scheduler lists the topics."""
+        self.scheduler.topics.list()
+        self.scheduler._use_topics()
 
     def turn(self, *fetches: Iterable[Message]) -> None:
         """One turn per fetch, one to begin the write of the last one, and one to see its end."""
@@ -185,7 +190,7 @@ def test_a_missing_dead_letter_topic_halts_its_partition_until_it_exists() -> No
     """The others go on; nothing is produced for the missing topic, which the brokers might create."""
     running = Running(refused(0))
     del running.reader.counts["DLQ.orders"]
-    running.scheduler._refresh()
+    running.find_topics()
     running.turn(due(QUICK, 0), (), due(QUICK, 0))
     assert running.reader.paused == {QUICK}
     [cause] = running.observer.halt_causes
@@ -194,7 +199,7 @@ def test_a_missing_dead_letter_topic_halts_its_partition_until_it_exists() -> No
     assert running.topics() == [["billing.ready.orders"]]
 
     running.reader.counts["DLQ.orders"] = 1
-    running.scheduler._refresh()
+    running.find_topics()
     running.turn(due(QUICK, 0))
     assert running.reader.paused == set()
     assert running.topics()[-1] == ["DLQ.orders"]
@@ -356,7 +361,7 @@ def test_a_scheduler_without_tiers_has_the_whole_share() -> None:
     """There is no assignment that could divide the work."""
     running = Running()
     running.reader.counts = {"DLQ.orders": 4}
-    running.scheduler._refresh()
+    running.find_topics()
     assert all(running.scheduler.share().has(number) for number in range(4))
 
 

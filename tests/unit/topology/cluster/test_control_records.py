@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from kafka_redelivery.topology.cluster.changes import ForgetTopic, changes
 from kafka_redelivery.topology.cluster.control_records import control_records
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
 from kafka_redelivery.topology.wire.control import (
@@ -11,6 +12,7 @@ from kafka_redelivery.topology.wire.control import (
     level_record,
     source_record,
     tier_record,
+    withdrawn_record,
 )
 from tests.unit.topology.clusters import ONE_SOURCE, as_planned, planned, with_offsets
 
@@ -22,7 +24,7 @@ NOW = 1_700_000_000_000
 def test_a_new_group_begins_with_all_partitions_of_its_source() -> None:
     """And with its tiers and the newest features. No partition is born before the group commits an offset in it."""
     assert list(control_records(PLAN, NEW, NOW)) == [
-        level_record(2, NOW),
+        level_record(3, NOW),
         source_record("orders", 4, NOW),
         tier_record("billing.retry.1s", None, NOW),
     ]
@@ -52,8 +54,8 @@ def test_an_older_group_gets_new_features_on_demand() -> None:
     cluster = as_planned(PLAN)
     old = replace(cluster, control=control_state(control_records(PLAN, cluster, NOW)))
     assert old.control.level == 1
-    assert list(control_records(PLAN, old, NOW, raise_level=True)) == [level_record(2, NOW)]
-    raised = replace(old, control=replace(old.control, level=3))
+    assert list(control_records(PLAN, old, NOW, raise_level=True)) == [level_record(3, NOW)]
+    raised = replace(old, control=replace(old.control, level=4))
     assert list(control_records(PLAN, raised, NOW, raise_level=True)) == []
 
 
@@ -80,3 +82,24 @@ def test_a_tier_is_retired_and_used_again() -> None:
         tier_record("billing.retry.1s", None, NOW + 2)
     ]
     assert ControlState().retired == {}
+
+
+def test_what_is_known_of_a_topic_that_is_to_be_created_is_withdrawn() -> None:
+    """The topic was deleted. So were the partitions that a smaller topic of its name does not have."""
+    known = {("billing.retry.1s", 0): 7, ("orders", 9): 4, ("orders", 0): 3}
+    cluster = replace(NEW, control=ControlState(exists=True, committed=known, level=3))
+    forgotten = changes(PLAN, cluster).forget
+    assert forgotten == (ForgetTopic("billing.retry.1s", (0,)), ForgetTopic("orders", (9,)))
+    written = set(control_records(PLAN, cluster, NOW, forgotten))
+    assert written >= {withdrawn_record("billing.retry.1s", 0), withdrawn_record("orders", 9)}
+    assert withdrawn_record("orders", 0) not in written
+
+
+def test_that_a_topic_was_created_again_is_known_until_it_is_read() -> None:
+    """Else a group with ``latest`` would start at its end. After that, an apply ends the message of ``check``."""
+    again = ControlState(exists=True, former={("orders", 0): 50}, level=3)
+    assert changes(PLAN, replace(NEW, control=again)).forget == ()
+    read = replace(NEW, control=replace(again, committed={("orders", 0): 2}))
+    forgotten = changes(PLAN, read).forget
+    assert forgotten == (ForgetTopic("orders", (0,)),)
+    assert first_offset_record("orders", 0, 2, NOW) in set(control_records(PLAN, read, NOW, forgotten))

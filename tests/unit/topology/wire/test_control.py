@@ -15,6 +15,7 @@ from kafka_redelivery.topology.wire.control import (
     tier_record,
 )
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.topology.wire.topic_mark import topic_mark
 
 NOW = 1_700_000_000_000
 
@@ -47,6 +48,28 @@ def test_a_saved_position_holds_until_the_next_record_of_its_partition() -> None
     assert control_state([saved, first_offset_record("orders", 0, 17, NOW)], "here").saved == {}
     elsewhere = control_state([saved], "there")
     assert (elsewhere.committed, elsewhere.saved) == ({("orders", 0): 17}, {}), "a mirror has copied it"
+
+
+def test_what_is_known_of_an_older_topic_of_a_name_is_void() -> None:
+    """But for the offset that the group had there. What names no topic, or one of another cluster, still holds."""
+    older, present, elsewhere = (topic_mark(c, 22 * t) for c, t in (("here", "o"), ("here", "p"), ("there", "o")))
+    last = Checkpoint(17, "")
+    records = [
+        source_record("orders", 2, NOW, older),
+        saved_record("orders", 0, last, "here", NOW, older),
+        first_offset_record("orders", 1, 4, NOW),
+        first_offset_record("orders", 2, 6, NOW, elsewhere),
+        first_offset_record("orders", 3, 8, NOW, present, former=3),
+    ]
+    state = control_state(records, "here")
+    assert state.of_topics({"orders": ""}) == state.of_topics({}) == state
+    now = state.of_topics({"orders": present})
+    assert (now.sources, now.saved) == ({}, {})
+    assert now.committed == {("orders", 1): 4, ("orders", 2): 6, ("orders", 3): 8}
+    assert now.former == {("orders", 0): 17, ("orders", 3): 3}
+    assert now.is_new("orders", 0)
+    known = state.of_topics({"orders": present}, {("orders", 1): 9})
+    assert (known.is_new("orders", 1), known.former["orders", 1]) == (True, 9)
 
 
 def test_values_bear_a_version_and_a_time() -> None:

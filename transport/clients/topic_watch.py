@@ -1,0 +1,132 @@
+"""Which topics stand behind names: how many partitions they have, and whether they were created again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from time import monotonic
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, DescribeClusterResult, TopicDescription
+
+from kafka_redelivery.topology.wire.topic_mark import topic_mark
+from kafka_redelivery.transport.admin.topic_rights import ABSENT
+from kafka_redelivery.transport.client_config import ConfigValue, admin_config
+from kafka_redelivery.transport.client_log import admin_log
+from kafka_redelivery.transport.clients.outage import Outage, Report
+from kafka_redelivery.transport.opening import open_admin
+
+_INTERVAL_S = 5.0
+_TIMEOUT_S = 4.0
+_SUBJECT = "topics"
+
+
+class FoundTopic(NamedTuple):
+    """A topic that exists."""
+
+    partitions: int
+    mark: str
+    """See :mod:`kafka_redelivery.topology.wire.topic_mark`; empty if the brokers give no ids."""
+
+
+class TopicWatch:
+    """Asks for given topics, because the cluster may have many others. Not thread-safe."""
+
+    def __init__(self, kafka: Mapping[str, ConfigValue], report: Report | None = None) -> None:
+        """Keep the settings; the client connects with the first request.
+
+        Args:
+            kafka: the client settings.
+            report: receives that Kafka does not answer, and ``None`` when it answers. Without it :meth:`look` ends with
+                an error after a minute.
+        """
+        self._config = admin_config(kafka)
+        self._report: Report = report or (lambda *_, **__: None)
+        self._outage = Outage(_SUBJECT, report)
+        self._client: AdminClient | None = None
+        self._pending: _Answers | None = None
+        self._ask_at_s = monotonic() + _INTERVAL_S
+
+    def look(self, topics: Iterable[str]) -> dict[str, FoundTopic]:
+        """Return those of the topics that exist and may be described; wait until Kafka answers.
+
+        Raises:
+            ReaderError: the broker refuses.
+        """
+        wanted = sorted(set(topics))
+        if not wanted:
+            return {}
+        return self._outage.repeat(lambda: self._ask(wanted).found({}), "the topics cannot be described")
+
+    def poll(self, topics: Iterable[str], known: Mapping[str, FoundTopic]) -> dict[str, FoundTopic] | None:
+        """Return a new answer: those of the topics that exist. Asks every five seconds and does not wait.
+
+        A known topic that may not be described any more stays as it was.
+
+        Args:
+            topics: what the next request asks for, if it is time for one.
+            known: the topics that are known to exist.
+
+        Returns:
+            ``None`` if there is no new answer, or Kafka has not answered in time.
+        """
+        if self._pending is not None:
+            return self._take_answer(self._pending, known) if self._pending.done() else None
+        now_s = monotonic()
+        if now_s >= self._ask_at_s:
+            self._ask_at_s = now_s + _INTERVAL_S
+            wanted = sorted(set(topics))
+            if wanted:
+                self._pending = self._ask(wanted)
+        return None
+
+    def _ask(self, topics: list[str]) -> _Answers:
+        if self._client is None:
+            self._client = open_admin(self._config, admin_log)
+        return _Answers(
+            self._client.describe_cluster(request_timeout=_TIMEOUT_S),
+            self._client.describe_topics(TopicCollection(topics), request_timeout=_TIMEOUT_S),
+        )
+
+    def _take_answer(self, answers: _Answers, known: Mapping[str, FoundTopic]) -> dict[str, FoundTopic] | None:
+        self._pending = None
+        try:
+            found = answers.found(known)
+        except KafkaException as exception:
+            self._report(_SUBJECT, f"the topics cannot be described: {exception.args[0].str()}")
+            return None
+        self._report(_SUBJECT, None)
+        return found
+
+
+class _Answers(NamedTuple):
+    """The answers to one request for topics, and to one for the id of the cluster."""
+
+    cluster: Future[DescribeClusterResult]
+    topics: dict[str, Future[TopicDescription]]
+
+    def done(self) -> bool:
+        return self.cluster.done() and all(future.done() for future in self.topics.values())
+
+    def found(self, known: Mapping[str, FoundTopic]) -> dict[str, FoundTopic]:
+        """Return the topics that exist. Waits for the answers.
+
+        Raises:
+            KafkaException: Kafka does not answer in time, or refuses for another reason than a right on a topic.
+        """
+        mark = partial(topic_mark, str(self.cluster.result().cluster_id or ""))
+        found = {}
+        for topic, future in self.topics.items():
+            try:
+                described = future.result()
+            except KafkaException as exception:
+                code = exception.args[0].code()
+                if code == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic in known:
+                    found[topic] = known[topic]
+                elif code not in ABSENT:
+                    raise
+            else:
+                found[topic] = FoundTopic(len(described.partitions), mark(str(described.topic_id)))
+        return found
