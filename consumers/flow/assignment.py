@@ -138,7 +138,10 @@ class Assignment:
                 assigned.dirty, assigned.commit_at_s = True, monotonic_s() + _IDLE_S
 
     def open(self, partitions: Iterable[Partition], owned: Container[Partition] = ()) -> list[AssignedPartition]:
-        """Take partitions over at their committed offsets, or start again those that are ``owned``."""
+        """Take partitions over at their committed offsets, or start again those that are ``owned``.
+
+        Those that do not exist are left out.
+        """
         partitions = list(partitions)
         committed = self._first_offsets.positions(partitions, owned)
         opened = [
@@ -146,6 +149,7 @@ class Assignment:
             if partition in committed
             else self._halt(LostPosition.forbidden(partition))
             for partition in partitions
+            if partition not in self._first_offsets.gone
         ]
         self._owned |= {assigned.partition: assigned for assigned in opened}
         self._source_numbers = None
@@ -171,6 +175,7 @@ class Assignment:
             assigned.closed = True
             self._source_numbers = None
         self._lost.pop(partition, None)
+        self._first_offsets.gone.discard(partition)
         self.refused.forget(partition)
         self.held.forget(partition)
         self.deferred.pop(partition, None)
@@ -179,10 +184,9 @@ class Assignment:
         """Stop fetching a partition whose next offset does not exist, until it is closed."""
         self._lost[partition] = cause
 
-    def created_again(self) -> list[Partition]:
-        """Return the owned partitions whose topics were created again since they were opened. Does not wait."""
-        changed = self._first_offsets.changed(self._routes.keys() if self._owned else ())
-        return [partition for partition in self._owned if partition.topic in changed] if changed else []
+    def to_restart(self) -> list[Partition]:
+        """Return the partitions to open again; see :meth:`FirstOffsets.to_restart`. Does not wait."""
+        return self._first_offsets.changed(self._routes.keys(), self._owned) if self._owned else []
 
     def take_lost(self) -> list[LostPosition]:
         """Return why partitions were halted when they were opened, each once."""

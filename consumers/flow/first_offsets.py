@@ -85,7 +85,7 @@ class Topics(Protocol):
     """Which topics stand behind names; see :class:`TopicWatch`."""
 
     def look(self, topics: Iterable[str]) -> Mapping[str, FoundTopic]:
-        """Return those of the topics that exist; wait until Kafka answers."""
+        """Return the topics that may be described; wait until Kafka answers. A missing one has no partitions."""
         ...
 
     def poll(self, topics: Iterable[str], known: Mapping[str, FoundTopic]) -> Mapping[str, FoundTopic] | None:
@@ -131,6 +131,11 @@ class FirstOffsets:
         self._found: dict[str, FoundTopic] = {}
         """The topics whose partitions were opened, as they were then."""
 
+        self.gone: set[Partition] = set()
+        """Partitions that the group has assigned to this process although they do not exist.
+
+        A static member that starts within its session gets its former assignment back."""
+
         self._created_again: set[Partition] = set()
         """Partitions without a committed offset because the group had read an older topic of that name."""
 
@@ -150,6 +155,8 @@ class FirstOffsets:
     ) -> dict[Partition, Checkpoint | None]:
         """Return the committed offsets; where one has expired, the position that its last owner saved when it stopped.
 
+        A partition that does not exist is missing, and in :attr:`gone`.
+
         An offset that was committed in an older topic of that name counts as none.
 
         While the control topic cannot be read, partitions with a committed offset need not wait for it: what was saved
@@ -165,6 +172,8 @@ class FirstOffsets:
         partitions = list(partitions)
         # First the topics, then the offsets: if a topic is created again in between, :meth:`changed` will say so.
         replaced = self._look({partition.topic for partition in partitions})
+        self.gone = (self.gone - set(partitions)) | {each for each in partitions if not self._exists(each, self._found)}
+        partitions = [each for each in partitions if each not in self.gone]
         found = dict(self._reader.committed(partitions))
         self._drop_older(found, replaced)
         new = [partition for partition in found if partition not in owned]
@@ -193,7 +202,9 @@ class FirstOffsets:
     def _look(self, topics: Collection[str]) -> set[str]:
         """Find out which topics the names stand for now; return those that were created again since the last time."""
         before, found = self._found, self.topics.look(topics)
-        self._found = {**before, **found}
+        for topic, each in found.items():
+            mark = each.mark or (before[topic].mark if topic in before else "")  # a topic that is missing now
+            self._found = {**self._found, topic: each._replace(mark=mark)}
         return {each for each in found if each in before and is_other_topic(before[each].mark, found[each].mark)}
 
     def _drop_older(self, found: dict[Partition, Checkpoint | None], replaced: Collection[str]) -> None:
@@ -238,18 +249,26 @@ class FirstOffsets:
         found = self._found.get(topic)
         return "" if found is None else found.mark
 
-    def changed(self, topics: Collection[str]) -> set[str]:
-        """Return which of these topics were created again since their partitions were opened. Does not wait."""
-        answer = self.topics.poll(topics, self._found)
-        return set() if answer is None else self.created_again(answer)
+    @staticmethod
+    def _exists(partition: Partition, found: Mapping[str, FoundTopic]) -> bool:
+        return partition.topic not in found or partition.number < found[partition.topic].partitions
 
-    def created_again(self, now: Mapping[str, FoundTopic]) -> set[str]:
-        """Return which topics differ from those whose partitions were opened."""
-        return {
-            topic
-            for topic, known in self._found.items()
-            if topic in now and known.mark and now[topic].mark and known.mark != now[topic].mark
-        }
+    def changed(self, topics: Collection[str], owned: Iterable[Partition]) -> list[Partition]:
+        """Return :meth:`to_restart`, if there is a new answer about these topics. Does not wait."""
+        answer = self.topics.poll(topics, self._found)
+        return [] if answer is None else self.to_restart(answer, owned)
+
+    def to_restart(self, now: Mapping[str, FoundTopic], owned: Iterable[Partition]) -> list[Partition]:
+        """Return the partitions whose topics were created again since they were opened, and those that were missing.
+
+        Args:
+            now: the topics that exist.
+            owned: the partitions that are open.
+        """
+        marks = {topic: each.mark for topic, each in now.items() if each.mark}
+        other = {each for each in marks if self._mark(each) and self._mark(each) != marks[each]}
+        again = [each for each in owned if each.topic in other] if other else []
+        return again + [each for each in self.gone if each.topic in now and self._exists(each, now)]
 
     def new_progress(self, partition: Partition, start: int, author: int | None = None) -> Progress:
         """Return the progress of a partition that has none, from its first offset on."""

@@ -57,8 +57,8 @@ class AssignedTiers:
         partitions = list(partitions)
         positions = self._first_offsets.positions(partitions, self.opened)
         for partition in partitions:
-            if partition.topic not in self.delays_ms:
-                self._close(partition)  # the tier was deleted meanwhile
+            if partition.topic not in self.delays_ms or partition in self._first_offsets.gone:
+                self._close(partition)  # the tier was deleted meanwhile, or has fewer partitions now
                 continue
             committed = positions.get(partition)
             progress: Progress | LostPosition
@@ -88,13 +88,12 @@ class AssignedTiers:
         opened = list(self.opened) if partitions is None else [each for each in partitions if each in self.opened]
         self._seek(opened)
 
-    def created_again(self, now: Mapping[str, FoundTopic]) -> list[Partition]:
-        """Return the partitions whose topics were created again since they were opened. ``now``: those that exist."""
-        changed = self._first_offsets.created_again(now)
-        return [each for each in self.owned if each.topic in changed] if changed else []
+    def to_restart(self, now: Mapping[str, FoundTopic]) -> list[Partition]:
+        """Return the partitions to :meth:`restart`; see :meth:`FirstOffsets.to_restart`."""
+        return self._first_offsets.to_restart(now, self.owned)
 
     def restart(self, partitions: Collection[Partition]) -> None:
-        """Start partitions again whose topics were created again. Call it while nothing is written."""
+        """Read partitions from the start of their new topics. Call it while nothing is written."""
         self._halted.forget(partitions)
         self._seek(partitions)
 
@@ -106,6 +105,7 @@ class AssignedTiers:
     def give_up(self, partitions: Collection[Partition]) -> None:
         """Drop partitions that are no longer owned."""
         self._halted.forget(partitions)
+        self._first_offsets.gone.difference_update(partitions)
         for partition in partitions:
             self._close(partition)
 

@@ -179,12 +179,12 @@ class Scheduler:
             self._assigned.note_first_offsets()
         self._assigned.keep()
         if self.topics.refresh(self._paused_tiers.named):
-            self._restart_created_again()
+            self._restart()
             self._use_topics()
 
-    def _restart_created_again(self) -> None:
+    def _restart(self) -> None:
         """Read tiers from their start that were created again since they were opened."""
-        if partitions := self._assigned.created_again(self.topics.found):
+        if partitions := self._assigned.to_restart(self.topics.found):
             self._await_write(None)
             self._assigned.restart(partitions)
             self._full_buffer.forget(partitions)

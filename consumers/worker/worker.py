@@ -130,9 +130,9 @@ class Worker:
         self._abandon_overdue()
         self._split_slow()
         self.fetcher.restart_moved(self._writes.forget)
-        if created_again := self.assignment.created_again():
-            self._give_up(created_again)
-            self.fetcher.restart(created_again)
+        if restarted := self.assignment.to_restart():
+            self._give_up(restarted)
+            self.fetcher.restart(restarted)
         self._report_state()
 
     def _check_clock(self) -> None:

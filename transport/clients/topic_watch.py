@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from time import monotonic
+from types import MappingProxyType
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -50,7 +51,7 @@ class TopicWatch:
         self._ask_at_s = monotonic() + _INTERVAL_S
 
     def look(self, topics: Iterable[str]) -> dict[str, FoundTopic]:
-        """Return those of the topics that exist and may be described; wait until Kafka answers.
+        """Return the topics that may be described; wait until Kafka answers. One that does not exist has no partitions.
 
         Raises:
             ReaderError: the broker refuses.
@@ -58,7 +59,8 @@ class TopicWatch:
         wanted = sorted(set(topics))
         if not wanted:
             return {}
-        return self._outage.repeat(lambda: self._ask(wanted).found({}), "the topics cannot be described")
+        missing = dict.fromkeys(wanted, FoundTopic(0, ""))
+        return self._outage.repeat(lambda: self._ask(wanted).found({}, missing), "the topics cannot be described")
 
     def poll(self, topics: Iterable[str], known: Mapping[str, FoundTopic]) -> dict[str, FoundTopic] | None:
         """Return a new answer: those of the topics that exist. Asks every five seconds and does not wait.
@@ -110,23 +112,29 @@ class _Answers(NamedTuple):
     def done(self) -> bool:
         return self.cluster.done() and all(future.done() for future in self.topics.values())
 
-    def found(self, known: Mapping[str, FoundTopic]) -> dict[str, FoundTopic]:
+    def found(
+        self, known: Mapping[str, FoundTopic], missing: Mapping[str, FoundTopic] = MappingProxyType({})
+    ) -> dict[str, FoundTopic]:
         """Return the topics that exist. Waits for the answers.
+
+        Args:
+            known: what to return of a topic that may not be described.
+            missing: what to return of one that does not exist.
 
         Raises:
             KafkaException: Kafka does not answer in time, or refuses for another reason than a right on a topic.
         """
         mark = partial(topic_mark, str(self.cluster.result().cluster_id or ""))
-        found = {}
+        found: dict[str, FoundTopic] = {}
         for topic, future in self.topics.items():
             try:
                 described = future.result()
             except KafkaException as exception:
                 code = exception.args[0].code()
-                if code == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic in known:
-                    found[topic] = known[topic]
-                elif code not in ABSENT:
+                if code not in ABSENT:
                     raise
+                instead = known if code == KafkaError.TOPIC_AUTHORIZATION_FAILED else missing
+                found |= {topic: instead[topic]} if topic in instead else {}
             else:
                 found[topic] = FoundTopic(len(described.partitions), mark(str(described.topic_id)))
         return found
