@@ -30,15 +30,19 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
+import kafka_redelivery.consumers.flow.fetcher
 import kafka_redelivery.consumers.flow.session
 import kafka_redelivery.consumers.handlers.processor
 import kafka_redelivery.consumers.handlers.slots
+import kafka_redelivery.consumers.scheduler.assigned_tiers
 import kafka_redelivery.consumers.writes.committer
+import kafka_redelivery.transport.admin.control_topic
 import kafka_redelivery.transport.admin.record_deletion
 import kafka_redelivery.transport.clients.auto_writer
 import kafka_redelivery.transport.clients.enduring_reader
 import kafka_redelivery.transport.clients.reader
 import kafka_redelivery.transport.clients.takeover
+import kafka_redelivery.transport.clients.topic_watch
 import kafka_redelivery.transport.clients.writer
 from kafka_redelivery.cli.main import app
 from tests.scenarios.replaced_clients import opens
@@ -154,6 +158,11 @@ def trapped(trap: Trap) -> None:
         (kafka_redelivery.consumers.flow.session.Session, "recover", "recover"),
         (kafka_redelivery.consumers.handlers.slots.ThreadSlots, "close", "slots"),
         (kafka_redelivery.transport.admin.record_deletion.RecordDeleter, "delete_before", "remove"),
+        (kafka_redelivery.transport.clients.topic_watch.TopicWatch, "look", "look"),
+        (kafka_redelivery.consumers.flow.fetcher.Fetcher, "restart", "restart"),
+        (kafka_redelivery.consumers.scheduler.assigned_tiers.AssignedTiers, "restart", "restart"),
+        (kafka_redelivery.transport.admin.control_topic.ControlTopic, "note_first_offset", "note"),
+        (kafka_redelivery.transport.admin.control_topic.ControlTopic, "save", "save"),
         (kafka_redelivery.transport.clients.writer.TransactionalWriter, "trial", "trial"),
         (kafka_redelivery.transport.clients.auto_writer.AutoWriter, "trial", "trial"),
         (kafka_redelivery.transport.clients.writer.TransactionalWriter, "close", "close"),
