@@ -1,12 +1,15 @@
 """Where a partition without a committed offset starts."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import pytest
 
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.topology.wire.control import ControlState
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.topology.wire.topic_mark import marked, topic_mark
+from kafka_redelivery.transport.clients.topic_watch import FoundTopic
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.doubles import StoredOffsets
 
@@ -157,3 +160,114 @@ def test_a_first_offset_is_noted_once_it_is_committed() -> None:
     control.read()
     first.note_first_offsets({OLD: 7, ADDED: 9})
     assert control.committed == {ADDED: 9}
+
+
+OLDER, PRESENT, ELSEWHERE = (topic_mark(c, 22 * t) for c, t in (("here", "o"), ("here", "p"), ("there", "o")))
+
+
+class Topics:
+    """Topics of which each has three partitions, and this mark."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+        self.partitions = 3
+
+    def look(self, topics: Iterable[str]) -> Mapping[str, FoundTopic]:
+        return dict.fromkeys(topics, FoundTopic(self.partitions, self.mark))
+
+    def poll(self, topics: Iterable[str], _known: Mapping[str, FoundTopic]) -> Mapping[str, FoundTopic]:
+        return self.look(topics)
+
+
+def of_topic(state: ControlState, topics: Topics, commits: dict[Partition, Checkpoint]) -> FirstOffsets:
+    """First offsets with ``latest`` of a group at level 3 that has read its control topic."""
+    control = Known(replace(state, exists=True, level=3))
+    control.read()
+    reader = StoredOffsets(commits, ends=dict.fromkeys((OLD, ADDED, READY), (3, 90)))
+    return FirstOffsets(reader, "latest", control, topics)
+
+
+@pytest.mark.parametrize("saved", [{OLD: Checkpoint(40, "")}, {}])
+def test_what_was_saved_or_born_in_an_older_topic_is_void(
+    saved: dict[tuple[str, int], Checkpoint], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its log start is the first offset, also with ``latest``. One warning says so."""
+    state = ControlState(sources={"orders": 3}, committed={OLD: 40}, saved=saved, marks={OLD: OLDER, "orders": OLDER})
+    first = of_topic(state, Topics(PRESENT), {})
+    for owned in ((), (OLD,)):
+        assert first.positions([OLD], owned) == {OLD: None}
+        assert first.expired(OLD) is None
+        assert first.source(OLD) == (3, False)
+    assert first.new_progress(OLD, 3).checkpoint() == Checkpoint(3, marked(PRESENT, ""))
+    [line] = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert "topic orders was deleted and created again: the group had read partition 1 (to offset 40)" in line
+
+
+@pytest.mark.parametrize("born", [{OLD: 40}, {}])
+def test_an_offset_that_was_committed_in_an_older_topic_is_void(born: dict[tuple[str, int], int]) -> None:
+    """A process that has not noticed the new topic commits its position by name, also after another one was noted."""
+    state = ControlState(committed=born, marks=dict.fromkeys(born, PRESENT))
+    first = of_topic(state, Topics(PRESENT), {OLD: Checkpoint(40, marked(OLDER, "p1:x")), READY: Checkpoint(5, "")})
+    assert first.positions([OLD, READY]) == {OLD: None, READY: Checkpoint(5, "")}
+    assert first.expired(OLD) is None
+    assert first.source(OLD) == (3, False)
+
+
+@pytest.mark.parametrize("mark", [PRESENT, ELSEWHERE, ""])
+def test_what_is_not_known_to_be_of_an_older_topic_holds(mark: str) -> None:
+    """In particular in another cluster, to which a mirror has copied topics and offsets."""
+    state = ControlState(committed={OLD: 40}, marks={OLD: mark} if mark else {})
+    first = of_topic(state, Topics(PRESENT), {READY: Checkpoint(5, marked(mark, ""))})
+    assert first.positions([OLD, READY])[READY] == Checkpoint(5, marked(mark, ""))
+    assert first.expired(OLD) == (3, 87)
+
+
+def test_brokers_without_ids_are_believed_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """A position that lies outside the log halts its partition when it is read."""
+    state = ControlState(committed={OLD: 40}, saved={OLD: Checkpoint(40, "")}, marks={OLD: OLDER})
+    first = of_topic(state, Topics(""), {})
+    assert first.positions([OLD]) == {OLD: Checkpoint(40, "")}
+    assert "whether that was in this topic, or in an older one of its name, is unknown" in caplog.text
+    assert first.new_progress(OLD, 3).checkpoint() == Checkpoint(3, "")
+
+
+def test_an_offset_of_the_new_topic_that_has_expired_halts_again() -> None:
+    """That there was an older topic does not make the records of the new one new."""
+    state = ControlState(committed={OLD: 40}, former={OLD: 7}, marks={OLD: PRESENT})
+    first = of_topic(state, Topics(PRESENT), {})
+    first.positions([OLD])
+    assert first.expired(OLD) == (3, 87)
+
+
+def test_a_topic_that_is_created_again_is_opened_again() -> None:
+    """Then an offset that names no topic is void, too: this process has committed it in the older topic."""
+    topics = Topics(OLDER)
+    first = of_topic(ControlState(), topics, {OLD: Checkpoint(40, "")})
+    assert first.positions([OLD]) == {OLD: Checkpoint(40, "")}
+    assert first.changed(["orders"], [OLD, READY]) == []
+    topics.mark = PRESENT
+    assert first.changed(["orders"], [OLD, READY]) == [OLD]
+    assert first.positions([OLD]) == {OLD: None}
+    assert first.changed(["orders"], [OLD, READY]) == []
+
+
+def test_a_partition_that_does_not_exist_is_left_out_until_it_does() -> None:
+    """A static member gets its former assignment back, also that of a topic which has fewer partitions now."""
+    topics = Topics(PRESENT)
+    topics.partitions = 2
+    first = of_topic(ControlState(), topics, {OLD: Checkpoint(40, ""), ADDED: Checkpoint(7, "")})
+    assert (first.positions([OLD, ADDED]), first.gone) == ({OLD: Checkpoint(40, "")}, {ADDED})
+    assert first.changed(["orders"], [OLD]) == []
+    topics.partitions = 3
+    assert first.changed(["orders"], [OLD]) == [ADDED]
+    assert (first.positions([ADDED]), first.gone) == ({ADDED: Checkpoint(7, "")}, set())
+
+
+def test_a_partition_is_noted_again_with_its_topic() -> None:
+    """An older version has noted it without, or it was noted of an older topic."""
+    state = ControlState(committed={OLD: 3, ADDED: 3}, marks={ADDED: PRESENT})
+    first = of_topic(state, Topics(PRESENT), {OLD: Checkpoint(4, ""), ADDED: Checkpoint(4, "")})
+    first.positions([OLD, ADDED])
+    first.note_first_offsets({OLD: 4, ADDED: 4})
+    assert isinstance(first._control, Known)
+    assert first._control.committed == {OLD: 4}
