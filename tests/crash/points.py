@@ -45,10 +45,6 @@ STEPS: Final = {
     "lost": "another process already owns the partitions",
     "leave": "give the partitions back and leave the group, unless membership is static and `leaveOnStop` is off",
     "slots": "leave the slots",
-    "look": "ask which topics stand behind the names of assigned partitions (`test_topic_created_again.py`)",
-    "restart": "read a topic from its start that was created again (same)",
-    "note": "note in the control topic that a partition has a committed offset, and in which topic (same)",
-    "save": "save the last positions there, at the end (same)",
     "close": "close the producer",
 }
 """What the process does in each step."""

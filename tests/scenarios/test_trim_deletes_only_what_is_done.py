@@ -9,7 +9,10 @@ from kafka_redelivery.topology.cluster.changes import changes
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import ControlRecordError
+from kafka_redelivery.topology.wire.topic_mark import marked
+from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.identities import topic_marks
 from kafka_redelivery.transport.admin.preflight import survey
 from kafka_redelivery.transport.admin.trimming import trim
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
@@ -43,6 +46,24 @@ def test_trim_stops_at_the_commit_and_at_the_horizon(kafka: EmbeddedKafka, uniqu
     )
     assert trim(settings, now) == {}
     assert trim(settings, now + 2 * HORIZON_MS) == {(tier, 0): 6}, "uncommitted records were deleted"
+    reader.close()
+
+
+def test_an_offset_of_an_older_topic_trims_nothing(kafka: EmbeddedKafka, unique: str) -> None:
+    """A scheduler that has not noticed the new topic commits by name: its offset says nothing about these records."""
+    settings = _group(kafka, unique)
+    now = time.time_ns() // 1_000_000
+    tier = f"{unique}.retry.1s"
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(10):
+        producer.produce(tier, b"%d" % number, partition=0, timestamp=now - 2 * HORIZON_MS)
+    producer.flush()
+    present = topic_marks(AdminCalls({"bootstrap.servers": kafka.bootstrap_servers}, timeout_s=10), [tier])[tier]
+    older = present[:4] + present[4:][::-1]
+    reader = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": f"{unique}.scheduler"})
+    for mark, trimmed in ((older, {}), (present, {(tier, 0): 6})):
+        reader.commit(offsets=[TopicPartition(tier, 0, 6, metadata=marked(mark, ""))], asynchronous=False)
+        assert trim(settings, now) == trimmed
     reader.close()
 
 
