@@ -75,6 +75,10 @@ class Broker:
         """Put many messages with these numbers into the dead-letter queue, without letting each of them die."""
         self._ask(f"stock {first} {end}")
 
+    def put(self, *kinds: str, compressed: bool = False) -> None:
+        """Put one message of each of these kinds into the dead-letter queue; ``jms.bsh`` has their names."""
+        self._ask(f"kinds {'compressed' if compressed else 'plain'} {','.join(kinds)}")
+
     def _ask(self, line: str) -> int:
         assert self._process is not None
         assert self._process.stdin is not None
