@@ -38,34 +38,6 @@ Check: TypeAlias = Callable[[Any], Fit]
 
 _BITS: Final = {"int": 32, "long": 64}
 _FORMATS: Final = {"float": "<f", "double": "<d"}
-_STEPS: Final = {"millis": 1000, "micros": 1}
-
-_TIMESTAMP: Final = frozenset({"int", "date"})
-_TIME: Final = frozenset({"int", "time"})
-_DECIMAL: Final = frozenset({"decimal", "bytes"})
-_CLASSES: Final = {
-    "null": frozenset({"null"}),
-    "boolean": frozenset({"boolean"}),
-    "int": frozenset({"int"}),
-    "long": frozenset({"int"}),
-    "float": frozenset({"int", "float"}),
-    "double": frozenset({"int", "float"}),
-    "bytes": frozenset({"bytes"}),
-    "fixed": frozenset({"bytes"}),
-    "string": frozenset({"str"}),
-    "enum": frozenset({"str"}),
-    "int-date": frozenset({"int", "date", "str"}),
-    "int-time-millis": _TIME,
-    "long-time-micros": _TIME,
-    "long-timestamp-millis": _TIMESTAMP,
-    "long-timestamp-micros": _TIMESTAMP,
-    "long-local-timestamp-millis": _TIMESTAMP,
-    "long-local-timestamp-micros": _TIMESTAMP,
-    "bytes-decimal": _DECIMAL,
-    "fixed-decimal": _DECIMAL,
-    "string-uuid": frozenset({"str", "uuid"}),
-}
-EVERY_CLASS: Final = frozenset[str]().union(*_CLASSES.values(), {"list", "dict"})
 
 
 def fit_of(schema: str | Mapping[str, Any]) -> tuple[Check, frozenset[str]]:
@@ -78,41 +50,12 @@ def fit_of(schema: str | Mapping[str, Any]) -> tuple[Check, frozenset[str]]:
     kind = logical = str(found["type"])
     if found.get("logicalType"):
         logical = f"{kind}-{found['logicalType']}"
-    if logical not in _CLASSES:
+    if logical not in _TYPES:
         if logical in LOGICAL_WRITERS:  # one that the application has added
             return lambda value: _by_fastavro(value, found), EVERY_CLASS
         logical = kind  # an unknown logical type is ignored
-    return _check(logical, kind, found), _CLASSES[logical]
-
-
-def _check(logical: str, kind: str, schema: Mapping[str, Any]) -> Check:  # noqa: PLR0911 - one for each type
-    match logical:
-        case "null":
-            return lambda value: Fit.SAME if value is None else Fit.NONE
-        case "boolean":
-            return lambda value: Fit.SAME if isinstance(value, bool) else Fit.NONE
-        case "int" | "long":
-            return lambda value: _integer(value, kind)
-        case "float" | "double":
-            return lambda value: _real(value, kind)
-        case "string":
-            return lambda value: _of_class(value, str)
-        case "enum":
-            symbols = frozenset(schema["symbols"])
-            return lambda value: _of_class(value, str) if isinstance(value, str) and value in symbols else Fit.NONE
-        case "bytes" | "fixed":
-            return lambda value: _bytes(value, schema)
-        case "bytes-decimal" | "fixed-decimal":
-            return lambda value: _decimal(value, schema)
-        case "string-uuid":
-            return _uuid
-        case "int-date":
-            return _date
-    step = _STEPS[logical.rpartition("-")[2]]
-    if "timestamp" not in logical:
-        return lambda value: _time(value, step, kind)
-    local = "local" in logical
-    return lambda value: _timestamp(value, step, local=local)
+    classes, check = _TYPES[logical]
+    return lambda value: check(value, found), frozenset(classes.split())
 
 
 def _of_class(value: object, wanted: type) -> Fit:
@@ -121,23 +64,40 @@ def _of_class(value: object, wanted: type) -> Fit:
     return Fit.ROUNDED if isinstance(value, wanted) else Fit.NONE
 
 
-def _integer(value: Any, kind: str) -> Fit:  # noqa: ANN401 - any value
-    limit = 1 << _BITS[kind] - 1
+def _null(value: object, _schema: Mapping[str, Any]) -> Fit:
+    return Fit.SAME if value is None else Fit.NONE
+
+
+def _boolean(value: object, _schema: Mapping[str, Any]) -> Fit:
+    return Fit.SAME if isinstance(value, bool) else Fit.NONE
+
+
+def _string(value: object, _schema: Mapping[str, Any]) -> Fit:
+    return _of_class(value, str)
+
+
+def _enum(value: object, schema: Mapping[str, Any]) -> Fit:
+    return _of_class(value, str) if isinstance(value, str) and value in schema["symbols"] else Fit.NONE
+
+
+def _integer(value: Any, schema: Mapping[str, Any]) -> Fit:  # noqa: ANN401 - any value
+    limit = 1 << _BITS[schema["type"]] - 1
     if not isinstance(value, Integral) or isinstance(value, bool) or not -limit <= int(value) < limit:
         return Fit.NONE
-    return Fit.SAME if type(value) is int else Fit.ROUNDED
+    return _of_class(value, int) or Fit.ROUNDED
 
 
-def _number(value: Any, kind: str) -> Fit:  # noqa: ANN401 - any value
+def _number(value: object, schema: Mapping[str, Any]) -> Fit:
     """Return the fit of the number that stands for a date or time."""
-    return min(Fit.CONVERTED, _integer(value, kind))
+    return min(Fit.CONVERTED, _integer(value, schema))
 
 
-def _real(value: Any, kind: str) -> Fit:  # noqa: ANN401 - any value
+def _real(value: Any, schema: Mapping[str, Any]) -> Fit:  # noqa: ANN401 - any value
     if not isinstance(value, Real) or isinstance(value, bool):
         return Fit.NONE
     try:
-        (written,) = struct.unpack(_FORMATS[kind], struct.pack(_FORMATS[kind], float(value)))
+        form = _FORMATS[schema["type"]]
+        (written,) = struct.unpack(form, struct.pack(form, float(value)))
     except OverflowError:
         return Fit.NONE
     same = bool(written == value) or value != value  # noqa: PLR0124 - NaN
@@ -165,7 +125,7 @@ def _decimal(value: object, schema: Mapping[str, Any]) -> Fit:
     return Fit.SAME if exponent == -scale and (value or not sign) else Fit.ROUNDED
 
 
-def _uuid(value: object) -> Fit:
+def _uuid(value: object, _schema: Mapping[str, Any]) -> Fit:
     if isinstance(value, UUID):
         return Fit.SAME
     try:
@@ -174,30 +134,36 @@ def _uuid(value: object) -> Fit:
         return Fit.NONE
 
 
-def _date(value: object) -> Fit:
+def _date(value: object, schema: Mapping[str, Any]) -> Fit:
     if isinstance(value, datetime):
         return Fit.CONVERTED
     if isinstance(value, date):
         return Fit.SAME
     try:
-        return Fit.CONVERTED if isinstance(value, str) and date.fromisoformat(value) else _number(value, "int")
+        return Fit.CONVERTED if isinstance(value, str) and date.fromisoformat(value) else _number(value, schema)
     except ValueError:
         return Fit.NONE
 
 
-def _time(value: object, step: int, kind: str) -> Fit:
+def _time(value: object, schema: Mapping[str, Any]) -> Fit:
     if not isinstance(value, time):
-        return _number(value, kind)
-    exact = value.tzinfo is None and value.microsecond % step == 0
+        return _number(value, schema)
+    exact = value.tzinfo is None and value.microsecond % _step(schema) == 0
     return Fit.SAME if exact else Fit.ROUNDED
 
 
-def _timestamp(value: object, step: int, *, local: bool) -> Fit:
+def _step(schema: Mapping[str, Any]) -> int:
+    """Return the unit of a time in microseconds."""
+    return 1000 if schema["logicalType"].endswith("millis") else 1
+
+
+def _timestamp(value: object, schema: Mapping[str, Any]) -> Fit:
     if not isinstance(value, datetime):
-        return _number(value, "long")
+        return _number(value, schema)
+    local = schema["logicalType"].startswith("local")
     if local and value.tzinfo is not None:
         return Fit.CONVERTED
-    exact = value.tzinfo is (None if local else UTC) and value.microsecond % step == 0
+    exact = value.tzinfo is (None if local else UTC) and value.microsecond % _step(schema) == 0
     return Fit.SAME if exact else Fit.ROUNDED
 
 
@@ -207,3 +173,30 @@ def _by_fastavro(value: object, schema: Mapping[str, Any]) -> Fit:
     except Exception:  # noqa: BLE001 - the application's own code
         return Fit.NONE
     return Fit.ROUNDED if fits else Fit.NONE
+
+
+_TYPES: Final[dict[str, tuple[str, Callable[[Any, Mapping[str, Any]], Fit]]]] = {
+    "null": ("null", _null),
+    "boolean": ("boolean", _boolean),
+    "int": ("int", _integer),
+    "long": ("int", _integer),
+    "float": ("int float", _real),
+    "double": ("int float", _real),
+    "bytes": ("bytes", _bytes),
+    "fixed": ("bytes", _bytes),
+    "string": ("str", _string),
+    "enum": ("str", _enum),
+    "int-date": ("int date str", _date),
+    "int-time-millis": ("int time", _time),
+    "long-time-micros": ("int time", _time),
+    "long-timestamp-millis": ("int date", _timestamp),
+    "long-timestamp-micros": ("int date", _timestamp),
+    "long-local-timestamp-millis": ("int date", _timestamp),
+    "long-local-timestamp-micros": ("int date", _timestamp),
+    "bytes-decimal": ("decimal bytes", _decimal),
+    "fixed-decimal": ("decimal bytes", _decimal),
+    "string-uuid": ("str uuid", _uuid),
+}
+"""Of each type the kinds of Python values that fastavro writes as it, and the check."""
+
+EVERY_CLASS: Final = frozenset(" ".join(["list dict", *(classes for classes, _ in _TYPES.values())]).split())

@@ -22,7 +22,7 @@ QUEUES: Final = {"classic": "ActiveMQ.DLQ", "artemis": "DLQ"}
 
 
 class Broker:
-    """One broker, on a port that stays the same; one of Classic may ask for a user and a password."""
+    """One broker, on a port that stays the same; it may ask for a user and a password."""
 
     def __init__(self, kind: str, data: Path, *login: str) -> None:
         self._login = login

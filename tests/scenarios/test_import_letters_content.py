@@ -8,7 +8,7 @@ import pytest
 
 from tests.activemq.broker import Broker
 from tests.scenarios.running import Group
-from tests.scenarios.test_drain_activemq import drain
+from tests.scenarios.test_drain_activemq import drain, numbers
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -23,12 +23,17 @@ _LARGE = "Größe 7, order of many words; " * 8192
 _TEXT, _BYTES = "order 7\nGröße: 7".encode(), bytes([0, 255, 10, 0])
 _SMALL = {"text": _TEXT, "bytes": _BYTES, "compressed-text": _TEXT, "compressed-bytes": _BYTES}
 _WHOLE = {
-    "classic": _SMALL | {"bytes-empty": b""} | dict.fromkeys(
-        ("text-large", "bytes-large", "compressed-text-large", "compressed-bytes-large"), _LARGE.encode()
-    ),
+    "classic": _SMALL
+    | {"bytes-empty": b""}
+    | dict.fromkeys(("text-large", "bytes-large", "compressed-text-large", "compressed-bytes-large"), _LARGE.encode()),
     "artemis": _SMALL
     | dict.fromkeys(("text-large", "bytes-large"), _LARGE.encode())
-    | {"text-zero": b"one\0two", "text-end": b"one\0", "text-lines": b"one\0\n\ntwo", "text-frame": b"one\0\nMESSAGE\n\ntwo"},
+    | {
+        "text-zero": b"one\0two",
+        "text-end": b"one\0",
+        "text-lines": b"one\0\n\ntwo",
+        "text-frame": b"one\0\nMESSAGE\n\ntwo",
+    },
 }
 _LEFT = {
     "classic": {_NO_BODY: 13, "STOMP cuts a text at U+0000": 4},
@@ -69,7 +74,22 @@ def test_only_whole_content_is_taken(group: Group, broker: Broker) -> None:
         assert (found["letters"], found["withoutBody"]) == (every + 1 - left - _NEVER_DELIVERED[kind], left)
     broker.until_it_has(left + _NEVER_DELIVERED[kind])
     letters = group.cluster.read(group.dead_letters)
-    values = {each.header("kind"): each.value for each in letters if each.header("kind")}
+    values = {each.header("kind") or "": each.value for each in letters if each.header("kind")}
     assert values.keys() == _WHOLE[kind].keys()
     assert [name for name, value in values.items() if value != _WHOLE[kind][name]] == []
     assert Counter(each.value for each in letters)[b"order 0"] == 1  # behind those that are cut
+
+
+def test_a_user_who_may_not_ask_artemis(group: Group, tmp_path: Path) -> None:
+    """Without the permission no type is known, so all messages stay, with the reason."""
+    group.prepare()
+    with Broker("artemis", tmp_path / "broker", "reader", "secret") as refusing:
+        refusing.stock(20)
+        for arguments in (["--dry-run"], ["--yes"]):
+            found = drain(group, refusing, *arguments, "--origin", group.source, code=1, login=("reader", "secret"))
+            ((reason, number),) = found["unknownContent"].items()
+            assert (number, found["letters"], found["held"]) == (20, 0, None)
+            assert "the permission manage" in reason
+            assert reason.endswith("manage: AMQ339011 Error sending message")
+        refusing.until_it_has(20)
+        assert numbers(group) == Counter()

@@ -13,7 +13,7 @@ class FrameEnds:
     """Follows the bytes of a connection, and notes messages that go on behind the end of their frame.
 
     Classic shows a text without its length, so its frame ends at the first U+0000 of the text. The client passes the
-    beginning on and skips the rest. What follows a whole frame has the token of this connection, which no text contains.
+    beginning on and skips the rest. What follows a whole frame has the token of the connection, which no text contains.
     """
 
     def __init__(self, token: str) -> None:

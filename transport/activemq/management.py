@@ -88,8 +88,9 @@ class Management(stomp.ConnectionListener):  # type: ignore[misc] # the client h
         self._answers.put((frame.headers.get("_AMQ_OperationSucceeded") == "true", frame.body))
 
     def on_error(self, frame: Any) -> None:  # noqa: ANN401 - as above
-        """Note a refusal."""
-        self._answers.put((False, str(frame.headers.get("message") or frame.body).encode()))
+        """Note a refusal, without the question that it quotes."""
+        said = str(frame.headers.get("message") or frame.body).partition(" CoreMessage[")[0]
+        self._answers.put((False, said.encode()))
 
     def on_disconnected(self) -> None:
         """Note that no answer will come."""

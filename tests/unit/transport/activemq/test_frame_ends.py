@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kafka_redelivery.transport.activemq.frame_ends import FrameEnds
 
-TOKEN = "0123abc"
+TOKEN = "0123abc"  # noqa: S105 - no secret
 CONNECTED = b"CONNECTED\nserver:ActiveMQ/5.18.6\n\n\0\n"
 RECEIPT = b"RECEIPT\nreceipt-id:0123abc.7\n\n\0\n"
 
