@@ -9,6 +9,7 @@ Records of several branches may have the same fields. Then a decoded record know
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -82,7 +83,7 @@ def with_names(value: Any) -> Any:  # noqa: ANN401 - any decoded value
     return [with_names(each) for each in value] if isinstance(value, list) else value
 
 
-class _Type:
+class _Type(ABC):
     """A type of the schema."""
 
     def __init__(self, name: str, classes: frozenset[str]) -> None:
@@ -96,10 +97,12 @@ class _Type:
         self.needed = False
         """Whether it has a union in which a branch must be chosen."""
 
+    @abstractmethod
     def fit(self, value: Any, seen: _Seen) -> Fit:  # noqa: ANN401 - any value
-        raise NotImplementedError
+        """Return how well a value fits."""
 
     def written(self, value: Any, _at: str, _seen: _Seen) -> Any:  # noqa: ANN401 - any value
+        """Return a value with the names of its branches; ``_at`` is its place."""
         return value
 
 
@@ -120,8 +123,9 @@ class _Container(_Type):
             seen[key] = value, min(self._fits(value, seen), default=Fit.SAME)
         return seen[key][1]
 
+    @abstractmethod
     def _fits(self, value: Any, seen: _Seen) -> Iterator[Fit]:  # noqa: ANN401 - any value
-        raise NotImplementedError
+        """Yield the fits of its parts."""
 
 
 class _Array(_Container):
@@ -199,8 +203,6 @@ class _Union(_Type):
         return max(each.fit(value, seen) for each in self.parts)
 
     def written(self, value: Any, at: str, seen: _Seen) -> Any:  # noqa: ANN401 - any value
-        if not self.needed:
-            return value
         branch, value = self._named(value) or (self._chosen(value, at, seen), value)
         return branch.name, branch.written(value, at, seen)
 

@@ -173,6 +173,7 @@ def test_named_values_may_be_nested() -> None:
     assert found == {"u": {"v": "2026-11-28", "w": {"id": 1}}}
     assert found["u"]["w"].name == "Deleted"
     assert both.encode(found) == both.encode(value)
+    assert both.encode({"u": value["u"][1]}) == both.encode(value)
 
 
 def test_a_record_that_knows_its_name() -> None:
