@@ -12,6 +12,7 @@ from typing import Any, Self, cast
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.types import Schema
 
+from kafka_redelivery.serdes.avro_branches import BranchError, Branches, with_names
 from kafka_redelivery.serdes.avro_json import FormError, Source, form_of
 from kafka_redelivery.serdes.avro_scanners import ShapeError
 from kafka_redelivery.serdes.avro_schema import AvroSchema, JsonSchema
@@ -37,6 +38,11 @@ class AvroCodec:
 
     Values are those of fastavro: a dict for a record, ``datetime`` and ``Decimal`` for logical types. A value to encode
     must have exactly the fields of the write schema; fields with a default may be missing.
+
+    A decoded value that is encoded with the schema that it was decoded with becomes an equal value of the same classes,
+    or is refused. In a union the branch is the one that decodes to the value's class. A record of a union in which
+    another one has the same fields is decoded to a dict that knows its name (``AvroRecord``); a plain dict needs it
+    there: ``(name, value)``.
     """
 
     name = "avro"
@@ -131,6 +137,8 @@ class AvroCodec:
             return writing.record_of(value)
         except MemoryError:
             raise
+        except BranchError as error:
+            raise EncodeError(self.name, EncodeCode.AVRO_MISMATCH, str(error), writing.schema_id) from error
         except Exception as error:  # fastavro raises many errors, and the value's own class any other
             raise EncodeError(self.name, EncodeCode.AVRO_MISMATCH, _reason(error), writing.schema_id) from error
 
@@ -165,9 +173,11 @@ class AvroCodec:
     def _prepare_reading(self, schema_id: int) -> _Reading:
         writer = self._writer(schema_id)
         if self._reader is None or self._reader.definition == writer.definition:
-            return _Reading(writer.shape, _parsed(writer), None, shares_defaults=False)
+            parsed = _parsed(writer)
+            return _Reading(writer.shape, parsed, None, shares_defaults=False, names_records=Branches(parsed).named)
         shares_defaults = _has_container_default(self._reader.definition)
-        return _Reading(writer.shape, _parsed(writer), _parsed(self._reader), shares_defaults)
+        # fastavro fails for names with a reader in which a record is defined elsewhere than in the writer.
+        return _Reading(writer.shape, _parsed(writer), _parsed(self._reader), shares_defaults, names_records=False)
 
     def _prepare_writing(self) -> _Writing:
         try:
@@ -233,9 +243,14 @@ class _Reading:
     shares_defaults: bool
     """Whether defaults must be copied: fastavro returns the mutable object of the schema itself."""
 
+    names_records: bool
+    """Whether the fields of a record in a union may not tell its branch."""
+
     def value_in(self, data: bytes) -> Any:  # noqa: ANN401 - the type depends on the schema
         stream = BytesIO(data)  # shares the bytes; a slice would copy them
         stream.seek(_HEADER.size)
+        if self.names_records:
+            return with_names(schemaless_reader(stream, self.writer, None, return_record_name=True))
         value = schemaless_reader(stream, self.writer, self.reader)
         return deepcopy(value) if self.shares_defaults else value
 
@@ -248,13 +263,15 @@ class _Writing:
     header: bytes
     schema: Schema
     shape: Shape
+    branches: Branches
 
     def record_of(self, value: object) -> bytes:
         if self.shape.recursive:
             _check_nesting(value)
         stream = BytesIO()
         stream.write(self.header)
-        schemaless_writer(stream, self.schema, cast("Any", value), strict_allow_default=True)
+        resolved = self.branches.resolved(value)
+        schemaless_writer(stream, self.schema, cast("Any", resolved), strict_allow_default=True)
         data = stream.getvalue()
         # fastavro writes an int of 40 bits without an error; this makes sure that the record can be read.
         self.shape.check(data, len(self.header))
@@ -262,7 +279,8 @@ class _Writing:
 
 
 def _writing(schema_id: int, schema: AvroSchema) -> _Writing:
-    return _Writing(schema_id, _HEADER.pack(_MAGIC, schema_id), _parsed(schema), schema.shape)
+    parsed = _parsed(schema)
+    return _Writing(schema_id, _HEADER.pack(_MAGIC, schema_id), parsed, schema.shape, Branches(parsed))
 
 
 def _parsed(schema: AvroSchema) -> Schema:

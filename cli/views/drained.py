@@ -24,18 +24,16 @@ def print_drained(console: Console, found: Drained, done: str) -> None:
     for destination, number in sorted(found.without_source.items()):
         where = f"destination {destination}" if destination else "no destination"
         console.print(f"{number} with {where} are left in the queue: no source has it (--origin)", markup=False)
-    if found.without_body:
-        console.print(
-            f"{found.without_body} are left in the queue: STOMP shows no body of a MapMessage, ObjectMessage or "
-            "StreamMessage, nor of an empty text"
-        )
+    for reason, number in sorted(found.unknown_content.items()):
+        console.print(f"{number} are left in the queue, whose content may not arrive whole: {reason}", markup=False)
     for reason, number in sorted(found.refused.items()):
         console.print(
             f"{number} are left in the queue, because Kafka refuses their dead letters: {reason}", markup=False
         )
     if found.held:
         console.print(
-            f"{found.held} more are in the queue: another reader holds them, or one that was killed; import again later"
+            f"{found.held} more are in the queue and were not delivered: another reader holds them, or one that was "
+            "killed; or the broker cannot show them, such as compressed large texts of Artemis; import again later"
         )
     if not found.topics:
         console.print(f"nothing {done}")
@@ -48,7 +46,8 @@ def drained_document(found: Drained) -> dict[str, Any]:
         "topics": dict(found.topics),
         "present": found.present,
         "withoutSource": dict(found.without_source),
-        "withoutBody": found.without_body,
+        "withoutBody": found.unknown_content.total(),
+        "unknownContent": dict(found.unknown_content),
         "refused": dict(found.refused),
         "held": found.held,
     }

@@ -70,8 +70,8 @@ class Drained:
     without_source: Counter[str] = field(default_factory=Counter)
     """Messages left in the queue, by destination: no source of the configuration has it."""
 
-    without_body: int = 0
-    """Messages left in the queue, because STOMP does not show what they contain."""
+    unknown_content: Counter[str] = field(default_factory=Counter)
+    """Messages left in the queue, because it is not known that STOMP shows all that they contain, by the reason."""
 
     refused: Counter[str] = field(default_factory=Counter)
     """Messages left in the queue, because Kafka refuses their dead letters, by the reason."""
@@ -86,12 +86,13 @@ class Drained:
         """Count the messages anew that are delivered and stay."""
         self.without_source.clear()
         self.refused.clear()
-        self.without_body = 0
+        self.unknown_content.clear()
 
     @property
     def left(self) -> int:
         """Number of messages left in the queue, as far as it is known."""
-        return self.without_source.total() + self.without_body + self.refused.total() + (self.held or 0)
+        known = self.without_source.total() + self.unknown_content.total() + self.refused.total()
+        return known + (self.held or 0)
 
 
 _Messages: TypeAlias = list[tuple[BrokerMessage, ProducerRecord | None]]
@@ -189,8 +190,8 @@ class Drain:
         source = self._origin or self._settings.topic_of(message.destination or "-")
         if source not in self._targets:
             self.result.without_source[message.destination] += 1
-        elif not message.readable:
-            self.result.without_body += 1
+        elif message.unknown_content:
+            self.result.unknown_content[message.unknown_content] += 1
         elif message.identity in self._refused:  # it is delivered once more
             self.result.refused[self._refused[message.identity]] += 1
         elif message.identity in self._present:

@@ -22,7 +22,7 @@ QUEUES: Final = {"classic": "ActiveMQ.DLQ", "artemis": "DLQ"}
 
 
 class Broker:
-    """One broker, on a port that stays the same; one of Classic may ask for a user and a password."""
+    """One broker, on a port that stays the same; it may ask for a user and a password."""
 
     def __init__(self, kind: str, data: Path, *login: str) -> None:
         self._login = login
@@ -74,6 +74,10 @@ class Broker:
     def stock(self, end: int, *, first: int = 0) -> None:
         """Put many messages with these numbers into the dead-letter queue, without letting each of them die."""
         self._ask(f"stock {first} {end}")
+
+    def put(self, *kinds: str, compressed: bool = False) -> None:
+        """Put one message of each of these kinds into the dead-letter queue; ``jms.bsh`` has their names."""
+        self._ask(f"kinds {'compressed' if compressed else 'plain'} {','.join(kinds)}")
 
     def _ask(self, line: str) -> int:
         assert self._process is not None

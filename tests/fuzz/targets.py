@@ -13,7 +13,7 @@ from kafka_redelivery.serdes.codec import JsonCodec, StringCodec
 from kafka_redelivery.serdes.editing import editable
 from kafka_redelivery.serdes.errors import SerdeError
 from kafka_redelivery.topology.errors import TopologyError
-from kafka_redelivery.topology.foreign.activemq import BrokerMessage
+from kafka_redelivery.topology.foreign.activemq import BrokerMessage, Server
 from kafka_redelivery.topology.foreign.letter import foreign_letter, header_text, sent_again, system_of
 from kafka_redelivery.topology.migration.broker_file import read_broker_configuration
 from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
@@ -34,6 +34,7 @@ from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.standing import Standings
 from kafka_redelivery.topology.wire.headers import HeaderList, read_lineage, read_redelivery
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
+from kafka_redelivery.transport.activemq.frame_ends import FrameEnds
 
 _SLICE: Final = SliceId("DLQ.orders", 0)
 _EVERY: Final = OffsetSet(range(5))
@@ -127,6 +128,12 @@ def _frame(value: bytes) -> None:
     written = message.dead_letter(lineage, "billing")
     assert read_lineage(written).address == "orders"
     assert message.identity == BrokerMessage(dict(headers), body).identity
+    for server in Server:
+        for told in (None, {**headers, "type": 3}, {**headers, "type": 4}):
+            assert len(message._replace(server=server, told=told).unknown_content) < 100
+    ends = FrameEnds("token")
+    ends.feed(value)
+    assert len(ends.cut) <= value.count(b"\0") + value.count(b"\n\n")
 
 
 def _broker(value: bytes) -> None:

@@ -55,10 +55,16 @@ def address(broker: Broker) -> BrokerAddress:
     return BrokerAddress(host="127.0.0.1", port=urlsplit(broker.url).port or 0)
 
 
-def drain(group: Group, broker: Broker, *arguments: str, code: int | None = 0) -> dict[str, Any]:
+def drain(
+    group: Group, broker: Broker, *arguments: str, code: int | None = 0, login: tuple[str, str] | None = None
+) -> dict[str, Any]:
     """Run `redelivery import-letters` in this process and return its result."""
-    unset = dict.fromkeys(name for name in os.environ if name.startswith("REDELIVERY_"))
-    done = CliRunner(env=unset).invoke(app, words(group, broker, *arguments, "--json"))
+    environment: dict[str, str | None] = dict.fromkeys(name for name in os.environ if name.startswith("REDELIVERY_"))
+    command = words(group, broker, *arguments, "--json")
+    if login is not None:
+        command[1] = broker.url.replace("//", f"//{login[0]}@")
+        environment["REDELIVERY_ACTIVEMQ_PASSWORD"] = login[1]
+    done = CliRunner(env=environment).invoke(app, command)
     assert code in {None, done.exit_code}, (done.stdout, done.stderr)
     found: dict[str, Any] = json.loads(done.stdout)
     return found

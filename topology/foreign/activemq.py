@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.topology.foreign.murmur2 import partition_of_key
 from kafka_redelivery.topology.policy.decision import DeadLetter, Failure, FailureKind, Reason
@@ -57,6 +58,31 @@ _LATER_THAN_KAFKA: Final = 2**62
 """A message has no offset in a source. It gets one that no record of Kafka will ever have."""
 
 
+_TEXT: Final = 3
+_BYTES: Final = 4
+_NAMES: Final = {2: "an ObjectMessage", 5: "a MapMessage", 6: "a StreamMessage"}
+"""Artemis's numbers of the types of messages."""
+
+_NOTHING: Final = "a message without a type of content"
+_NO_BODY: Final = "STOMP shows no body: a MapMessage, ObjectMessage or StreamMessage, or an empty text"
+_EMPTY_IN_ARTEMIS: Final = bytes(4)
+
+
+class Server(StrEnum):
+    """Which broker it is, by how it greets."""
+
+    CLASSIC = "Classic"
+    ARTEMIS = "Artemis"
+    OTHER = "other"
+
+    @classmethod
+    def of(cls, greeting: str) -> Server:
+        """Return the broker of a header ``server``."""
+        if greeting.startswith("ActiveMQ-Artemis/"):
+            return cls.ARTEMIS
+        return cls.CLASSIC if greeting.startswith("ActiveMQ/") else cls.OTHER
+
+
 class BrokerMessage(NamedTuple):
     """A message of the broker, as STOMP shows it."""
 
@@ -65,13 +91,45 @@ class BrokerMessage(NamedTuple):
     queue: str = ""
     """The queue that it is in."""
 
-    @property
-    def readable(self) -> bool:
-        """Whether the body is there: STOMP shows none of a MapMessage, an ObjectMessage or a StreamMessage.
+    server: Server = Server.OTHER
 
-        An empty text cannot be told from these.
+    told: Mapping[str, Any] | None = None
+    """What Artemis's management says of it; its frames look the same for each type of message."""
+
+    problem: str = ""
+    """What keeps the type from being known, or shows that the body is not whole."""
+
+    @property
+    def unknown_content(self) -> str:
+        """Why it is not known that the body is all that the message contains; empty if that is known.
+
+        It is known of a text or bytes message of Classic, which shows no body of others, and of one of Artemis that
+        its management calls so. Of Artemis's other types the body is a few bytes of their encoding.
         """
-        return bool(self.body) or "content-length" in self.headers
+        if self.problem:
+            return self.problem
+        if self.server is Server.CLASSIC:
+            return "" if self.body or "content-length" in self.headers else _NO_BODY
+        if self.server is Server.ARTEMIS:
+            return self._unknown_in_artemis()
+        return "the broker does not say that it is ActiveMQ Classic or Artemis"
+
+    def _unknown_in_artemis(self) -> str:
+        number = None if self.told is None else self.told.get("type")
+        # Management has a type only for messages of its own form. Of one of AMQP it shows a property of that name.
+        if self.told is None or number is None or any(name.startswith("JMS_AMQP") for name in self.headers):
+            return "Artemis does not tell the type of a message of AMQP"
+        if number == _TEXT:
+            if not self.body:
+                return "an empty text, or none: STOMP does not tell them apart"
+            return "a text with a property content-length" if "content-length" in self.told else ""
+        if number == _BYTES:
+            if self.headers.get("_AMQ_LARGE_COMPRESSED") == "true":
+                return "a BytesMessage that its client compressed"
+            if self.body == _EMPTY_IN_ARTEMIS:
+                return "four zero bytes: Artemis shows an empty BytesMessage like this"
+            return "" if self.body else "an empty BytesMessage"
+        return f"{_NAMES.get(number, _NOTHING)}, which STOMP does not show whole"
 
     @property
     def destination(self) -> str:

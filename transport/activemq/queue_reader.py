@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import queue
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import uuid4
 
-from kafka_redelivery.topology.foreign.activemq import BrokerMessage
+from kafka_redelivery.topology.foreign.activemq import BrokerMessage, Server
 from kafka_redelivery.transport.errors import TransportError
 
 try:
     import stomp
+
+    from kafka_redelivery.transport.activemq.frame_ends import FrameEnds
+    from kafka_redelivery.transport.activemq.management import Management, NotToldError
 except ModuleNotFoundError as error:
     raise TransportError(
         "reading ActiveMQ takes the Python package stomp.py, which is not installed; install it with: "
         "pip install 'kafka-redelivery[activemq]'"
     ) from error
-
-_MESSAGES: Final = "0"
-_REPLIES: Final = "1"
-"""Names of the two subscriptions."""
 
 _CONNECT_S: Final = 10.0
 _RECEIPT_S: Final = 30.0
@@ -39,11 +37,17 @@ _WINDOW_BYTES: Final = 2**20
 """How much the broker sends before it waits for acknowledgements: Classic counts messages, Artemis bytes."""
 
 _WIDER: Final = 4
-_WIDEST: Final = 1024
-"""By what the window grows, and how often it is as wide at most."""
+_WIDEST: Final = {Server.CLASSIC: 1024, Server.ARTEMIS: 32, Server.OTHER: 32}
+"""By what the window grows, and how often it is as wide at most. Artemis builds its list of types in memory."""
 
-_UNLIMITED: Final = {"activemq.prefetchSize": str(2**30), "consumer-window-size": "-1", "browser": "true"}
+_BROWSING: Final = {
+    "activemq.prefetchSize": str(2**30),
+    "consumer-window-size": str(_WINDOW_BYTES * _WIDEST[Server.ARTEMIS]),
+    "browser": "true",
+}
 """Classic ends a browser after as many messages as it may send."""
+
+_CUT: Final = "STOMP cuts a text at U+0000"
 
 
 logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
@@ -115,24 +119,23 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         """
         self._address, self._name, self._selector, self._browses = address, name, selector, browse
         self._queue = name.rpartition("::")[2]
-        self._is_artemis = False
-        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._server = Server.OTHER
+        self._token = uuid4().hex
+        self._ends = FrameEnds(self._token)
         self._events: queue.SimpleQueue[BrokerMessage | QueueError | None] = queue.SimpleQueue()
         self._receipts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._numbers = itertools.count()
-        self._subscription = _MESSAGES
+        self._subscription = f"{self._token}.messages"
         self._window = 1
         self._unacknowledged = self._seen = 0
-        place = [(address.host, address.port)]
-        self._connection: Any = stomp.Connection12(
-            place, heartbeats=_HEARTBEATS_MS, reconnect_attempts_max=1, timeout=_CONNECT_S, auto_decode=False
-        )
-        if address.ca_file is not None:
-            self._connection.set_ssl(place, ca_certs=address.ca_file)
-        self._connection.set_listener("", self)
+        self._management = Management(lambda listener: self._login(self._client(listener, lengths=False)), self._queue)
+        self._told: Mapping[str, Mapping[str, Any]] = {}
+        self._not_told = ""
+        self._connection = self._client(self, lengths=True)
+        self._receive, self._connection.transport.receive = self._connection.transport.receive, self._followed
         trusted = _trusted(address)
         try:
-            self._connection.connect(address.user, address.password, wait=True)
+            self._login(self._connection)
             self._subscribe()
         except (OSError, stomp.exception.StompException) as error:
             problem = self._problem() or _tls_problem(address, trusted)
@@ -141,12 +144,38 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
                 problem = f"{found}; is its STOMP connector on, usually port 61613?"
             raise QueueError(problem) from error
 
+    def _client(self, listener: stomp.ConnectionListener, *, lengths: bool) -> Any:  # noqa: ANN401 - as above
+        """Return a client that is not connected. With ``lengths`` it says how long each body is that it sends."""
+        place = [(self._address.host, self._address.port)]
+        found = stomp.Connection12(
+            place,
+            heartbeats=_HEARTBEATS_MS,
+            reconnect_attempts_max=1,
+            timeout=_CONNECT_S,
+            auto_decode=False,
+            auto_content_length=lengths,
+        )
+        if self._address.ca_file is not None:
+            found.set_ssl(place, ca_certs=self._address.ca_file)
+        found.set_listener("", listener)
+        return found
+
+    def _login(self, client: Any) -> Any:  # noqa: ANN401 - as above
+        client.connect(self._address.user, self._address.password, wait=True)
+        return client
+
+    def _followed(self) -> bytes | None:
+        """Read from the socket; called by the client, on its thread."""
+        data: bytes | None = self._receive()
+        self._ends.feed(data or b"")
+        return data
+
     def _subscribe(self) -> None:
         window = {
             "activemq.prefetchSize": str(_WINDOW_MESSAGES * self._window),
             "consumer-window-size": str(_WINDOW_BYTES * self._window),
         }
-        headers = (_UNLIMITED if self._browses else window) | ({"selector": self._selector} if self._selector else {})
+        headers = (_BROWSING if self._browses else window) | ({"selector": self._selector} if self._selector else {})
         self._connection.subscribe(self._name, self._subscription, ack="client-individual", headers=headers)
 
     def receive(self, within_s: float) -> BrokerMessage | None:
@@ -165,9 +194,41 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         if isinstance(found, QueueError):
             self._events.put(found)
             raise found
-        if found is not None:
-            self._unacknowledged += 1
-        return found
+        if found is None:
+            return None
+        self._unacknowledged += 1
+        return self._with_kind(found)
+
+    def _with_kind(self, message: BrokerMessage) -> BrokerMessage:
+        """Return a message with what tells whether its body is all of its content.
+
+        Raises:
+            QueueError: the connection has ended.
+        """
+        ack = message.headers.get("ack", "")
+        if self._server is Server.CLASSIC and self._ends.open == ack:
+            self._await_next_frame()
+        if ack in self._ends.cut:
+            return message._replace(server=self._server, problem=_CUT)
+        if self._server is not Server.ARTEMIS:
+            return message._replace(server=self._server)
+        number = message.headers.get("message-id", "").rpartition(",")[2]
+        if number not in self._told and not self._not_told:
+            try:
+                self._told = self._management.delivering()
+            except NotToldError as error:
+                self._not_told = f"Artemis does not tell their types, which takes the permission manage: {error}"
+        return message._replace(server=self._server, told=self._told.get(number), problem=self._not_told)
+
+    def _await_next_frame(self) -> None:
+        """Wait for a frame behind the last message: it shows whether that was whole."""
+        name = f"{self._token}.{next(self._numbers)}"
+        try:
+            self._connection.begin(transaction=name, headers={"receipt": name})
+            self._await(name)
+            self._connection.abort(name)
+        except (OSError, queue.Empty, stomp.exception.StompException) as error:
+            raise QueueError(self._problem() or f"{self._address} does not answer: {error!r}") from error
 
     def widen(self) -> bool:
         """Have all messages delivered again that are not acknowledged, and more behind them, if there may be more.
@@ -183,8 +244,8 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         if self._browses or self._unacknowledged <= self._seen:
             return False
         self._seen, self._unacknowledged = self._unacknowledged, 0
-        before, self._subscription = self._subscription, f"{_MESSAGES}.{next(self._numbers)}"
-        self._window = min(self._window * _WIDER, _WIDEST)
+        before, self._subscription = self._subscription, f"{self._token}.{next(self._numbers)}"
+        self._window = min(self._window * _WIDER, _WIDEST[self._server])
         try:
             self._connection.unsubscribe(before)
             self._subscribe()
@@ -200,44 +261,37 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         """
         if not messages:
             return
-        receipt = f"acknowledged-{next(self._numbers)}"
+        receipt = f"{self._token}.{next(self._numbers)}"
         try:
             for message in messages[:-1]:
                 self._connection.ack(message.headers["ack"])
             self._connection.ack(messages[-1].headers["ack"], receipt=receipt)
-            confirmed: str | None = ""
-            while confirmed not in {receipt, None}:  # None: the connection has ended
-                confirmed = self._receipts.get(timeout=_RECEIPT_S)
-            if confirmed is None:
-                raise stomp.exception.NotConnectedException
+            self._await(receipt)
             self._unacknowledged -= len(messages)
         except (OSError, queue.Empty, stomp.exception.StompException) as error:
             problem = self._problem() or f"{self._address} does not confirm acknowledgements: {error!r}"
             raise QueueError(problem) from error
 
+    def _await(self, receipt: str) -> None:
+        confirmed: str | None = ""
+        while confirmed not in {receipt, None}:  # None: the connection has ended
+            confirmed = self._receipts.get(timeout=_RECEIPT_S)
+        if confirmed is None:
+            raise stomp.exception.NotConnectedException
+
     def stored(self) -> int | None:
         """Return how many messages the queue has, with those that other readers hold, or readers that were killed.
 
         ``None`` if the broker does not say it, which takes Artemis's permission ``manage``; if there is a selector; or
-        if Classic's browser has shown them. The last call before :meth:`close`: a broker that refuses it may end the
-        connection.
+        if Classic's browser has shown them.
         """
-        if self._selector or (self._browses and not self._is_artemis):
+        is_artemis = self._server is Server.ARTEMIS
+        if self._selector or (self._browses and not is_artemis):
             return None
         try:
-            return self._asked() if self._is_artemis else self._browsed()
-        except (OSError, queue.Empty, QueueError, ValueError, stomp.exception.StompException):
+            return self._management.count() if is_artemis else self._browsed()
+        except (NotToldError, QueueError):
             return None
-
-    def _asked(self) -> int:
-        """Ask Artemis, which answers in a queue that is deleted when it has no reader."""
-        reply = f"redelivery.{uuid4().hex}"
-        self._connection.subscribe(reply, _REPLIES, ack="auto")
-        wanted = {"_AMQ_ResourceName": f"queue.{self._queue}", "_AMQ_Attribute": "messageCount"}
-        self._connection.send("activemq.management", "", headers={"reply-to": reply, **wanted})
-        (number,) = json.loads(self._answers.get(timeout=_CONNECT_S))
-        self._connection.unsubscribe(_REPLIES)
-        return int(number)
 
     def _browsed(self) -> int:
         """Let Classic show all its messages."""
@@ -250,6 +304,7 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
         The subscription ends first. Otherwise Artemis counts a delivery of the first of these messages, and takes a
         message out of its queue after the number of deliveries that it allows.
         """
+        self._management.close()
         with suppress(OSError, stomp.exception.StompException):
             self._connection.unsubscribe(self._subscription)
             self._connection.disconnect()
@@ -265,16 +320,13 @@ class QueueReader(stomp.ConnectionListener):  # type: ignore[misc] # the client 
 
     def on_connected(self, frame: Any) -> None:  # noqa: ANN401 - the client has no types
         """Note which broker it is."""
-        self._is_artemis = "artemis" in str(frame.headers.get("server", "")).lower()
+        self._server = Server.of(str(frame.headers.get("server", "")))
 
     def on_message(self, frame: Any) -> None:  # noqa: ANN401 - as above
-        """Keep a message, or an answer."""
+        """Keep a message."""
         ended = frame.headers.get("browser") == "end"
         body = frame.body if isinstance(frame.body, bytes) else str(frame.body or "").encode()
-        if frame.headers.get("subscription") == _REPLIES:
-            self._answers.put(body)
-        else:
-            self._events.put(None if ended else BrokerMessage(dict(frame.headers), body, self._queue))
+        self._events.put(None if ended else BrokerMessage(dict(frame.headers), body, self._queue))
 
     def on_receipt(self, frame: Any) -> None:  # noqa: ANN401 - as above
         """Note a confirmation."""

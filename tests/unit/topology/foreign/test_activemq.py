@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kafka_redelivery.topology.foreign.activemq import BrokerMessage
+from kafka_redelivery.topology.foreign.activemq import BrokerMessage, Server
 from kafka_redelivery.topology.policy.lineage import parse_message_id
 from kafka_redelivery.topology.wire.headers import read_lineage, users_own
 
@@ -127,11 +127,68 @@ def test_a_message_that_artemis_has_moved_onto_its_own_queue() -> None:
     assert len(set(subscribed)) == 2
 
 
-def test_keys_destinations_and_bodies() -> None:
-    """A key chooses the partition; a topic is told from a queue; without a body and a length it is not known."""
+def test_keys_and_destinations() -> None:
+    """A key chooses the partition; a topic is told from a queue."""
     message = BrokerMessage(ARTEMIS, b"order 0")
     assert (message.key("JMSXGroupID"), message.key("number"), message.key("other")) == (b"customer-0", b"0", None)
     assert message.lineage("orders", b"abc", 7).partition == 479470107 % 7
     assert BrokerMessage({"original-destination": "/topic/news"}, b"").destination == "topic:news"
     assert BrokerMessage({}, b"").destination == ""
-    assert [BrokerMessage(each, b"").readable for each in (CLASSIC, {"content-length": "0"})] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("greeting", "server"),
+    [
+        ("ActiveMQ/5.18.6", Server.CLASSIC),
+        ("ActiveMQ-Artemis/2.40.0 ActiveMQ Artemis Messaging Engine", Server.ARTEMIS),
+        ("RabbitMQ/4.1.0", Server.OTHER),
+        ("", Server.OTHER),
+    ],
+)
+def test_brokers(greeting: str, server: Server) -> None:
+    """A broker is known by its greeting."""
+    assert Server.of(greeting) is server
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (BrokerMessage(CLASSIC, b"order 0", server=Server.CLASSIC), ""),
+        (BrokerMessage({"content-length": "0"}, b"", server=Server.CLASSIC), ""),
+        (BrokerMessage(CLASSIC, b"", server=Server.CLASSIC), "no body"),
+        (BrokerMessage(CLASSIC, b"order", server=Server.CLASSIC, problem="it is cut"), "it is cut"),
+        (BrokerMessage(CLASSIC, b"order 0"), "does not say that it is ActiveMQ"),
+        (BrokerMessage(ARTEMIS, b"order 0", server=Server.ARTEMIS), "AMQP"),
+        (BrokerMessage(ARTEMIS, b"order 0", server=Server.ARTEMIS, told={"kind": "map"}), "AMQP"),
+    ],
+)
+def test_whole_content(message: BrokerMessage, reason: str) -> None:
+    """A text or bytes message of Classic is whole. Others, and those of another broker, are not known to be."""
+    assert reason in message.unknown_content
+    assert bool(message.unknown_content) is bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("told", "more", "body", "reason"),
+    [
+        ({"type": 3}, {}, b"order 0", ""),
+        ({"type": 3}, {}, b"", "an empty text, or none"),
+        ({"type": 3, "content-length": "7"}, {}, b"order 0", "content-length"),
+        ({"type": 3}, {"JMS_AMQP_HEADER": "true"}, b"order 0", "AMQP"),
+        ({"type": 4}, {}, b"\0\xff", ""),
+        ({"type": 4}, {}, b"", "an empty BytesMessage"),
+        ({"type": 4}, {}, bytes(4), "four zero bytes"),
+        ({"type": 4}, {"_AMQ_LARGE_COMPRESSED": "true"}, b"x\x9c", "compressed"),
+        ({"type": 0}, {}, b"order 0", "without a type of content"),
+        ({"type": 2}, {}, b"", "an ObjectMessage"),
+        ({"type": 5}, {}, b"order 0", "a MapMessage"),
+        ({"type": 6}, {}, b"order 0", "a StreamMessage"),
+        ({"type": 99}, {}, b"order 0", "without a type of content"),
+        ({"type": "3"}, {}, b"order 0", "without a type of content"),
+    ],
+)
+def test_whole_content_of_artemis(told: dict[str, object], more: dict[str, str], body: bytes, reason: str) -> None:
+    """Only what management calls a text or bytes message, and what STOMP shows of that unchanged."""
+    found = BrokerMessage(ARTEMIS | more, body, server=Server.ARTEMIS, told=told).unknown_content
+    assert reason in found
+    assert bool(found) is bool(reason)
