@@ -106,7 +106,7 @@ def opened(found: Any, stack: ExitStack, loop: HandlerLoop, *, target: str = "gi
     """Open a handler, so that it can have resources, and return what is called for each record.
 
     A class is instantiated without arguments. If its object is a context manager, it is entered now, and what that
-    returns is called. ``__aenter__`` runs on the loop. If there is ``__enter__``, too, the kind of ``__call__`` decides.
+    returns is called. ``__aenter__`` runs on the loop. If there is ``__enter__``, too, the kind of the call decides.
 
     An object that a module has made is entered only on the loop, where its module cannot do it, and is itself called.
 
@@ -121,11 +121,11 @@ def opened(found: Any, stack: ExitStack, loop: HandlerLoop, *, target: str = "gi
     """
     try:
         made = found() if inspect.isclass(found) else found
-        synchronous = isinstance(made, AbstractContextManager)
-        if isinstance(made, AbstractAsyncContextManager) and (_is_asynchronous(made) or not synchronous):
+        on_loop = _is_asynchronous(made) or not isinstance(made, AbstractContextManager)
+        if on_loop and isinstance(made, AbstractAsyncContextManager):
             entered = loop.enter(made)
             return found if made is found else entered
-        if synchronous and made is not found:
+        if isinstance(made, AbstractContextManager) and made is not found:
             return stack.enter_context(made)
     except KeyboardInterrupt:
         raise
