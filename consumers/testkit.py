@@ -6,12 +6,13 @@ that a day of redeliveries takes no time.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +21,8 @@ from kafka_redelivery.consumers.errors import HandlerLoadError
 from kafka_redelivery.consumers.flow.assigned_partition import AssignedPartition
 from kafka_redelivery.consumers.flow.lane import Lane
 from kafka_redelivery.consumers.flow.work_item import WorkItem
-from kafka_redelivery.consumers.handlers.handler import Handler, as_handler, load_exceptions, load_handler
+from kafka_redelivery.consumers.handlers.event_loop import HandlerLoop
+from kafka_redelivery.consumers.handlers.handler import Handler, as_handler, find_handler, load_exceptions, opened
 from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.routes import Route, codecs
 from kafka_redelivery.serdes.codec import Codec, RawCodec
@@ -68,9 +70,13 @@ class Delivery:
     """Time of the delivery on the simulated clock, in milliseconds since the epoch."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class HandlerKit:
     """Delivers records to a handler without Kafka, on a simulated clock.
+
+    A handler class is instantiated at the first delivery, and entered if it is a context manager, sync or async. The
+    kit has one event loop for all deliveries. As a context manager it opens the handler at once, and closes it at its
+    end.
 
     Example::
 
@@ -82,7 +88,11 @@ class HandlerKit:
     """
 
     handler: Callable[..., Any]
-    """The handler, sync or async, with the parameters ``(record)`` or ``(record, context)``."""
+    """The handler, sync or async, with the parameters ``(record)`` or ``(record, context)``, or its class.
+
+    An object with ``__aenter__`` is entered, too, because only the kit can do that on its event loop. One that has only
+    ``__enter__`` is the test's own to enter.
+    """
 
     policy: RetryPolicy = field(default_factory=RedeliveryPolicy)
     dead_letters: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
@@ -111,6 +121,14 @@ class HandlerKit:
     """The name of the source topic, where :meth:`deliver` is given none."""
 
     _resources: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
+    _loop: HandlerLoop = field(default_factory=partial(HandlerLoop, threaded=False), init=False, repr=False)
+    _opened: object = field(default=None, init=False, repr=False)
+    """What :attr:`handler` was after it was opened."""
+
+    def __post_init__(self) -> None:
+        self._resources.callback(self._loop.close)
+        # A kit that is not used as a context manager is closed when it is garbage, which may be found at any time.
+        weakref.finalize(self, self._loop.close_elsewhere).atexit = False
 
     @classmethod
     def from_config(
@@ -123,8 +141,8 @@ class HandlerKit:
     ) -> Self:
         """Create a kit with the handler, the codecs, the outputs and the policy of a configuration file.
 
-        The jitter of a policy with collision avoidance is 0. A handler class that is a context manager is entered now;
-        use the kit in a ``with`` statement to exit it.
+        The jitter of a policy with collision avoidance is 0. A handler class is instantiated now, and entered if it is
+        a context manager; use the kit in a ``with`` statement to exit it.
 
         Args:
             file: the configuration; its folder is added to ``sys.path``, as a worker does.
@@ -151,35 +169,38 @@ class HandlerKit:
         key, value = codecs(next(each for each in settings.sources if each.topic == topic), base)
         if str(base) not in sys.path:
             sys.path.append(str(base))
-        section, resources = settings.handler, ExitStack()
+        section = settings.handler
         if section is None or (section.vectorized and handler is None):
             problem = "is missing" if section is None else "is vectorized"
             raise HandlerLoadError("in the configuration", problem, "give the function to test as handler=")
-        if handler is None:
-            loaded = load_handler(section.callable, section.not_retryable, resources)
-            handler, exceptions = loaded.call, loaded.not_retryable
-        else:
-            exceptions = load_exceptions(section.not_retryable)
         kit = cls(
-            handler,
+            find_handler(section.callable) if handler is None else handler,
             policy=entry.redelivery_policy,
             dead_letters=entry.dead_letter_strategy,
             maximum_handler_delay=entry.maximum_handler_delay,
-            not_retryable=exceptions,
+            not_retryable=load_exceptions(section.not_retryable),
             value=value,
             key=key,
             outputs={output.topic: codecs(output, base) for output in settings.outputs},
             jitter=repeat(0.0) if entry.redelivery_policy.randomised else (),
             topic=topic,
         )
-        kit._resources = resources
+        if handler is None:
+            kit._open(section.callable)
+            as_handler(kit.handler, target=section.callable)
         return kit
 
     def __enter__(self) -> Self:
+        self._open()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._resources.close()
+
+    def _open(self, target: str = "given") -> None:
+        """Open the handler, unless it has been opened."""
+        if self.handler is not self._opened:
+            self.handler = self._opened = opened(self.handler, self._resources, self._loop, target=target)
 
     def deliver(
         self,
@@ -202,7 +223,8 @@ class HandlerKit:
             stops after 1,000 deliveries.
 
         Raises:
-            HandlerLoadError: the handler takes neither ``(record)`` nor ``(record, context)``, or is a generator.
+            HandlerLoadError: the handler takes neither ``(record)`` nor ``(record, context)``, is a generator, or
+                cannot be opened.
             EncodeError: the codec cannot encode the key or the value.
         """
         topic = self.topic if topic is None else topic
@@ -241,6 +263,7 @@ class HandlerKit:
     def _deliver(
         self, record: _FetchedRecord, lineage: Lineage, user: HeaderList, *, redelivered: bool
     ) -> list[Delivery]:
+        self._open()
         handler = as_handler(self.handler, self.not_retryable)
         deliveries = []
         for _ in range(_MAX_DELIVERIES):
@@ -269,7 +292,7 @@ class HandlerKit:
         item = WorkItem(Lane(assigned, exclusive=True), [record])
         processor = Processor(handler, self.outputs, lambda: self.now_ms, None)
         if handler.asynchronous:
-            asyncio.run(processor.run_async(item))
+            self._loop.run(processor.run_async(item))
         else:
             processor.run(item)
         if item.held:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
@@ -43,29 +42,28 @@ def main(descriptor: int) -> None:
 
     def load(stack: ExitStack) -> Callable[[], None]:
         handler = load_handler(setup.target, setup.not_retryable, stack, setup.details)
-        runner = stack.enter_context(asyncio.Runner()) if handler.asynchronous else None
-        return lambda: _answer(pipe, handler, runner)
+        return lambda: _answer(pipe, handler)
 
     serve(pipe, load, log_level=setup.log_level, log_format=setup.log_format)
 
 
-def _answer(pipe: Connection, handler: Handler, runner: asyncio.Runner | None) -> None:
+def _answer(pipe: Connection, handler: Handler) -> None:
     record, deliveries = pipe.recv()
-    result = _handle(handler, runner, record, Context(deliveries, []))
+    result = _handle(handler, record, Context(deliveries, []))
     try:
         pipe.send(result)
     except (EOFError, BrokenPipeError):
         raise
-    except Exception as error:  # noqa: BLE001 - any error of pickling: the outputs cannot leave this process
+    except BaseException as error:  # noqa: BLE001 - any error of pickling: the outputs cannot leave this process
         pipe.send(HandlerResult(handler.failure(error), ()))
 
 
-def _handle(handler: Handler, runner: asyncio.Runner | None, record: Record, context: Context) -> HandlerResult:
+def _handle(handler: Handler, record: Record, context: Context) -> HandlerResult:
     arguments = (record, context) if handler.takes_context else (record,)
     try:
         result = handler.call(*arguments)
-        if runner is not None:
-            result = runner.run(result)
+        if handler.asynchronous:
+            result = handler.loop.run(result)
     except BaseException as error:  # noqa: BLE001 - whatever the handler raises is the failure of this record
         return HandlerResult(handler.failure(error), ())
     return HandlerResult(None if result is None else not_run(result), context.outputs)

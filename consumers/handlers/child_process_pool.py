@@ -250,7 +250,7 @@ class _PooledChild(ChildProcess):
             return death
         try:
             result: HandlerResult = ForkingPickler.loads(answer)
-        except Exception as error:  # noqa: BLE001 - any error of the user's own classes
+        except BaseException as error:  # noqa: BLE001 - any error of the user's own classes
             failure = Failure(FailureKind.RAISED, type(error).__qualname__, f"the outputs cannot be unpickled: {error}")
             return HandlerResult(failure, ())
         return result

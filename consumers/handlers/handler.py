@@ -7,14 +7,14 @@ import inspect
 import logging
 import sys
 import traceback
-from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from kafka_redelivery.consumers.errors import HandlerLoadError
+from kafka_redelivery.consumers.handlers.event_loop import HandlerLoop
 from kafka_redelivery.consumers.handlers.record import Context, Record, Redeliver, Reject
 from kafka_redelivery.consumers.handlers.traceback_text import classes_and_frames
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
@@ -23,7 +23,9 @@ from kafka_redelivery.topology.policy.failure_details import FailureDetails
 _log = logging.getLogger(__name__)
 
 _TWO = 2
-_NOT_CRITICAL = (Exception, CancelledError)
+CRITICAL: Final = (MemoryError, KeyboardInterrupt)
+"""Exceptions that halt the worker, because their record is not the cause."""
+
 _RAISED = "the handler raised (logged once per exception class):"
 
 
@@ -47,10 +49,14 @@ class Handler:
     logged: set[type[BaseException]] = field(default_factory=set, compare=False, repr=False)
     """Exception classes whose traceback has been logged as a warning."""
 
-    def failure(self, error: BaseException) -> Failure:
-        """Return the failure that an exception of the handler stands for.
+    loop: HandlerLoop = field(default_factory=HandlerLoop, compare=False, repr=False)
+    """Where asynchronous calls run."""
 
-        ``MemoryError`` and exceptions such as ``SystemExit`` are critical: the worker halts.
+    def failure(self, error: BaseException) -> Failure:
+        """Return the failure that an exception of the handler, or of a codec, stands for.
+
+        ``MemoryError`` and ``KeyboardInterrupt`` are critical: the worker halts. All others fail their record, also
+        ``SystemExit``, which libraries raise for bad input, and other exceptions that are no ``Exception``.
         """
         name, message = type(error).__qualname__, _message(error)
         if isinstance(error, Redeliver):
@@ -59,7 +65,7 @@ class Handler:
         if isinstance(error, Reject) or (self.not_retryable and isinstance(error, self.not_retryable)):
             return Failure(FailureKind.REJECTED, name, message)
         self._log_traceback(error)
-        if isinstance(error, MemoryError) or not isinstance(error, _NOT_CRITICAL):
+        if isinstance(error, CRITICAL):
             return Failure(FailureKind.CRITICAL, name, message)
         return Failure(FailureKind.RAISED, name, message)
 
@@ -80,29 +86,53 @@ def load_handler(
 ) -> Handler:
     """Load the handler ``package.module:function``.
 
-    A class is instantiated without arguments. If the instance is a context manager, it is entered now and exited when
-    ``stack`` is closed, so that a handler can open and close its resources.
-
     Args:
-        target: module and attribute, separated by a colon.
+        target: module and attribute, separated by a colon. What it names is opened, see :func:`opened`.
         not_retryable: exception classes in the same notation; built-in ones without a module.
         stack: closed when the handler is not needed any more.
         details: whether texts of exceptions are logged.
 
     Raises:
-        HandlerLoadError: the target does not exist, is not callable, or takes neither ``(record)`` nor
-            ``(record, context)``.
+        HandlerLoadError: the target does not exist, is not callable, takes neither ``(record)`` nor
+            ``(record, context)``, or cannot be opened.
     """
-    found = _find(target)
-    if inspect.isclass(found):
-        try:
-            found = found()
-            if isinstance(found, AbstractContextManager):
-                found = stack.enter_context(found)
-        except Exception as error:
-            problem = f"cannot be started: {type(error).__name__}: {error}"
-            raise HandlerLoadError(target, problem, "correct the class, or provide what it needs") from error
-    return replace(as_handler(found, load_exceptions(not_retryable), target=target), details=details)
+    found, loop = find_handler(target), HandlerLoop()
+    stack.callback(loop.close)
+    called = opened(found, stack, loop, target=target)
+    return replace(as_handler(called, load_exceptions(not_retryable), target=target), details=details, loop=loop)
+
+
+def opened(found: Any, stack: ExitStack, loop: HandlerLoop, *, target: str = "given") -> Any:  # noqa: ANN401 - the user's
+    """Open a handler, so that it can have resources, and return what is called for each record.
+
+    A class is instantiated without arguments. If its object is a context manager, it is entered now, and what that
+    returns is called. ``__aenter__`` runs on the loop. If there is ``__enter__``, too, the kind of the call decides.
+
+    An object that a module has made is entered only on the loop, where its module cannot do it, and is itself called.
+
+    Args:
+        found: a function, a class or another object.
+        stack: exits the object when it is closed.
+        loop: exits an asynchronous context manager when it is closed.
+        target: the handler's name, for the error.
+
+    Raises:
+        HandlerLoadError: the object cannot be created or entered.
+    """
+    try:
+        made = found() if inspect.isclass(found) else found
+        on_loop = _is_asynchronous(made) or not isinstance(made, AbstractContextManager)
+        if on_loop and isinstance(made, AbstractAsyncContextManager):
+            entered = loop.enter(made)
+            return found if made is found else entered
+        if isinstance(made, AbstractContextManager) and made is not found:
+            return stack.enter_context(made)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        problem = f"cannot be started: {type(error).__name__}: {_message(error)}"
+        raise HandlerLoadError(target, problem, "correct the class, or provide what it needs") from error
+    return made
 
 
 def load_exceptions(names: Iterable[str]) -> tuple[type[BaseException], ...]:
@@ -124,17 +154,23 @@ def as_handler(
     """
     if not callable(function):
         raise HandlerLoadError(target, "is not callable", "name a function, or a class whose objects can be called")
-    bodies = (function, function if inspect.isroutine(function) else type(function).__call__)
-    if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in bodies):
+    if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in _bodies(function)):
         problem = "is a generator, which does nothing when it is called"
         raise HandlerLoadError(target, problem, "emit with context.send instead of yield")
-    asynchronous = any(map(inspect.iscoroutinefunction, bodies))
     return Handler(
         cast("Callable[[Record, Context], Awaitable[None] | None]", function),
         _takes_context(function, target),
-        asynchronous,
+        _is_asynchronous(function),
         not_retryable,
     )
+
+
+def _is_asynchronous(function: object) -> bool:
+    return any(map(inspect.iscoroutinefunction, _bodies(function)))
+
+
+def _bodies(function: object) -> tuple[object, object]:
+    return function, function if inspect.isroutine(function) else getattr(type(function), "__call__", None)  # noqa: B004 - of the class
 
 
 def not_run(result: object) -> Failure | None:
@@ -174,12 +210,19 @@ def _takes_context(function: Callable[..., object], target: str) -> bool:
     raise HandlerLoadError(target, problem, "give it these parameters, and all others a default")
 
 
-def _find(target: str) -> Any:  # noqa: ANN401 - whatever the user's module holds
+def find_handler(target: str) -> Any:  # noqa: ANN401 - whatever the user's module holds
+    """Import what a target names: module and attribute, separated by a colon.
+
+    Raises:
+        HandlerLoadError: there is no such module or attribute, or the module cannot be imported.
+    """
     module_name, _, attribute = target.partition(":")
     top = module_name.partition(".")[0]
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         own = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == top
         # The last entry is the folder of the configuration, which holds the user's modules.
         where = f"searched: {', '.join(sys.path[:2])}, ..., {sys.path[-1]}" if own else f"at {_last_line(error)}"
@@ -208,7 +251,7 @@ def _last_line(error: BaseException) -> str:
 def _exception(target: str) -> type[BaseException]:
     if ":" not in target:
         target = f"builtins:{target}"
-    found = _find(target)
+    found = find_handler(target)
     if not (inspect.isclass(found) and issubclass(found, BaseException)):
         raise HandlerLoadError(
             target, "is listed in notRetryable but is not an exception class", "write package.module:Class"
@@ -220,5 +263,5 @@ def _message(error: BaseException) -> str:
     """Return the text of an exception, even if its ``__str__`` raises."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - a broken exception class must not kill the worker
+    except BaseException:  # noqa: BLE001 - a broken exception class must not kill the worker
         return "<no message: its __str__ failed>"

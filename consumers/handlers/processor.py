@@ -12,7 +12,7 @@ from kafka_redelivery.consumers.errors import HandlerUnavailable
 from kafka_redelivery.consumers.flow.assigned_partition import damaged_lineage, initial_lineage
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.consumers.handlers.call_deadline import CallDeadline
-from kafka_redelivery.consumers.handlers.handler import Handler, not_run
+from kafka_redelivery.consumers.handlers.handler import CRITICAL, Handler, not_run
 from kafka_redelivery.consumers.handlers.outputs import as_producer_record
 from kafka_redelivery.consumers.handlers.record import Context, Record
 from kafka_redelivery.consumers.routes import Route
@@ -101,8 +101,10 @@ class Processor:
                     self._hold(item, error)
                     break
                 except BaseException as error:  # noqa: BLE001 - whatever a handler raises is the outcome of its record
-                    if asynchronous and _slots_are_closing(error):
-                        return
+                    if asynchronous:
+                        if item.abandoned:
+                            return
+                        _recover_task(item, error)
                     expired = deadline is not None and deadline.expired()
                     failure = deadline_passed(self._deadline_s) if expired else handler.failure(error)
                 else:
@@ -193,8 +195,8 @@ class Processor:
                 return Failure(FailureKind.UNDECODABLE, type(error).__name__, str(error))
             except SchemaSourceUnavailable:
                 raise
-            except Exception as error:  # noqa: BLE001 - an error in the codec: redelivered
-                kind = FailureKind.CRITICAL if isinstance(error, MemoryError) else FailureKind.RAISED
+            except BaseException as error:  # noqa: BLE001 - an error in the codec: redelivered
+                kind = FailureKind.CRITICAL if isinstance(error, CRITICAL) else FailureKind.RAISED
                 return Failure(kind, type(error).__name__, str(error))
             item.started_s = monotonic_s()
         address, partition, offset, timestamp_ms = origin
@@ -225,7 +227,7 @@ class Processor:
             except (SchemaSourceUnavailable, TransportError) as error:
                 self._hold(item, error)
                 return None
-            except Exception as error:  # noqa: BLE001 - an output that cannot be written fails its record
+            except BaseException as error:  # noqa: BLE001 - an output that cannot be written fails its record
                 failure = self._handler.failure(error)
         if item.abandoned:
             return None
@@ -249,10 +251,13 @@ def _exhausted(deliveries: int) -> Failure:
     return Failure(FailureKind.EXHAUSTED, "Exhausted", f"delivered {deliveries} times")
 
 
-def _slots_are_closing(error: BaseException) -> bool:
-    """Whether this task was cancelled. A handler may raise the same error because it cancelled a task of its own."""
+def _recover_task(item: WorkItem, error: BaseException) -> None:
+    """Let a task go on with the next record after its handler has raised."""
     task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
+    while task is not None and task.cancelling():
+        task.uncancel()  # the handler has cancelled the task that it runs in
+    if isinstance(error, GeneratorExit):
+        item.stop = True  # the coroutine may be closed because its loop has ended; it must not await anything
 
 
 def deadline_passed(deadline_s: float | None) -> Failure:

@@ -32,8 +32,10 @@ class Slots(Protocol):
 
 
 def open_slots(handler: Handler, capacity: int, processor: Processor, done: FinishedItems) -> Slots:
-    """Return threads for a synchronous handler, an event loop for an asynchronous one."""
-    return (AsyncSlots if handler.asynchronous else ThreadSlots)(capacity, processor, done)
+    """Return threads for a synchronous handler, tasks in its event loop for an asynchronous one."""
+    if handler.asynchronous:
+        return AsyncSlots(capacity, processor, done, handler.loop.started())
+    return ThreadSlots(capacity, processor, done)
 
 
 class ThreadSlots:
@@ -75,17 +77,17 @@ class ThreadSlots:
 
 
 class AsyncSlots:
-    """Slots in one event loop with its own thread, for asynchronous functions."""
+    """Slots in an event loop that runs in a thread of its own, for asynchronous functions."""
 
-    def __init__(self, capacity: int, processor: Processor, done: FinishedItems) -> None:
+    def __init__(
+        self, capacity: int, processor: Processor, done: FinishedItems, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self.capacity = capacity
         self._processor = processor
         self._done = done
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], WorkItem] = {}
         self._free = asyncio.Semaphore(capacity)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="slots", daemon=True)
-        self._thread.start()
+        self._loop = loop
 
     def submit(self, item: WorkItem) -> None:
         """See :class:`Slots`."""
@@ -94,21 +96,17 @@ class AsyncSlots:
     def close(self, timeout_s: float) -> None:
         """See :class:`Slots`. Handlers that do not return in time are cancelled."""
         asyncio.run_coroutine_threadsafe(self._finish(timeout_s), self._loop).result(timeout_s + 5)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout_s)
-        if not self._thread.is_alive():
-            self._loop.close()
 
     def _start(self, item: WorkItem) -> None:
         task = self._loop.create_task(self._work(item))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = item
+        task.add_done_callback(self._tasks.pop)
 
     async def _work(self, item: WorkItem) -> None:
         try:
             async with self._free:
                 await self._processor.run_async(item)
-        except Exception as error:  # noqa: BLE001 - as in ThreadSlots
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - as in ThreadSlots
             item.fail(error)
         finally:
             item.started_s = 0.0  # as in ThreadSlots
@@ -118,6 +116,7 @@ class AsyncSlots:
         if self._tasks:
             _, running = await asyncio.wait(self._tasks, timeout=timeout_s)
             for task in running:
+                self._tasks[task].abandoned = True  # it has no outcome, and is delivered again
                 task.cancel()
             if running:
                 await asyncio.wait(running, timeout=1)

@@ -19,6 +19,7 @@ _log = logging.getLogger("flights")
 
 _PLANE_SCHEMA: Final = Path(__file__).parent / "schemas" / "plane.avsc"
 _POLL_S: Final = 0.2
+_PAUSE_S: Final = 5.0
 _TIMEOUT_S: Final = 30.0
 
 
@@ -89,16 +90,8 @@ class PlanesTable:
         self._thread: threading.Thread
 
     def seats_of(self, tailnum: str) -> int | None:
-        """How many seats a plane has, ``None`` if it is not known.
-
-        Raises:
-            SystemExit: the reading thread has ended. The record is not the cause, so the worker must halt instead of
-                failing records; it halts for every error that is not an ``Exception``.
-        """
-        seats = self._seats.get(tailnum)  # a single dict operation needs no lock
-        if seats is None and not self._thread.is_alive():
-            raise SystemExit("the topic planes is no longer read; see the log above")
-        return seats
+        """How many seats a plane has, ``None`` if it is not known."""
+        return self._seats.get(tailnum)  # a single dict operation needs no lock
 
     def start(self) -> None:
         """Read all existing planes, and continue in the background.
@@ -138,7 +131,11 @@ class PlanesTable:
 
     def _follow(self) -> None:
         while not self._stopping.is_set():
-            self._read()
+            try:
+                self._read()
+            except Exception:  # noqa: BLE001 - without this thread the flights would fail, which are not the cause
+                _log.exception("planes: reading goes on in %g s", _PAUSE_S)
+                self._stopping.wait(_PAUSE_S)
 
     def _read(self) -> set[int]:
         """Read available records. Returns the partitions that have been read to their end."""

@@ -5,7 +5,6 @@ The child publishes the record that it is handling in a :class:`SharedPosition`.
 
 from __future__ import annotations
 
-import asyncio
 import mmap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -24,7 +23,6 @@ from kafka_redelivery.consumers.handlers.child_process import serve
 from kafka_redelivery.consumers.handlers.child_process_pool import load_as_configured
 from kafka_redelivery.consumers.handlers.destinations import Destinations
 from kafka_redelivery.consumers.handlers.handler import Handler, load_handler
-from kafka_redelivery.consumers.handlers.processor import Processor
 from kafka_redelivery.consumers.handlers.record import Record
 from kafka_redelivery.consumers.process.garbage_collection import infrequent_garbage_collection
 from kafka_redelivery.consumers.routes import Route, codecs
@@ -63,7 +61,7 @@ def main(pipe_descriptor: int, memory_descriptor: int) -> None:
             if positions > 1:
                 shared = [SharedPosition(memory, number) for number in range(positions)]
                 return HandlerSlots(pipe, config.section, loaded, shared).turn
-            run = _one_by_one(config, stack, loaded, SharedPosition(memory))
+            run = _one_by_one(config, loaded, SharedPosition(memory))
             return lambda: _answer(pipe, run)
 
         serve(pipe, load, log_level=config.log_level, log_format=config.log_format)
@@ -84,20 +82,25 @@ def _load(config: HandlerConfig, stack: ExitStack, *, one_by_one: bool) -> Loade
     return Loaded(handler, routes, outputs, Destinations(config.settings, TopicMetadataCache(config.settings.kafka)))
 
 
-def _one_by_one(config: HandlerConfig, stack: ExitStack, loaded: Loaded, shared_position: SharedPosition) -> _Run:
+def _one_by_one(config: HandlerConfig, loaded: Loaded, shared_position: SharedPosition) -> _Run:
     """Return the function that runs the handler over records."""
     handler, routes, outputs, topics = loaded
-    if handler.asynchronous:
-        handler = _as_synchronous(handler, stack.enter_context(asyncio.Runner()))
     # No deadline in here: the parent kills this process at its deadline.
     processor = RowProcessor(handler, outputs, wall_clock_ms, None, topics)
     if config.section.vectorized:  # its position is published around each call
+        if handler.asynchronous:
+            handler = _as_synchronous(handler)
         vectors = VectorRuns(handler, processor, topics, shared_position)
         return lambda rows, singly: vectors.run(
             rows, *routes[rows.partition.topic], max_rows=1 if singly else len(rows)
         )
     processor.position = shared_position
-    return lambda rows, _: _run_one_by_one(rows, *routes[rows.partition.topic], processor, shared_position)
+
+    def handle_async(item: WorkItem) -> None:
+        handler.loop.run(processor.run_async(item))
+
+    handle = handle_async if handler.asynchronous else processor.run
+    return lambda rows, _: _run_one_by_one(rows, *routes[rows.partition.topic], handle, shared_position)
 
 
 def _answer(pipe: Connection, run: _Run) -> None:
@@ -110,7 +113,7 @@ def _run_one_by_one(
     rows: Rows,
     route: Route,
     redelivered: bool,  # noqa: FBT001 - as in the routes
-    processor: Processor,
+    handle: Callable[[WorkItem], None],
     shared_position: SharedPosition,
 ) -> Iterator[Outcomes]:
     """Handle records like a worker's slot, and yield the outcomes of each time slice."""
@@ -120,7 +123,7 @@ def _run_one_by_one(
     position, held = 0, HeldPartitions()
     while position < len(messages):
         item = WorkItem(lane, messages, position)
-        processor.run(item)
+        handle(item)
         shared_position.clear()
         if item.position > position:
             if held:
@@ -151,10 +154,10 @@ class _PublishingMessages:
         return self._position.publishing(messages, index.start, prepared=prepared)
 
 
-def _as_synchronous(handler: Handler, runner: asyncio.Runner) -> Handler:
-    """An asynchronous handler as a synchronous one, since a task handles one record after the other."""
+def _as_synchronous(handler: Handler) -> Handler:
+    """An asynchronous handler as a synchronous one, since vectorized handlers are called one after the other."""
 
     def call(*arguments: object) -> object:
-        return runner.run(handler.call(*arguments))
+        return handler.loop.run(handler.call(*arguments))
 
     return replace(handler, call=call, asynchronous=False)

@@ -1,6 +1,6 @@
 """ActiveMQ's redelivery policies and dead-letter strategies for Kafka consumers.
 
-A handler is a function ``handle(record)`` or ``handle(record, context)``, sync or async::
+A handler is a function ``handle(record)`` or ``handle(record, context)``, sync or async, or a class that is called so::
 
     from kafka_redelivery import Context, Record, Redeliver, Reject
 
@@ -16,7 +16,8 @@ The end of a call decides what happens to the record:
 - It raises :class:`Reject`: the record is dead-lettered without a redelivery.
 - It raises :class:`Redeliver`: the record is redelivered, after a delay that the handler may choose.
 - It raises any other exception: the record is redelivered as the redelivery policy says, and dead-lettered after the
-  last redelivery. ``MemoryError``, ``SystemExit`` and the like halt the worker instead.
+  last redelivery. ``SystemExit``, which libraries raise for bad input, is such an exception; ``MemoryError`` and
+  ``KeyboardInterrupt`` halt the worker instead.
 
 In the acknowledgement modes ``client`` and ``individual`` the handler acknowledges records itself, see
 :meth:`Record.acknowledge`.

@@ -7,9 +7,10 @@ all later ones. Steps: see :func:`_act`. Every call is noted in the delivery log
 import asyncio
 import os
 import signal
+import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kafka_redelivery import Context, Record, Redeliver, Reject
 from kafka_redelivery.topology.durations import parse_duration
@@ -19,6 +20,8 @@ from tests.scenarios.waiting import LOOK_S
 OUTPUT = "SCENARIO_OUTPUT"
 """The environment variable with the topic that successes are emitted to."""
 
+CLOSED = "connections-closed"
+"""A file of this name beside the delivery log has a line for each connection that was closed."""
 
 AWAY = "database-away"
 """A file of this name beside the delivery log means that the database is away."""
@@ -44,12 +47,16 @@ def scripted(record: Record, context: Context) -> None:
     note("ended", record, context)
 
 
+def _look_for_database() -> None:
+    if (Path(os.environ[LOG]).parent / AWAY).exists():
+        raise ConnectionError("the database is away")
+
+
 class Needing:
     """Runs the script in a process that needs a database at its start."""
 
     def __init__(self) -> None:
-        if (Path(os.environ[LOG]).parent / AWAY).exists():
-            raise ConnectionError("the database is away")
+        _look_for_database()
 
     def __call__(self, record: Record, context: Context) -> None:
         """See :func:`scripted`."""
@@ -62,8 +69,54 @@ async def scripted_async(record: Record, context: Context) -> None:
     note("began", record, context)
     if verb in {"sleep", "stall"}:
         await asyncio.sleep(float(argument))
+    if verb == "gather":
+        await asyncio.gather(_exit(), asyncio.sleep(0))
+    if verb == "group":
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_exit())
     _act(verb, argument, record, context)
     note("ended", record, context)
+
+
+async def _exit() -> None:
+    sys.exit(3)
+
+
+class Connected:
+    """Runs the script with a connection that is opened, used and closed on one event loop, in one task group.
+
+    It fails the record if the connection is not usable. A line beside the delivery log says when it was closed.
+    """
+
+    async def __aenter__(self) -> Self:
+        _look_for_database()
+        self._group = await asyncio.TaskGroup().__aenter__()
+        self._turn = asyncio.Lock()
+        self._server = await asyncio.start_server(self._echo, "127.0.0.1", 0)
+        self._reader, self._writer = await asyncio.open_connection(*self._server.sockets[0].getsockname())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._writer.close()
+        self._server.close()
+        await self._group.__aexit__(None, None, None)
+        with (Path(os.environ[LOG]).parent / CLOSED).open("a") as closed:
+            closed.write(f"{time.time()}\n")
+
+    async def __call__(self, record: Record, context: Context) -> None:
+        """See :func:`scripted_async`."""
+        async with self._turn, asyncio.timeout(20):
+            self._writer.write(b"ping\n")
+            assert await self._reader.readline() == b"ping\n"
+        await scripted_async(record, context)
+
+    async def _echo(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def echo() -> None:
+            while line := await reader.readline():
+                writer.write(line)
+            writer.close()
+
+        await self._group.create_task(echo())
 
 
 def _step(record: Record, context: Context) -> tuple[str, str]:
@@ -88,7 +141,8 @@ def _act(verb: str, argument: str, record: Record, context: Context) -> None:
     * ``after DURATION``: emit ``n``, ask to be redelivered after ``DURATION``.
     * ``leave``: emit ``n``, return without acknowledging. ``ack``: emit and acknowledge. ``recover``: emit and recover
       the session.
-    * ``kill``, ``exit``: end the process immediately, by SIGKILL or by ``os._exit``.
+    * ``kill``, ``exit``: end the process immediately, by SIGKILL or by ``os._exit``. ``sys.exit``: call that;
+      ``gather``, ``group``: call it in a task of the handler's own, in an event loop.
     """
     if verb == "quiet":
         return
@@ -122,6 +176,8 @@ def _end_here(verb: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if verb == "exit":
         os._exit(3)
+    if verb == "sys.exit":
+        sys.exit(3)
 
 
 def refuse_all(record: Record) -> None:

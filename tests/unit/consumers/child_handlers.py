@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from pathlib import Path
+from typing import Self
 
 from kafka_redelivery.consumers.handlers.record import Context, Record, Reject
 
@@ -26,8 +28,8 @@ def act(record: Record, context: Context) -> None:
             os._exit(7)
         case "nap" | "sleep":
             time.sleep(0.5 if record.value == "nap" else 60)
-        case "raise":
-            raise ValueError(f"attempt {context.attempt}")
+        case "raise" | "sys.exit":
+            raise ValueError(f"attempt {context.attempt}") if record.value == "raise" else SystemExit(7)
         case "reject":
             raise Reject("never")
         case "unpicklable":
@@ -44,7 +46,40 @@ def emit_text(_: Record, context: Context) -> None:
 async def act_async(record: Record, context: Context) -> None:
     """The same as a coroutine function."""
     await asyncio.sleep(0)
+    if record.value == "gather":
+        await asyncio.gather(_exit(), asyncio.sleep(0))
     act(record, context)
+
+
+async def _exit() -> None:
+    sys.exit(7)
+
+
+class Connected:
+    """A handler with a task that answers, in a group that one task must enter and exit. It writes when it is left."""
+
+    async def __aenter__(self) -> Self:
+        self._group = await asyncio.TaskGroup().__aenter__()
+        self._questions: asyncio.Queue[asyncio.Future[int]] = asyncio.Queue()
+        self._answering = self._group.create_task(self._answer())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._answering.cancel()
+        await self._group.__aexit__(None, None, None)
+        Path(os.environ["CHILD_HANDLERS_LEFT"]).touch()  # noqa: ASYNC240 - nothing else runs here
+
+    async def __call__(self, _: Record, context: Context) -> None:
+        """Emit an answer."""
+        question: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._questions.put_nowait(question)
+        context.send("totals", b"%d" % await question)
+
+    async def _answer(self) -> None:
+        number = 0
+        while True:
+            number += 1
+            (await self._questions.get()).set_result(number)
 
 
 class Unreadable:

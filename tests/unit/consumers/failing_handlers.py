@@ -65,6 +65,10 @@ class UnprintableError(Exception):
         raise ValueError("no words")
 
 
+class ForeignError(BaseException):
+    """An exception of a library that no ``except Exception`` catches."""
+
+
 class RaisingCodec:
     """A codec that raises an error when it encodes or decodes."""
 

@@ -85,6 +85,29 @@ def test_the_death_of_a_child_is_a_failed_delivery(value: str, death: str) -> No
         assert delivered(found, "ok")[0] is None
 
 
+@pytest.mark.parametrize(
+    ("function", "value"), [("act", "sys.exit"), ("act_async", "sys.exit"), ("act_async", "gather")]
+)
+def test_a_handler_that_exits_has_failed_and_its_child_goes_on(function: str, value: str) -> None:
+    """Also in a task of its own."""
+    with children(function) as found:
+        _, pids = delivered(found, "ok")
+        assert delivered(found, value) == (Failure(FailureKind.RAISED, "SystemExit", "7"), [])
+        assert delivered(found, "ok") == (None, pids)
+
+
+def test_an_asynchronous_resource_is_open_for_as_long_as_the_child_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tasks run between the calls, too."""
+    left = tmp_path / "left"
+    monkeypatch.setenv("CHILD_HANDLERS_LEFT", str(left))
+    with children("Connected") as found:
+        assert [delivered(found, "ok") for _ in range(2)] == [(None, [b"1"]), (None, [b"2"])]
+        assert not left.exists()
+    assert left.exists()
+
+
 def test_a_deadline_kills_the_child() -> None:
     """The slot is free again, and the late call has ended."""
     with children(deadline=timedelta(seconds=5)) as found:  # the first record has to meet it

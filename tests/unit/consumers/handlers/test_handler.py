@@ -181,6 +181,46 @@ class Opened:
 class Forgetful(Opened):
     def __enter__(self): pass
 
+class AsyncOpened:
+    log = []
+    async def __aenter__(self):
+        self.log.append("entered")
+        return self
+    async def __aexit__(self, kind, error, traceback):
+        self.log.append("left")
+    async def __call__(self, record, context):
+        self.log.append("called")
+
+class Both(AsyncOpened):
+    def __enter__(self): raise AssertionError
+    def __exit__(self, kind, error, traceback): raise AssertionError
+
+class BothSync(Opened):
+    async def __aenter__(self): raise AssertionError
+    async def __aexit__(self, kind, error, traceback): raise AssertionError
+
+class Plain(AsyncOpened):
+    def __call__(self, record, context):
+        self.log.append("called")
+
+class Made(Plain):
+    async def __aenter__(self):
+        self.log.append("entered")
+        return None
+made = Made()
+
+class AsyncForgetful(AsyncOpened):
+    async def __aenter__(self): pass
+
+class AsyncUnlucky(AsyncOpened):
+    async def __aenter__(self): raise ConnectionError("database is down")
+
+class Quitting(Opened):
+    def __enter__(self): raise SystemExit(3)
+
+class AsyncQuitting(AsyncOpened):
+    async def __aenter__(self): raise SystemExit(3)
+
 class Unlucky:
     def __init__(self): raise ConnectionError("database is down")
 
@@ -193,6 +233,7 @@ class Demanding:
 def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Handler]]:
     """The user's folder at the end of the path, as a worker has it; loads a handler from there."""
     (tmp_path / "billing_users_code.py").write_text(USERS)
+    (tmp_path / "billing_quitting_code.py").write_text("raise SystemExit(3)\n")
     (tmp_path / "billing_broken_code.py").write_text("import billing_no_such_library\n")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     with ExitStack() as stack:
@@ -228,6 +269,21 @@ class TestLoading:
             handler.call(None, None)
         assert log == ["entered", "called", "left"]
 
+    @pytest.mark.parametrize("name", ["AsyncOpened", "Both", "BothSync", "Plain", "made"])
+    def test_an_asynchronous_context_manager_is_entered_on_the_loop(
+        self, users: Callable[[str], Handler], name: str
+    ) -> None:
+        """Of both kinds the one that fits the call. An object, too, because its module cannot do it."""
+        del users  # it puts the module on the path
+        with ExitStack() as stack:
+            handler = load_handler(f"billing_users_code:{name}", (), stack)
+            log: list[str] = handler.call.log  # type: ignore[attr-defined]
+            assert log == ["entered"]
+            result = handler.call(None, None)
+            if handler.asynchronous:
+                handler.loop.run(result)
+        assert log == ["entered", "called", "left"]
+
     @pytest.mark.parametrize(
         ("target", "problem"),
         [
@@ -241,6 +297,11 @@ class TestLoading:
             ("billing_users_code:Unlucky", "cannot be started: ConnectionError: database is down"),
             ("billing_users_code:Demanding", "cannot be started: TypeError: .*database"),
             ("billing_users_code:Forgetful", "is not callable"),
+            ("billing_users_code:AsyncForgetful", "is not callable"),
+            ("billing_users_code:AsyncUnlucky", "cannot be started: ConnectionError: database is down"),
+            ("billing_users_code:Quitting", "cannot be started: SystemExit: 3"),
+            ("billing_users_code:AsyncQuitting", "cannot be started: SystemExit: 3"),
+            ("billing_quitting_code:handle", "cannot be imported: SystemExit: 3"),
         ],
     )
     def test_the_error_names_the_target_and_the_problem(

@@ -16,6 +16,7 @@ from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.policy.lineage import Lineage
 from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_MESSAGE_ID, SCHEDULED_DELIVERY
 from tests.unit.consumers.failing_handlers import (
+    ForeignError,
     RaisingCodec,
     UnprintableError,
     never_called,
@@ -120,7 +121,9 @@ class TestFailure:
             ),
             (Redeliver(after=timedelta(0)), Failure(FailureKind.REDELIVER, "Redeliver", "", 0)),
             (MemoryError("all of it"), Failure(FailureKind.CRITICAL, "MemoryError", "all of it")),
-            (SystemExit(3), Failure(FailureKind.CRITICAL, "SystemExit", "3")),
+            (SystemExit(3), Failure(FailureKind.RAISED, "SystemExit", "3")),
+            (GeneratorExit(), Failure(FailureKind.RAISED, "GeneratorExit", "")),
+            (ForeignError("gone"), Failure(FailureKind.RAISED, "ForeignError", "gone")),
             (KeyboardInterrupt(), Failure(FailureKind.CRITICAL, "KeyboardInterrupt", "")),
             (
                 UnprintableError(),
@@ -231,6 +234,21 @@ class TestBeforeTheHandler:
         Processor(as_handler(handle), outputs, lambda: NOW, timedelta(seconds=1)).run(given[0])
         assert looks == {"decode": False, "handler": True, "encode": False}
         assert (given[0].position, given[0].failures) == (1, [])
+
+    @pytest.mark.usefixtures("one_slice")
+    def test_a_codec_that_exits_fails_its_record(self) -> None:
+        """When it decodes, and when it encodes an output. The next record is handled."""
+        exiting = RaisingCodec(SystemExit(3))
+        expected = [
+            (0, Failure(FailureKind.RAISED, "SystemExit", "3")),
+            (1, Failure(FailureKind.RAISED, "SystemExit", "3")),
+        ]
+        assert run(never_called, record(0), record(1), of=source(route(value=exiting))).failures == expected
+
+        def handle(_: Record, context: Context) -> None:
+            context.send("out", "v")
+
+        assert run(handle, record(0), record(1), outputs={"out": (RAW, exiting)}).failures == expected
 
     def test_out_of_memory_in_a_codec_is_critical(self) -> None:
         given = run(never_called, record(0), record(1), of=source(route(value=RaisingCodec(MemoryError()))))

@@ -40,7 +40,9 @@ def test_success_with_outputs() -> None:
         (Redeliver(), FailureKind.REDELIVER),
         (Reject(), FailureKind.REJECTED),
         (MemoryError(), FailureKind.CRITICAL),
-        (SystemExit(1), FailureKind.CRITICAL),
+        (KeyboardInterrupt(), FailureKind.CRITICAL),
+        (SystemExit(1), FailureKind.RAISED),
+        (GeneratorExit(), FailureKind.RAISED),
     ],
     ids=lambda case: type(case).__name__,
 )
@@ -122,11 +124,31 @@ def test_a_cancelled_slot_stores_no_outcome() -> None:
 
         slot = asyncio.create_task(Processor(as_handler(handle), {}, lambda: NOW, None).run_async(given))
         await begun.wait()
+        given.abandoned = True  # as AsyncSlots does
         slot.cancel()
         await slot
 
     asyncio.run(close_in_the_middle())
     assert (given.position, given.failures, given.seconds) == (0, [], [])
+
+
+@pytest.mark.usefixtures("one_slice")
+def test_a_handler_that_cancels_its_own_task_has_failed() -> None:
+    """The record behind it is handled in the same task, with its deadline."""
+
+    async def handle(record: Record) -> None:
+        if record.offset == 0:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+        await asyncio.sleep(0 if record.offset < 2 else 60)
+
+    given = run(handle, *map(record, range(3)), deadline=timedelta(seconds=1))
+    assert [(index, failure.kind) for index, failure in given.failures] == [
+        (0, FailureKind.RAISED),
+        (2, FailureKind.DEADLINE),
+    ]
+    assert given.position == 3
 
 
 def test_a_forgotten_await_is_a_critical_failure() -> None:

@@ -1,0 +1,147 @@
+"""The event loop of a handler: for its asynchronous calls, and for what it opens and closes asynchronously."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager, suppress
+from threading import Event, Thread
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_ANSWER_S: Final = 5.0
+"""How long the loop may take to answer before it is closed. A handler may block it for ever."""
+
+
+class HandlerLoop:
+    """An event loop that is started when it is used for the first time.
+
+    ``SystemExit`` of any task or callback ends a loop of asyncio. The task has it as its outcome by then, so this loop
+    goes on.
+    """
+
+    def __init__(self, *, threaded: bool = True) -> None:
+        """Prepare.
+
+        Args:
+            threaded: run in a thread of its own until :meth:`close`, so that what the handler does in the background
+                goes on between its calls. Otherwise the loop runs within :meth:`run`, in the thread of the caller.
+        """
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = Thread(target=self._run_forever, name="handler-loop", daemon=True) if threaded else None
+        self._ending = False
+        self._held: asyncio.Task[None] | None = None
+        self._leave = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def started(self) -> asyncio.AbstractEventLoop:
+        """Start the loop if it has not been started, and return it. Not thread-safe."""
+        if self._loop is None:
+            self._loop = self._runner.get_loop()
+            if self._thread is not None:
+                self._thread.start()
+        return self._loop
+
+    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine to its end and return its result. Call it from outside the loop."""
+        loop = self.started()
+        if self._thread is not None:
+            return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+        task = loop.create_task(coroutine)
+        while not task.done():
+            with suppress(SystemExit):  # of this task or of another one
+                loop.run_until_complete(task)
+        return task.result()
+
+    def enter(self, resource: AbstractAsyncContextManager[_T]) -> _T:
+        """Enter a context manager on the loop; :meth:`close` leaves it. One task does both, as task groups need it.
+
+        At most one is entered.
+        """
+        return self.run(self._enter(resource))
+
+    def close(self) -> None:
+        """Leave the context manager, cancel what else runs, and end the loop. It cannot be used again.
+
+        Raises what the context manager raises. A loop that does not answer is left to the end of the process.
+        """
+        loop = self._loop
+        if loop is None or self._ending:
+            return
+        if self._thread is not None and not _answers(loop):
+            _log.warning("the handler blocks its event loop, so what it has opened is not closed")
+            return
+        try:
+            if self._held is not None:
+                self.run(self._exit(self._held))
+        finally:
+            self._ending = True
+            if self._thread is None:
+                self._runner.close()
+            else:
+                loop.call_soon_threadsafe(loop.stop)
+                self._thread.join(_ANSWER_S)  # a task that ignores its cancellation ends with the process
+
+    def close_elsewhere(self) -> None:
+        """Close a loop without a thread of its own in another thread: in the current one another loop may run.
+
+        Waits at most five seconds.
+        """
+        if self._loop is not None and not self._ending:
+            thread = Thread(target=self.close, name="handler-loop-end", daemon=True)
+            thread.start()
+            thread.join(_ANSWER_S)
+
+    async def _enter(self, resource: AbstractAsyncContextManager[_T]) -> _T:
+        entered: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        self._held = held = asyncio.create_task(self._hold(resource, entered))
+        await asyncio.wait((entered, held), return_when=asyncio.FIRST_COMPLETED)
+        if not entered.done():
+            self._held = None
+            held.result()
+        held.add_done_callback(self._report_end)
+        return await entered
+
+    async def _hold(self, resource: AbstractAsyncContextManager[_T], entered: asyncio.Future[_T]) -> None:
+        async with resource as found:
+            entered.set_result(found)
+            await self._leave.wait()
+
+    async def _exit(self, held: asyncio.Task[None]) -> None:
+        self._leave.set()
+        await held
+
+    def _report_end(self, held: asyncio.Task[None]) -> None:
+        """Log that something but :meth:`close` has ended the context manager, such as a task in its task group."""
+        if not self._leave.is_set():
+            error = None if held.cancelled() else held.exception()
+            reason = "it was cancelled" if error is None else type(error).__qualname__
+            _log.error("what the handler has opened was closed before the handler's end: %s", reason)
+
+    def _run_forever(self) -> None:
+        loop = self._runner.get_loop()
+        while not self._ending:
+            try:
+                loop.run_forever()
+            except (SystemExit, KeyboardInterrupt) as error:
+                _log.debug("%s ended a task or callback of the handler", type(error).__name__)
+        self._runner.close()
+
+
+def _answers(loop: asyncio.AbstractEventLoop) -> bool:
+    answer = Event()
+    loop.call_soon_threadsafe(answer.set)
+    return answer.wait(_ANSWER_S)
