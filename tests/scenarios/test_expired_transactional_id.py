@@ -1,0 +1,103 @@
+"""A process that Kafka has forgotten as a producer, because it wrote nothing for long, writes again at once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from tests.scenarios.cluster import Cluster
+from tests.scenarios.forgetting import await_forgotten, forgetting_kafka
+from tests.scenarios.running import SHORT_SESSION, Group, exactly
+from tests.scenarios.waiting import until
+
+_NUMBER: Final = 20
+_FORGOTTEN: Final = "Kafka has forgotten transactional.id "
+_CLASSIC: Final = SHORT_SESSION
+_CONSUMER: Final = {"group.protocol": "consumer"}
+_EACH = pytest.mark.parametrize("kafka", [_CLASSIC, _CONSUMER], ids=["classic", "consumer"])
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Iterator[EmbeddedKafka]:
+    """Run a broker that soon forgets."""
+    with forgetting_kafka() as broker:
+        yield broker
+
+
+@pytest.fixture
+def group(forgetful: EmbeddedKafka, unique: str, tmp_path: Path) -> Iterator[Group]:
+    """A consumer group at that broker."""
+    found = Group(Cluster(forgetful.bootstrap_servers), unique, tmp_path)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@_EACH
+def test_worker_and_scheduler(group: Group, kafka: dict[str, object]) -> None:
+    """Records that fail after a week of silence are retried and released once each, with fresh transactional ids."""
+    group.prepare(kafka=kafka)
+    group.send([["raise", "ok"]])
+    worker, scheduler = group.worker(), group.scheduler()
+    group.settle()
+    await_forgotten(group.cluster, f"{group.name}.worker.w1", f"{group.name}.scheduler.s1")
+
+    group.send([["raise", "ok"]] * _NUMBER, first=1)
+    group.settle()
+
+    for process in (worker, scheduler):
+        assert process.log.count(_FORGOTTEN) == 1
+        assert "fenced" not in process.log
+    group.stop()
+    assert group.outputs() == exactly(range(_NUMBER + 1))
+    assert group.dead() == exactly([])
+
+
+@_EACH
+def test_a_standby_of_eight_days(group: Group, kafka: dict[str, object]) -> None:
+    """A scheduler that has no partitions, and so never writes, releases everything once it is needed."""
+    group.prepare(partitions=1, kafka=kafka)
+    active = group.scheduler("s1")
+    worker = group.worker()
+    group.send([["raise", "ok"]])
+    group.settle()
+    standby = group.scheduler("s2")
+    until(lambda: len(group.cluster.members(f"{group.name}.scheduler")) == 2, "the standby is a member")
+    await_forgotten(group.cluster, f"{group.name}.scheduler.s2")
+
+    active.kill()
+    group.send([["raise", "ok"]] * _NUMBER, first=1)
+    group.settle()
+
+    assert f"{_FORGOTTEN}{group.name}.scheduler.s2" in standby.log
+    worker.stop()
+    standby.stop()
+    assert group.outputs() == exactly(range(_NUMBER + 1))
+
+
+def test_the_owner_of_the_id_keeps_it(group: Group) -> None:
+    """Kafka answers the older of two processes in the same way. It takes a fresh id, so the newer one keeps the old."""
+    group.prepare(partitions=2, kafka=_CONSUMER)
+    older = group.worker("same")
+    group.send([["ok"]])
+    group.settle()
+    await_forgotten(group.cluster, f"{group.name}.worker.same")
+    newer = group.worker("same")  # Kafka gives it the old name, and a producer id of its own
+    until(lambda: _shared(group), "both have partitions")
+
+    group.send([["ok"]] * _NUMBER, first=1)
+    group.settle()
+
+    assert older.log.count(_FORGOTTEN) == 1, "both write one log"
+    assert "another process took over" not in older.log, "the newer one keeps the id"
+    assert (older.running, newer.running) == (True, True)
+    group.stop()
+    assert group.outputs() == exactly(range(_NUMBER + 1))
+
+
+def _shared(group: Group) -> bool:
+    members = group.cluster.members(group.name)
+    return len(members) == 2 and all(members.values())
