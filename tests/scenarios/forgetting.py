@@ -31,6 +31,11 @@ def await_forgotten(cluster: Cluster, *identities: str) -> None:
         until(lambda identity=identity: _states(cluster, identity)[-1:] == [None], f"{identity} has expired")  # type: ignore[misc]
 
 
+def knows(cluster: Cluster, identity: str) -> bool:
+    """Return whether the broker has ever known a transactional id."""
+    return bool(_states(cluster, identity))
+
+
 def _states(cluster: Cluster, identity: str) -> list[bytes | None]:
     return [record.value for record in cluster.read(_STATE) if _identity(record.key) == identity]
 

@@ -8,7 +8,9 @@ import pytest
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from tests.scenarios.cluster import Cluster
-from tests.scenarios.forgetting import await_forgotten, forgetting_kafka
+from tests.scenarios.forgetting import await_forgotten, forgetting_kafka, knows
+from tests.scenarios.letters import emptied, expiring, kept, letter
+from tests.scenarios.redriving import dead_letter, dlq, sent
 from tests.scenarios.running import SHORT_SESSION, Group, exactly
 from tests.scenarios.waiting import until
 
@@ -76,6 +78,36 @@ def test_a_standby_of_eight_days(group: Group, kafka: dict[str, object]) -> None
     worker.stop()
     standby.stop()
     assert group.outputs() == exactly(range(_NUMBER + 1))
+
+
+def test_expired_dead_letters_are_moved(group: Group) -> None:
+    """The first dead letter that a scheduler moves in a week reaches its expiry topic, once."""
+    group.prepare(1, policyEntry=expiring(3_600_000, expiryAddress="EXP.{topic}"))
+    scheduler = group.scheduler()
+    until(lambda: " reads " in scheduler.log, "the scheduler runs")
+    sweeper = f"{group.name}.sweeper.s1"
+    until(lambda: knows(group.cluster, sweeper), "the sweeper has its id")
+    await_forgotten(group.cluster, sweeper)
+
+    group.cluster.produce(group.dead_letters, [letter(group, n, 1000) for n in range(_NUMBER)])
+
+    until(lambda: emptied(group), "all are removed")
+    assert f"{_FORGOTTEN}{sweeper}" in scheduler.log
+    group.stop()
+    assert kept(group, f"EXP.{group.source}") == list(range(_NUMBER))
+
+
+def test_a_slow_job_of_redrive(group: Group, caplog: pytest.LogCaptureFixture) -> None:
+    """The id of its second slice, which it takes at the start, expires during the first. Each letter is sent once."""
+    group.prepare()
+    letters = [*range(0, 16, 2), 1, 3]  # the even ones are the first slice
+    dead_letter(group, letters)
+
+    done = dlq(group, "redrive", "--yes", "--rate", "1")
+
+    assert done.code == 0, done
+    assert sent(group) == exactly(letters)
+    assert _FORGOTTEN in caplog.text
 
 
 def test_the_owner_of_the_id_keeps_it(group: Group) -> None:
