@@ -23,6 +23,6 @@ def text(size: int = LARGE) -> str:
     return " ".join(draws.choices(words, chances, k=size // 5))[:size]
 
 
-def script_with_text(n: int, do: Sequence[str]) -> Sent:
-    """Make a source record with its script and a large text."""
-    return Sent(json.dumps({"n": n, "do": list(do), "padding": text()}).encode(), b"k%d" % n)
+def script_with_text(n: int, do: Sequence[str], size: int = LARGE) -> Sent:
+    """Make a source record with its script and a text of about ``size`` bytes."""
+    return Sent(json.dumps({"n": n, "do": list(do), "padding": text(size)}).encode(), b"k%d" % n)
