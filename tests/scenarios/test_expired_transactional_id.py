@@ -7,6 +7,10 @@ from typing import Final
 import pytest
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
+from kafka_redelivery.transport.client_config import producer_config
+from kafka_redelivery.transport.clients.writer import TransactionalWriter
+from kafka_redelivery.transport.errors import WriterFencedError
+from kafka_redelivery.transport.protocols import ProducerRecord
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.forgetting import await_forgotten, forgetting_kafka, knows
 from tests.scenarios.letters import emptied, expiring, kept, letter
@@ -128,6 +132,26 @@ def test_the_owner_of_the_id_keeps_it(group: Group) -> None:
     assert (older.running, newer.running) == (True, True)
     group.stop()
     assert group.outputs() == exactly(range(_NUMBER + 1))
+
+
+def test_a_lock_is_taken_again(forgetful: EmbeddedKafka, unique: str) -> None:
+    """A writer of a task or of a job does not change its id, which is a lock: it stops, and its successor writes."""
+    cluster, record = Cluster(forgetful.bootstrap_servers), ProducerRecord(unique, 0, None, b"once", [])
+    cluster.create(unique)
+    config = producer_config({"bootstrap.servers": cluster.servers}, transactional_id=unique)
+    idle = TransactionalWriter(config, None)
+    until(lambda: knows(cluster, unique), "it has its id")
+    await_forgotten(cluster, unique)
+
+    with pytest.raises(WriterFencedError) as raised:
+        idle.write([record], {})
+
+    assert (raised.value.expired, raised.value.as_member) == (True, False)
+    idle.close()
+    successor = TransactionalWriter(config, None)
+    successor.write([record], {})
+    successor.close()
+    assert [each.value for each in cluster.read_written(unique)] == [b"once"]
 
 
 def _shared(group: Group) -> bool:

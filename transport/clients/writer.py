@@ -2,8 +2,9 @@
 
 It handles the error of a transaction by these rules, in this order:
 
-1. The producer is fenced: a writer with ``endurance`` goes on with a fresh ``transactional.id``, another one stops.
-   With ``endurance`` a fenced membership (FENCED_INSTANCE_ID) is not such an error: the reader joins again.
+1. The producer is fenced, or Kafka has forgotten its ``transactional.id``, which it does only while no transaction of
+   it is open: a writer with ``endurance`` goes on with a fresh id, another one stops. With ``endurance`` a fenced
+   membership (FENCED_INSTANCE_ID) is not such an error: the reader joins again.
 2. Too few replicas are in sync (NOT_ENOUGH_REPLICAS): abort, and replace the producer without waiting for the markers.
 3. The error requires an abort: abort; the caller continues from the committed offsets. If the abort is fenced, see
    rule 1. If it fails otherwise, replace the producer as in rule 4.
@@ -15,6 +16,8 @@ A transaction ends only when its marker is written to each of its partitions, an
 begins no other one. A partition with too few replicas in sync takes no marker. A writer with ``endurance`` goes on with
 a fresh id then: at once if it knows, and otherwise when Kafka answers but the take-over does not end for a minute. The
 outcome of the old transaction is decided, or its time-out decides it, so the committed offsets say what it was.
+
+The same after several aborted writes in a row. Each of them has ended its transaction by these rules.
 
 If records are refused, the error that rules 2 to 4 raise names them. A record that the client itself refuses causes no
 error of the transaction; the writer aborts the transaction and names the record.
@@ -28,6 +31,8 @@ The broker refuses a batch as a whole, and the client does not tell which of its
 such batches is produced alone to find those that are refused, and why. So are the others of the write that may be
 refused like them: those as large as one that is too large, or to a topic that refuses the time. If batches were too
 large, the writer first goes on with batches that fit into the topics, as far as the user may know the limits.
+
+A write with a record that is too large by itself is repeated once by a producer with the best compression.
 """
 
 from __future__ import annotations
@@ -155,8 +160,6 @@ class TransactionalWriter:
         except WriterFencedError as error:
             self._take_fresh_id(error)
             raise
-        except (MembershipOutdatedError, OffsetsForbiddenError):
-            raise  # no producer is the cause
         except WriteAbortedError as error:
             self._owned.aborted(error)
             raise
