@@ -8,8 +8,9 @@ import pytest
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from kafka_redelivery.transport.client_config import producer_config
+from kafka_redelivery.transport.clients.takeover import Endurance
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
-from kafka_redelivery.transport.errors import WriterFencedError
+from kafka_redelivery.transport.errors import WriteAbortedError, WriterFencedError
 from kafka_redelivery.transport.protocols import ProducerRecord
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.forgetting import await_forgotten, forgetting_kafka, knows
@@ -114,29 +115,31 @@ def test_a_slow_job_of_redrive(group: Group, caplog: pytest.LogCaptureFixture) -
     assert _FORGOTTEN in caplog.text
 
 
-def test_the_owner_of_the_id_keeps_it(group: Group) -> None:
+def test_the_owner_of_the_id_keeps_it(forgetful: EmbeddedKafka, unique: str) -> None:
     """Kafka answers the older of two processes in the same way. It takes a fresh id, so the newer one keeps the old."""
-    group.prepare(partitions=2, kafka=_CONSUMER)
-    older = group.worker("same")
-    group.send([["ok"]])
-    group.settle()
-    await_forgotten(group.cluster, f"{group.name}.worker.same")
-    newer = group.worker("same")  # Kafka gives it the old name, and a producer id of its own
-    until(lambda: _shared(group), "both have partitions")
+    cluster = Cluster(forgetful.bootstrap_servers)
+    cluster.create(unique)
+    config = producer_config({"bootstrap.servers": cluster.servers}, transactional_id=unique)
+    endurance = Endurance(lambda *_, **__: None, lambda: f"{unique}.fresh", "one")
+    older = TransactionalWriter(config, None, endurance)
+    until(lambda: knows(cluster, unique), "it has its id")
+    await_forgotten(cluster, unique)
+    newer = TransactionalWriter(config, None, endurance)  # Kafka gives it the old name, with a producer id of its own
 
-    group.send([["ok"]] * _NUMBER, first=1)
-    group.settle()
+    with pytest.raises(WriteAbortedError, match=f"{_FORGOTTEN}{unique},.* goes on with .*{unique}.fresh") as raised:
+        older.write([_record(unique, 0)], {})
+    newer.write([_record(unique, 1)], {})  # raises if it is fenced
+    older.write([_record(unique, 2)], {})
 
-    assert older.log.count(_FORGOTTEN) == 1, "both write one log"
-    assert "another process took over" not in older.log, "the newer one keeps the id"
-    assert (older.running, newer.running) == (True, True)
-    group.stop()
-    assert group.outputs() == exactly(range(_NUMBER + 1))
+    assert not raised.value.fenced
+    for each in (older, newer):
+        each.close()
+    assert sorted(each.value or b"" for each in cluster.read_written(unique)) == [b"1", b"2"]
 
 
 def test_a_lock_is_taken_again(forgetful: EmbeddedKafka, unique: str) -> None:
     """A writer of a task or of a job does not change its id, which is a lock: it stops, and its successor writes."""
-    cluster, record = Cluster(forgetful.bootstrap_servers), ProducerRecord(unique, 0, None, b"once", [])
+    cluster = Cluster(forgetful.bootstrap_servers)
     cluster.create(unique)
     config = producer_config({"bootstrap.servers": cluster.servers}, transactional_id=unique)
     idle = TransactionalWriter(config, None)
@@ -144,16 +147,15 @@ def test_a_lock_is_taken_again(forgetful: EmbeddedKafka, unique: str) -> None:
     await_forgotten(cluster, unique)
 
     with pytest.raises(WriterFencedError) as raised:
-        idle.write([record], {})
+        idle.write([_record(unique, 0)], {})
 
     assert (raised.value.expired, raised.value.as_member) == (True, False)
     idle.close()
     successor = TransactionalWriter(config, None)
-    successor.write([record], {})
+    successor.write([_record(unique, 0)], {})
     successor.close()
-    assert [each.value for each in cluster.read_written(unique)] == [b"once"]
+    assert [each.value for each in cluster.read_written(unique)] == [b"0"]
 
 
-def _shared(group: Group) -> bool:
-    members = group.cluster.members(group.name)
-    return len(members) == 2 and all(members.values())
+def _record(topic: str, n: int) -> ProducerRecord:
+    return ProducerRecord(topic, 0, None, b"%d" % n, [])

@@ -32,7 +32,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
 def _owned(config: Config | None = None) -> OwnedProducer:
     names = iter(range(100))
     endurance = Endurance(lambda *_, **__: None, lambda: f"fresh-{next(names)}", "one")
-    return OwnedProducer({"transactional.id": "own"} | (config or {}), endurance, None)
+    own: Config = {"transactional.id": "own"}
+    return OwnedProducer(own | (config or {}), endurance, None)
 
 
 def test_each_series_of_aborts_uses_few_ids(opened: list[Config]) -> None:
