@@ -31,9 +31,9 @@ def await_forgotten(cluster: Cluster, *identities: str) -> None:
         until(lambda identity=identity: _states(cluster, identity)[-1:] == [None], f"{identity} has expired")  # type: ignore[misc]
 
 
-def knows(cluster: Cluster, identity: str) -> bool:
-    """Return whether the broker has ever known a transactional id."""
-    return bool(_states(cluster, identity))
+def known(cluster: Cluster, prefix: str) -> set[str]:
+    """Return the transactional ids with a prefix that the broker has ever known."""
+    return {each for record in cluster.read(_STATE) if (each := _identity(record.key)).startswith(prefix)}
 
 
 def _states(cluster: Cluster, identity: str) -> list[bytes | None]:

@@ -13,7 +13,7 @@ from kafka_redelivery.transport.clients.writer import TransactionalWriter
 from kafka_redelivery.transport.errors import WriteAbortedError, WriterFencedError
 from kafka_redelivery.transport.protocols import ProducerRecord
 from tests.scenarios.cluster import Cluster
-from tests.scenarios.forgetting import await_forgotten, forgetting_kafka, knows
+from tests.scenarios.forgetting import await_forgotten, forgetting_kafka, known
 from tests.scenarios.letters import emptied, expiring, kept, letter
 from tests.scenarios.redriving import dead_letter, dlq, sent
 from tests.scenarios.running import SHORT_SESSION, Group, exactly
@@ -91,7 +91,7 @@ def test_expired_dead_letters_are_moved(group: Group) -> None:
     scheduler = group.scheduler()
     until(lambda: " reads " in scheduler.log, "the scheduler runs")
     sweeper = f"{group.name}.sweeper.s1"
-    until(lambda: knows(group.cluster, sweeper), "the sweeper has its id")
+    until(lambda: known(group.cluster, sweeper), "the sweeper has its id")
     await_forgotten(group.cluster, sweeper)
 
     group.cluster.produce(group.dead_letters, [letter(group, n, 1000) for n in range(_NUMBER)])
@@ -122,7 +122,7 @@ def test_the_owner_of_the_id_keeps_it(forgetful: EmbeddedKafka, unique: str) -> 
     config = producer_config({"bootstrap.servers": cluster.servers}, transactional_id=unique)
     endurance = Endurance(lambda *_, **__: None, lambda: f"{unique}.fresh", "one")
     older = TransactionalWriter(config, None, endurance)
-    until(lambda: knows(cluster, unique), "it has its id")
+    until(lambda: known(cluster, unique), "it has its id")
     await_forgotten(cluster, unique)
     newer = TransactionalWriter(config, None, endurance)  # Kafka gives it the old name, with a producer id of its own
 
@@ -143,7 +143,7 @@ def test_a_lock_is_taken_again(forgetful: EmbeddedKafka, unique: str) -> None:
     cluster.create(unique)
     config = producer_config({"bootstrap.servers": cluster.servers}, transactional_id=unique)
     idle = TransactionalWriter(config, None)
-    until(lambda: knows(cluster, unique), "it has its id")
+    until(lambda: known(cluster, unique), "it has its id")
     await_forgotten(cluster, unique)
 
     with pytest.raises(WriterFencedError) as raised:
