@@ -45,7 +45,7 @@ def with_sizes(
     """Return a refusal that says how large the records are that are too large, and which limit they exceed.
 
     Args:
-        error: the refusal of a write with the best compression.
+        error: the refusal of a write, with the best compression if records are too large.
         records: those of the write.
         config: the settings of the producer.
         limit_of: returns the smallest limit of topics; ``None`` if the user may not know it.

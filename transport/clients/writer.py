@@ -169,11 +169,11 @@ class TransactionalWriter:
     def _compressing(self, write: Callable[[], WriteResult], records: Sequence[ProducerRecord]) -> WriteResult:
         """Make a write; repeat it with the best compression if a record of it is too large."""
         try:
-            return write()
-        except WriteRefusedError as error:
-            if self._owned.compresses_best or not too_large(error):
-                raise
-        try:
+            try:
+                return write()
+            except WriteRefusedError as error:
+                if self._owned.compresses_best or not too_large(error):
+                    raise
             with self._owned.compressing_more():
                 return write()
         except WriteRefusedError as error:
