@@ -96,6 +96,11 @@ COMMIT_TIME = Metric(
     buckets=_WRITE_S,
 )
 UNDONE = Metric("redelivery_commits_undone", Kind.COUNTER, "Writes that were aborted and repeated")
+WRITES_FAILING = Metric(
+    "redelivery_writes_failing_seconds",
+    Kind.GAUGE,
+    "How long all writes have been aborted; 0 if the last one was committed, or if none was made recently",
+)
 FENCED = Metric("redelivery_fenced", Kind.COUNTER, "Producers fenced by another process with the same transactional id")
 MOVED = Metric("redelivery_tier_moves", Kind.COUNTER, "Records moved to a shorter tier for the rest of their delay")
 CLOCK_FAULTS = Metric("redelivery_clock_faults", Kind.COUNTER, "Records with an implausible due time")
@@ -252,6 +257,7 @@ CATALOGUE: tuple[Metric, ...] = (
     HANDLER_TIME,
     COMMIT_TIME,
     UNDONE,
+    WRITES_FAILING,
     FENCED,
     MOVED,
     CLOCK_FAULTS,

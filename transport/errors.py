@@ -127,14 +127,21 @@ class OffsetsForbiddenError(WriteAbortedError):
 class WriterFencedError(TransportError):
     """Another producer with the same ``transactional.id`` has fenced this one, or another member this membership.
 
-    Two processes share an instance name; give each its own. A writer that endures goes on with another
-    ``transactional.id`` and raises :class:`WriteAbortedError` instead.
+    Or Kafka has forgotten the id. If it has not, two processes share an instance name; give each its own. A writer that
+    endures goes on with another ``transactional.id`` and raises :class:`WriteAbortedError` instead.
     """
 
     exit_code = exit_codes.HALTED
 
-    def __init__(self, message: str, *, as_member: bool = False) -> None:
+    def __init__(self, message: str, *, as_member: bool = False, expired: bool = False) -> None:
         super().__init__(message)
+        self.expired = expired
+        """Whether Kafka does not know the ``transactional.id`` any more as that of this producer.
+
+        Nothing was written with it for the broker's ``transactional.id.expiration.ms``. It is open in no transaction.
+        Whether another process has it since, Kafka does not say.
+        """
+
         self.as_member = as_member
         """Whether the membership was fenced: another process joined the group with the same ``group.instance.id``."""
 

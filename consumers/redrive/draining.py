@@ -210,7 +210,9 @@ class Drain:
         while records := [record for _, record in chunk if record is not None]:
             try:
                 writer.write(records, {})
-            except WriterFencedError:
+            except WriterFencedError as error:
+                if error.expired:
+                    raise RedriveError(f"the import stops: {error}; import again to go on") from error
                 raise RedriveError("another import for this group has begun; import again when it has ended") from None
             except WriteRefusedError as error:
                 chunk = self._without_refused(chunk, records, error)

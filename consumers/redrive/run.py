@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import zip_longest
 from threading import Event
@@ -105,20 +105,19 @@ class JobRun:
 
     def _writers(self, numbers: Sequence[int]) -> Generator[tuple[int, WriteThread]]:
         """Yield slices with their writers. The next is opened while a slice is sent, because that takes a while."""
-
-        def opened(number: int) -> WriteThread:
-            return WriteThread(open_dlq_writer(self._settings, self._ledger.group, f"{self._name}.{number}"))
-
         with ThreadPoolExecutor(1, "next-writer") as pool:
             ahead: Future[WriteThread] | None = None
             try:
                 for number, following in zip_longest(numbers, numbers[1:]):
-                    writer = opened(number) if ahead is None else ahead.result()
-                    ahead = None if following is None else pool.submit(opened, following)
+                    writer = self._opened(number) if ahead is None else ahead.result()
+                    ahead = None if following is None else pool.submit(self._opened, following)
                     yield number, writer
             finally:
                 if ahead is not None and ahead.exception() is None:
                     ahead.result().close()
+
+    def _opened(self, number: int) -> WriteThread:
+        return WriteThread(open_dlq_writer(self._settings, self._ledger.group, f"{self._name}.{number}"))
 
     def _edited(self) -> bytes | None:
         """Return the value that the job sends instead of that of its letter.
@@ -144,19 +143,24 @@ class JobRun:
 
     def _run_slice(self, number: int, writer: WriteThread) -> None:
         failures = 0
-        with closing(writer):
+        with ExitStack() as writers:
+            writers.callback(writer.close)
             while not self._stop.is_set():
                 # The writer has ended the transaction of its predecessor, so all that it has committed is read here.
                 self._ledger.refresh()
                 before = self._slice(number).through
                 try:
                     self._send_rest(writer, number)
-                except WriterFencedError:
-                    self._ledger.refresh()
-                    if self._job.cancelled_ms is not None:
-                        return
-                    raise ContinuedElsewhereError(self._name) from None
-                except WriteAbortedError as error:
+                except (WriterFencedError, WriteAbortedError) as error:
+                    if isinstance(error, WriterFencedError):
+                        known = self._slice(number)
+                        self._ledger.refresh()
+                        if self._job.cancelled_ms is not None:
+                            return
+                        if not error.expired or self._slice(number) != known:
+                            raise ContinuedElsewhereError(self._name) from None
+                        writer = self._opened(number)
+                        writers.callback(writer.close)
                     failures = 1 if self._slice(number).through > before else failures + 1
                     if failures >= _ATTEMPTS:
                         raise RedriveError(

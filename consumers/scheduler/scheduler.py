@@ -176,6 +176,7 @@ class Scheduler:
             self._paused_tiers.report(self._observer, self._tiers)
             self._failure_log.report_left_out()
             self._health.waiting("writes", self._abort_deadline.problem)
+            self._observer.writes_failing(self._abort_deadline.failing_s)
             self._assigned.note_first_offsets()
         self._assigned.keep()
         if self.topics.refresh(self._paused_tiers.named):

@@ -203,6 +203,10 @@ class Measurements(Collector):
         """See :meth:`ProcessObserver.write_aborted`."""
         self._counts[catalogue.UNDONE.name][()] += 1
 
+    def writes_failing(self, seconds: float) -> None:
+        """See :meth:`ProcessObserver.writes_failing`."""
+        self._gauges[catalogue.WRITES_FAILING.name] = {(): seconds}
+
     def rebalanced(self, event: str) -> None:
         """See :meth:`ProcessObserver.rebalanced`."""
         self._counts[catalogue.REBALANCES.name][(event,)] += 1

@@ -42,6 +42,10 @@ class ProcessObserver(Protocol):
         """A write was aborted. The process repeats the outcomes that it kept, or rewinds to the committed offsets."""
         ...
 
+    def writes_failing(self, seconds: float) -> None:
+        """About once a second: how long all writes have been aborted."""
+        ...
+
     def fenced(self) -> None:
         """Another process has taken over this process's transactional id. Only a query ends."""
         ...

@@ -40,6 +40,11 @@ class AbortDeadline:
         return max(0.0, self._until_s - monotonic_s()) if self._until_s else 0.0
 
     @property
+    def failing_s(self) -> float:
+        """Seconds since the first write of the series was aborted; 0 if there is none."""
+        return 0.0 if self._first_s is None or self._has_ended() else monotonic_s() - self._first_s
+
+    @property
     def problem(self) -> str | None:
         """What to report while the series is longer than :data:`GIVE_UP_AFTER_S`."""
         if self._first_s is None or self._last_s - self._first_s <= GIVE_UP_AFTER_S or self._has_ended():

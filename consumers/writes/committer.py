@@ -362,6 +362,7 @@ class Committer:
         """Log how many failures have no line of their own, and report whether writes are aborted for a long time."""
         self._dependencies.log.report_left_out()
         health.waiting("writes", self._abort_deadline.problem)
+        self._observer.writes_failing(self._abort_deadline.failing_s)
 
     def close(self) -> None:
         """Release the writer."""

@@ -12,6 +12,7 @@ from tests.crash.crashing import Crash, crash
 from tests.crash.load import LASTING, RESTARTED
 from tests.crash.points import KillPoint
 from tests.scenarios.cluster import Cluster
+from tests.scenarios.forgetting import FORGETTING
 from tests.scenarios.running import Group
 
 _CONCURRENT: Final = 3
@@ -21,6 +22,13 @@ _CONCURRENT: Final = 3
 def crash_kafka() -> Iterator[EmbeddedKafka]:
     """Start a broker with short session and transaction time-outs, so that it soon notices a dead process."""
     with EmbeddedKafka(properties=LASTING) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def forgetful_kafka() -> Iterator[EmbeddedKafka]:
+    """Start the same, but for that it forgets a transactional id after a few seconds. It is for flow ``expired``."""
+    with EmbeddedKafka(properties=LASTING | FORGETTING) as broker:
         yield broker
 
 
@@ -50,15 +58,16 @@ def own_kafka(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Embedd
 
 @pytest.fixture(scope="session")
 def crashed(
-    crash_kafka: EmbeddedKafka, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[KillPoint], Crash]]:
     """Return the result of a kill point; all selected kill points start at once, three at a time, in their order."""
     points = [item.callspec.params["point"] for item in request.session.items if "crashed" in _fixtures(item)]  # type: ignore[attr-defined]
     folder = tmp_path_factory.mktemp("crashes")
-    servers = crash_kafka.bootstrap_servers
+    brokers = {flow: "forgetful_kafka" if flow == "expired" else "crash_kafka" for flow in {p.flow for p in points}}
+    servers = {flow: request.getfixturevalue(name).bootstrap_servers for flow, name in brokers.items()}
     with ThreadPoolExecutor(_CONCURRENT) as pool:
         futures: dict[KillPoint, Future[Crash]] = {
-            point: pool.submit(crash, point, servers, folder / str(point)) for point in points
+            point: pool.submit(crash, point, servers[point.flow], folder / str(point)) for point in points
         }
 
         yield lambda point: futures[point].result()

@@ -18,8 +18,10 @@ from tests.crash.points import EAGER, KillPoint
 from tests.crash.program import PROGRAM
 from tests.crash.verdict import Verdict, judge
 from tests.scenarios.cluster import Cluster
+from tests.scenarios.forgetting import await_forgotten
 from tests.scenarios.running import SIGKILLED, Group, Process, Role, script
 from tests.scenarios.waiting import LONG_S, until
+from tests.scenarios.words import script_with_text
 
 _REFUSED: Final = frozenset({7, 8, 9})
 """Last digits of the records that the broker refuses for their size in flow ``refused``."""
@@ -28,6 +30,12 @@ _REJECTED, _RETRIED = 1, 2
 """Last digits of the records that are large in flow ``halted``, for a worker and for a scheduler."""
 
 _LARGE: Final = 6000
+_WORDY: Final = frozenset({0, 1, 2})
+"""Last digits of the records that are a text in flow ``compressed``: dead letters, and a retry."""
+
+_TEXT, _FITTING = 20_000, 10_000
+"""The size of such a text, and a limit between its sizes with lz4 (12,300) and with zstd (7,800)."""
+
 _FIRST, _MORE = 60, 30
 _WIDE: Final = MAX_PARTITIONS + 2
 """Partitions of a source of which one worker alone owns more than it uses of a tier, and each of two fewer."""
@@ -90,6 +98,10 @@ def joined(group: Group, role: Role) -> str:
     return group.name if role == "worker" else f"{group.name}.scheduler"
 
 
+def _partner(role: Role) -> Role:
+    return "scheduler" if role == "worker" else "worker"
+
+
 class _Scene:
     def __init__(self, point: KillPoint, group: Group) -> None:
         self._point = point
@@ -100,11 +112,14 @@ class _Scene:
     def play(self) -> None:
         point, group = self._point, self._group
         self._prepare()
-        self._send(_FIRST, refused=point.flow == "refused")
+        if point.flow != "expired":
+            self._send(_FIRST, refused=point.flow in {"refused", "compressed"})
+        if point.flow == "compressed":  # as for a scheduler below
+            self._limit((group.source, group.tier("100ms"), group.ready, group.dead_letters), _FITTING)
         if point.flow == "refused" and point.role == "scheduler":
             # The source, too, since the start check refuses a source with larger records; its records stay.
             self._limit((group.source, group.ready), _LARGE // 2)
-        group.start("scheduler" if point.role == "worker" else "worker", "other")
+        group.start(_partner(point.role), "other")
         second = self._second() if point.flow in {"left", "stalled"} else None
         dying, mark = trapped(group, point.role, point.trap)
         self._lead_to_death(dying, second)
@@ -131,7 +146,7 @@ class _Scene:
         point, group = self._point, self._group
         full = point.flow == "full"
         kafka: dict[str, Any] = {"partition.assignment.strategy": point.strategy}
-        if point.flow in {"joined", "left", "stalled"}:
+        if point.flow in {"joined", "left", "stalled", "expired"}:
             kafka |= SHORT_SESSION
         # The journal is written in the transaction, so other modes have none.
         sections: dict[str, Any] = {"mode": point.mode, "journal": point.mode == "transacted", "kafka": kafka}
@@ -159,7 +174,7 @@ class _Scene:
             do, padding = BY_HANDLER.get(last, ["ack"]) if point.by_handler else SCRIPTS.get(last, ["ok"]), 0
             if refused and point.flow == "halted":
                 padding = _LARGE if last == (_REJECTED if point.role == "worker" else _RETRIED) else 0
-            elif refused and last in _REFUSED:
+            elif refused and point.flow == "refused" and last in _REFUSED:
                 self._refused.add(n)
                 if point.role == "worker":
                     do = [f"big {_LARGE}", "ok"]
@@ -167,7 +182,8 @@ class _Scene:
                     do, padding = ["raise", "ok"], _LARGE
             elif point.flow == "full" and last > 5:
                 do = ["sleep 0.05"] if point.role == "worker" else ["raise", "ok"]
-            records.append(script(n, do, padding=padding))
+            wordy = refused and point.flow == "compressed" and last in _WORDY
+            records.append(script_with_text(n, do, _TEXT) if wordy else script(n, do, padding=padding))
         group.cluster.produce(group.source, records)
         self._sent += number
 
@@ -219,6 +235,11 @@ class _Scene:
                 self._send(_MORE, refused=True)
                 until(lambda: "is halted at offset" in dying.log, "a partition is halted")
                 self._limit(topics, 2**21)
+            case "expired":
+                until(lambda: all(_READS in each.log for each in self._group.processes), "all processes read")
+                name = self._group.name
+                await_forgotten(self._group.cluster, f"{name}.{point.role}.one", f"{name}.{_partner(point.role)}.other")
+                self._send(_FIRST)
             case "stopped":
                 self._members(1)
                 until(lambda: sum(self._group.outputs().values()) > 5, "some outputs are written")

@@ -7,7 +7,9 @@ from tests.scenarios.running import Role
 
 When = Literal["before", "after"]
 Mode = Literal["transacted", "auto", "client", "individual"]
-Flow = Literal["plain", "full", "refused", "halted", "aborted", "joined", "left", "stalled", "stopped"]
+Flow = Literal[
+    "plain", "full", "refused", "halted", "aborted", "compressed", "expired", "joined", "left", "stalled", "stopped"
+]
 """What else happens in the group.
 
 * ``plain``: one worker and one scheduler have work.
@@ -15,6 +17,8 @@ Flow = Literal["plain", "full", "refused", "halted", "aborted", "joined", "left"
 * ``refused``: the broker refuses records for their size, so transactions are aborted and producers replaced.
 * ``halted``: the broker refuses a dead letter for its size, so a partition halts; then the broker accepts it.
 * ``aborted``: the third write with records times out, is found not to be committed, and is repeated.
+* ``compressed``: the broker takes some records only with the best compression, so their write is repeated with it.
+* ``expired``: the broker has forgotten the transactional id, so the first write with records is repeated with another.
 * ``joined``: a second process of the same role joins.
 * ``left``: a second process of the same role joined first, and leaves.
 * ``stalled``: the process is suspended for longer than its session, so its partitions are reassigned.
@@ -117,6 +121,12 @@ _EACH: Final[tuple[tuple[str, int, Flow], ...]] = (
     ("init", 2, "aborted"),
     ("offsets", 4, "aborted"),
     ("commit", 4, "aborted"),
+    ("init", 2, "compressed"),
+    ("commit", 2, "compressed"),
+    ("init", 3, "compressed"),
+    ("offsets", 1, "expired"),
+    ("init", 2, "expired"),
+    ("commit", 1, "expired"),
     ("revoked", 1, "joined"),
     ("assigned", 2, "left"),
     ("assign", 2, "left"),
@@ -206,7 +216,10 @@ SAMPLE: Final[tuple[KillPoint, ...]] = (
     KillPoint("worker", "handle", "after", 12, noting=True),
     KillPoint("worker", "init", "before", 2, "refused"),
     KillPoint("worker", "commit", "before", 4, "aborted"),
+    KillPoint("worker", "init", "after", 2, "expired"),
     KillPoint("scheduler", "commit", "after", 3),
+    KillPoint("scheduler", "commit", "before", 1, "expired"),
+    KillPoint("scheduler", "init", "before", 3, "compressed"),
     KillPoint("scheduler", "seek", "before", 1, "refused"),
     KillPoint("worker", "revoked", "before", 1, "joined", wide=True),
 )

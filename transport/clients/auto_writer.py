@@ -12,6 +12,7 @@ from kafka_redelivery.transport.admin.write_rights import WriteRights
 from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.clients.batch_size import fitting, halved
 from kafka_redelivery.transport.clients.bounded_waits import wait_until
+from kafka_redelivery.transport.clients.compression import best, too_large, with_sizes
 from kafka_redelivery.transport.clients.delivery import (
     ASK,
     TOO_LARGE,
@@ -27,7 +28,7 @@ from kafka_redelivery.transport.clients.delivery import (
     split_alike,
     trial_timeout_s,
 )
-from kafka_redelivery.transport.errors import OffsetsForbiddenError, WriteAbortedError
+from kafka_redelivery.transport.errors import OffsetsForbiddenError, WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.kafka_errors import error_of, is_fatal
 from kafka_redelivery.transport.opening import open_producer
 from kafka_redelivery.transport.protocols import GroupMember, Partition, ProducerRecord, ReleaseTime, WriteResult
@@ -64,12 +65,12 @@ class AutoWriter:
         started_s = time.monotonic()
         if records:
             failures = self._deliver(records, _CALL_TIMEOUT_S)
-            try:
-                raise_if_refused(failures, transactional=False)
-            except BatchRefusedError as refused:
+            unclear = [failure for failure in failures if failure[1].code() in UNCLEAR]
+            if len(unclear) > 1:  # the error of a single one is its own
                 failures = [failure for failure in failures if failure[1].code() not in UNCLEAR]
-                failures += self._deliver_again(records, refused)
-                raise_if_refused(failures, one_per_batch=True, transactional=False)
+                failures += self._deliver_again(records, BatchRefusedError(unclear))
+            failures = self._deliver_compressed(records, failures)
+            self._raise_if_refused(records, failures, transactional=False)
             if failures:
                 raise WriteAbortedError(failures[0][1].str(), unconfirmed={index for index, _ in failures})
         return WriteResult(time.monotonic() - started_s)
@@ -78,7 +79,8 @@ class AutoWriter:
         """See :class:`Writer`."""
         raise_if_still_unwritable(record, self._rights.unwritable)
         failures = self._deliver([record], trial_timeout_s(record, pause_s))
-        raise_if_refused(failures, one_per_batch=True)
+        failures = self._deliver_compressed([record], failures)
+        self._raise_if_refused([record], failures)
         if failures:
             raise WriteAbortedError(failures[0][1].str())
         return WriteResult(0.0)
@@ -96,6 +98,28 @@ class AutoWriter:
     def close(self) -> None:
         """Release the client."""
         self._producer.flush(1.0)
+
+    def _deliver_compressed(self, records: Sequence[ProducerRecord], failures: Failures) -> Failures:
+        """Deliver the records that are too large with the best compression, and return the failures of all."""
+        large = [index for index, why in failures if why.code() in TOO_LARGE]
+        if not large:
+            return failures
+        usual, self._producer = self._producer, open_producer(best(self._config))
+        try:
+            found = self._deliver_alone(records, large, time.monotonic() + _CALL_TIMEOUT_S)
+        finally:
+            self._producer = usual
+        return [failure for failure in failures if failure[1].code() not in TOO_LARGE] + found
+
+    def _raise_if_refused(
+        self, records: Sequence[ProducerRecord], failures: Failures, *, transactional: bool = True
+    ) -> None:
+        try:
+            raise_if_refused(failures, one_per_batch=True, transactional=transactional)
+        except WriteRefusedError as error:
+            if not too_large(error):
+                raise
+            raise with_sizes(error, records, self._config, self._rights.smallest_limit) from error
 
     def _deliver_again(self, records: Sequence[ProducerRecord], refused: BatchRefusedError) -> Failures:
         """Deliver the records of refused batches: in batches that fit if those were too large, or each alone."""

@@ -314,12 +314,13 @@ def suspects(refused: Sequence[RefusedRecord], records: Sequence[ProducerRecord]
         if each.cause is RefusalCause.CLOCK:
             least[record.topic] = 0
         elif each.cause is RefusalCause.TOO_LARGE:
-            least[record.topic] = min(_size(record), least.get(record.topic, _size(record)))
-    found = [index for index, each in enumerate(records) if each.topic in least and _size(each) >= least[each.topic]]
+            least[record.topic] = min(size_of(record), least.get(record.topic, size_of(record)))
+    found = [index for index, each in enumerate(records) if each.topic in least and size_of(each) >= least[each.topic]]
     return found if len(found) > len(refused) else []
 
 
-def _size(record: ProducerRecord) -> int:
+def size_of(record: ProducerRecord) -> int:
+    """Return the bytes of key, value and headers."""
     headers = sum(len(name) + len(value or b"") for name, value in record.headers or ())
     return len(record.key or b"") + len(record.value or b"") + headers
 

@@ -2,8 +2,9 @@
 
 It handles the error of a transaction by these rules, in this order:
 
-1. The producer is fenced: a writer with ``endurance`` goes on with a fresh ``transactional.id``, another one stops.
-   With ``endurance`` a fenced membership (FENCED_INSTANCE_ID) is not such an error: the reader joins again.
+1. The producer is fenced, or Kafka has forgotten its ``transactional.id``, which it does only while no transaction of
+   it is open: a writer with ``endurance`` goes on with a fresh id, another one stops. With ``endurance`` a fenced
+   membership (FENCED_INSTANCE_ID) is not such an error: the reader joins again.
 2. Too few replicas are in sync (NOT_ENOUGH_REPLICAS): abort, and replace the producer without waiting for the markers.
 3. The error requires an abort: abort; the caller continues from the committed offsets. If the abort is fenced, see
    rule 1. If it fails otherwise, replace the producer as in rule 4.
@@ -15,6 +16,8 @@ A transaction ends only when its marker is written to each of its partitions, an
 begins no other one. A partition with too few replicas in sync takes no marker. A writer with ``endurance`` goes on with
 a fresh id then: at once if it knows, and otherwise when Kafka answers but the take-over does not end for a minute. The
 outcome of the old transaction is decided, or its time-out decides it, so the committed offsets say what it was.
+
+The same after several aborted writes in a row. Each of them has ended its transaction by these rules.
 
 If records are refused, the error that rules 2 to 4 raise names them. A record that the client itself refuses causes no
 error of the transaction; the writer aborts the transaction and names the record.
@@ -28,13 +31,15 @@ The broker refuses a batch as a whole, and the client does not tell which of its
 such batches is produced alone to find those that are refused, and why. So are the others of the write that may be
 refused like them: those as large as one that is too large, or to a topic that refuses the time. If batches were too
 large, the writer first goes on with batches that fit into the topics, as far as the user may know the limits.
+
+A write with a record that is too large by itself is repeated once by a producer with the best compression.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -47,6 +52,7 @@ from kafka_redelivery.transport.client_config import Config
 from kafka_redelivery.transport.clients.batch_size import fitting, halved
 from kafka_redelivery.transport.clients.bounded_waits import BoundedCalls, wait_until
 from kafka_redelivery.transport.clients.committed_offsets import offsets_of
+from kafka_redelivery.transport.clients.compression import too_large, with_sizes
 from kafka_redelivery.transport.clients.delivery import (
     ASK,
     TOO_FEW_IN_SYNC,
@@ -64,8 +70,8 @@ from kafka_redelivery.transport.clients.delivery import (
     suspects,
     trial_timeout_s,
 )
-from kafka_redelivery.transport.clients.outage import Outage
-from kafka_redelivery.transport.clients.takeover import Endurance, UnendedTransactionError, take_over
+from kafka_redelivery.transport.clients.owned_producer import OwnedProducer
+from kafka_redelivery.transport.clients.takeover import Endurance
 from kafka_redelivery.transport.errors import (
     MembershipOutdatedError,
     OffsetsForbiddenError,
@@ -94,13 +100,6 @@ _FENCED = frozenset(
 )
 
 _OUTDATED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS})
-
-_ONE_RECORD_PER_BATCH: Config = {
-    "batch.num.messages": 1,
-    "max.in.flight.requests.per.connection": 1,
-    "linger.ms": 0,
-}
-"""A batch is sent only when the one before it is answered."""
 
 
 class _Transaction(NamedTuple):
@@ -133,14 +132,11 @@ class TransactionalWriter:
             TransportError: the broker does not answer, or does not allow transactions.
         """
         self._endurance = endurance
-        self._outage = None if endurance is None else Outage("writer", endurance.report)
-        self._config = config
         self._group = group
         self._calls = BoundedCalls()
         self._rights = WriteRights(config)
         self._reports = DeliveryReports()
-        self._topic = topic
-        self._producer = take_over(config, topic)
+        self._owned = OwnedProducer(config, endurance, topic)
 
     def group_metadata(self) -> object:
         """See :class:`Writer`."""
@@ -155,48 +151,68 @@ class TransactionalWriter:
     ) -> WriteResult:
         """See :class:`Writer`. Only the commit of the transaction waits for the release time."""
         transaction = _Transaction(records, offsets_of(checkpoints), release_time, group_metadata)
+        return self._recovering(partial(self._write_or_find_refused, transaction), records)
+
+    def _recovering(self, write: Callable[[], WriteResult], records: Sequence[ProducerRecord]) -> WriteResult:
+        """Make a write. After an error that this producer would meet again, go on with another one."""
         try:
-            return self._write_or_find_refused(transaction)
+            result = self._compressing(write, records)
         except WriterFencedError as error:
             self._take_fresh_id(error)
             raise
+        except WriteAbortedError as error:
+            self._owned.aborted(error)
+            raise
+        self._owned.committed()
+        return result
+
+    def _compressing(self, write: Callable[[], WriteResult], records: Sequence[ProducerRecord]) -> WriteResult:
+        """Make a write; repeat it with the best compression if a record of it is too large."""
+        try:
+            try:
+                return write()
+            except WriteRefusedError as error:
+                if self._owned.compresses_best or not too_large(error):
+                    raise
+            with self._owned.compressing_more():
+                return write()
+        except WriteRefusedError as error:
+            raise with_sizes(error, records, self._owned.config, self._rights.smallest_limit) from error
 
     def _write_or_find_refused(self, transaction: _Transaction) -> WriteResult:
+        owned = self._owned
         while True:
             try:
                 return self._write(transaction)
             except WriteRefusedError as error:
-                if others := suspects(error.refused, transaction.records):
+                repeated = too_large(error) and not owned.compresses_best
+                if not repeated and (others := suspects(error.refused, transaction.records)):
                     self._raise_if_refused_alone(transaction.records, others)
                 raise
             except BatchRefusedError as error:
                 topics = {transaction.records[index].topic for index in error.too_large}
-                smaller = fitting(self._config, self._rights.smallest_limit(topics)) if topics else None
+                smaller = fitting(owned.config, self._rights.smallest_limit(topics)) if topics else None
                 if smaller is None:
                     self._raise_if_refused_alone(transaction.records, error.too_large + error.invalid)
-                    smaller = halved(self._config) if topics else None
+                    smaller = halved(owned.config) if topics else None
                 if smaller is None:
                     raise WriteAbortedError(str(error)) from error
-                self._config = smaller
-                self._replace_producer()
+                owned.config = smaller
+                owned.replace()
 
     def trial(self, record: ProducerRecord, pause_s: float) -> WriteResult:
         """See :class:`Writer`. The transaction of the record is always aborted."""
         raise_if_still_unwritable(record, self._rights.unwritable)
-        try:
-            return self._try(record, trial_timeout_s(record, pause_s))
-        except WriterFencedError as error:
-            self._take_fresh_id(error)
-            raise
+        return self._recovering(partial(self._try, record, trial_timeout_s(record, pause_s)), [record])
 
     def _try(self, record: ProducerRecord, timeout_s: float) -> WriteResult:
         for _ in range(_TRIALS):
             reports = DeliveryReports()
             try:
-                self._producer.begin_transaction()
-                produce(self._producer, [record], reports)
-                unanswered = self._producer.flush(timeout_s)
-                self._producer.abort_transaction(_CALL_TIMEOUT_S)
+                self._owned.client.begin_transaction()
+                produce(self._owned.client, [record], reports)
+                unanswered = self._owned.client.flush(timeout_s)
+                self._owned.client.abort_transaction(_CALL_TIMEOUT_S)
             except (KafkaException, SystemError) as exception:
                 self._recover(self._error_of(exception), reports.failures, [record])
             self._raise_if_refused(reports.failures, [record])
@@ -211,23 +227,22 @@ class TransactionalWriter:
 
     def close(self) -> None:
         """Release the client; between two writes no transaction is open."""
-        if hasattr(self, "_producer"):  # missing if creating one failed, which is being raised
-            self._drop_producer()
+        self._owned.drop()
 
     def _raise_if_refused_alone(self, records: Sequence[ProducerRecord], candidates: Sequence[int]) -> None:
         """Raise an error if Kafka refuses some of the candidates by themselves."""
-        self._replace_producer(one_per_batch=True)
+        self._owned.replace(one_per_batch=True)
         try:
-            refused = find_refused(self._producer, records, candidates, _CALL_TIMEOUT_S)
+            refused = find_refused(self._owned.client, records, candidates, _CALL_TIMEOUT_S)
         except (KafkaException, SystemError) as exception:
             cause = self._error_of(exception)
             self._raise_if_fenced(cause)
-            self._replace_producer()
+            self._owned.replace()
             raise WriteAbortedError(cause.str()) from exception
         except WriteAbortedError:
-            self._replace_producer()
+            self._owned.replace()
             raise
-        self._replace_producer()
+        self._owned.replace()
         if refused:
             raise WriteRefusedError(refused)
 
@@ -235,7 +250,7 @@ class TransactionalWriter:
         records, offsets, release_time, group_metadata = transaction
         reports, self._reports = self._reports, DeliveryReports()
         failures = reports.failures
-        producer = self._producer
+        producer = self._owned.client
         started_s = ready_s = time.monotonic()
         waited_s = 0.0
         try:
@@ -268,7 +283,7 @@ class TransactionalWriter:
         except TimeoutError:
             _log.warning("adding offsets to a transaction did not return; creating a new producer")
             self._calls = BoundedCalls()
-            self._replace_producer()
+            self._owned.replace()
             raise WriteAbortedError("a new producer ended the transaction: adding offsets did not return") from None
 
     def _error_of(self, exception: KafkaException | SystemError) -> KafkaError:
@@ -280,7 +295,7 @@ class TransactionalWriter:
             return error_of(exception)
         except SystemError:
             try:
-                self._producer.begin_transaction()
+                self._owned.client.begin_transaction()
             except KafkaException as hidden:
                 return error_of(hidden)
             raise
@@ -300,18 +315,18 @@ class TransactionalWriter:
             raise WriteAbortedError(f"transaction aborted: {error.str()}")
         if error.txn_requires_abort():
             try:
-                self._producer.abort_transaction(_CALL_TIMEOUT_S)
+                self._owned.client.abort_transaction(_CALL_TIMEOUT_S)
             except (KafkaException, SystemError) as exception:
                 cause = self._error_of(exception)
                 self._raise_if_fenced(cause)  # a new producer would take the identity from the process that has it
                 _log.warning("abort of a transaction failed; creating a new producer: %s", cause)
-                self._replace_producer()
+                self._owned.replace()
             self._raise_if_refused(failures, records, error)
             self._raise_if_offsets_forbidden(error, offsets)
             kind = MembershipOutdatedError if error.code() in _OUTDATED else WriteAbortedError
             raise kind(f"transaction aborted: {error.str()}")
         _log.warning("outcome of a transaction unknown; creating a new producer: %s", error)
-        self._replace_producer()
+        self._owned.replace()
         self._raise_if_refused(failures, records, error, replaced=True)
         raise WriteAbortedError(f"a new producer ended the transaction: {error.str()}")
 
@@ -329,7 +344,7 @@ class TransactionalWriter:
         unwritable = self._rights.unwritable(records) if any(each.code() in ASK for each in errors) else {}
         failures = confirmed(failures, records, unwritable, self._rights.partition_counts)
         if not replaced and any(each.code() in ASK for _, each in failures):
-            self._replace_producer()  # as in AutoWriter
+            self._owned.replace()  # as in AutoWriter
         raise_if_unwritable(failures)
         raise_if_refused(failures)
 
@@ -343,13 +358,19 @@ class TransactionalWriter:
 
     def _raise_if_fenced(self, error: KafkaError) -> None:
         as_member = error.code() == KafkaError.FENCED_INSTANCE_ID
+        if error.code() == KafkaError.INVALID_PRODUCER_ID_MAPPING:
+            raise WriterFencedError(
+                f"Kafka has forgotten transactional.id {self._owned.id}, with which nothing was written for its "
+                f"transactional.id.expiration.ms, or another process has it since: {error.str()}",
+                expired=True,
+            )
         if error.code() in _FENCED and not (as_member and self._endurance is not None):  # then its reader joins again
             fix = ""
             if self._endurance is not None:
                 own = self._endurance.instance
                 fix = f"; give each process its own 'instance' (this one has instance: {own})"
             raise WriterFencedError(
-                f"another process took over transactional.id {self._config['transactional.id']}, or a transaction was "
+                f"another process took over transactional.id {self._owned.id}, or a transaction was "
                 f"open for longer than its transaction.timeout.ms: {error.str()}{fix}",
                 as_member=as_member,
             )
@@ -360,41 +381,14 @@ class TransactionalWriter:
         Raises:
             WriteAbortedError: whenever this writer endures.
         """
-        if self._endurance is not None:
-            fresh_id = self._use_fresh_id(self._endurance)
-            self._replace_producer()
-            message = f"{error}; this one goes on with transactional.id {fresh_id}"
-            raise WriteAbortedError(message, fenced=True) from error
+        if self._owned.take_fresh_id():
+            self._owned.replace()
+            message = f"{error}; this one goes on with transactional.id {self._owned.id}"
+            raise WriteAbortedError(message, fenced=not error.expired) from error
 
     def _leave_transaction(self) -> None:
         """Abort a transaction with a partition that takes no marker, and do not wait for its end."""
         with suppress(KafkaException, SystemError):  # else its time-out aborts it
-            self._producer.abort_transaction(_CALL_TIMEOUT_S)
-        if self._endurance is not None:
-            self._use_fresh_id(self._endurance)
-        self._replace_producer()
-
-    def _use_fresh_id(self, endurance: Endurance) -> str:
-        fresh_id = endurance.fresh_id()
-        self._config = self._config | {"transactional.id": fresh_id}
-        return fresh_id
-
-    def _replace_producer(self, *, one_per_batch: bool = False) -> None:
-        self._drop_producer()
-        while True:
-            config = self._config | _ONE_RECORD_PER_BATCH if one_per_batch else self._config
-            try:
-                self._producer = take_over(config, self._topic, self._outage)
-            except UnendedTransactionError as error:
-                if self._endurance is None:
-                    raise
-                _log.warning("%s; going on with transactional.id %s", error, self._use_fresh_id(self._endurance))
-            else:
-                return
-
-    def _drop_producer(self) -> None:
-        """Release the client without ending its transaction."""
-        with suppress(KafkaException, SystemError):  # every call raises a fatal error again
-            self._producer.purge()
-            self._producer.poll(0)
-        del self._producer
+            self._owned.client.abort_transaction(_CALL_TIMEOUT_S)
+        self._owned.take_fresh_id()
+        self._owned.replace()

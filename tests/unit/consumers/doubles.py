@@ -101,6 +101,7 @@ class NoOpObserver:
     def unowned_partitions(self, numbers: Mapping[str, int]) -> None: ...
     def rebalanced(self, event: str) -> None: ...
     def write_aborted(self, cause: str) -> None: ...
+    def writes_failing(self, seconds: float) -> None: ...
     def fenced(self) -> None: ...
     def halted(self, cause: str) -> None: ...
     def halted_partitions(self, numbers: Mapping[HaltLabel, int]) -> None: ...
@@ -113,6 +114,7 @@ class RecordingObserver(NoOpObserver):
     def __init__(self) -> None:
         self.commits: list[Committed] = []
         self.abort_causes: list[str] = []
+        self.failing_s = 0.0
         self.halt_causes: list[str] = []
         self.halted_numbers: Mapping[HaltLabel, int] = {}
         self.rebalances: list[str] = []
@@ -124,6 +126,10 @@ class RecordingObserver(NoOpObserver):
     def write_aborted(self, cause: str) -> None:
         """Record it."""
         self.abort_causes.append(cause)
+
+    def writes_failing(self, seconds: float) -> None:
+        """Record it."""
+        self.failing_s = seconds
 
     def halted(self, cause: str) -> None:
         """Record it."""

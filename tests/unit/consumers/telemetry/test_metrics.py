@@ -147,6 +147,7 @@ def everything() -> Measurements:
         WorkerState(assigned=4, in_flight=9, lag={"orders": 33, "billing.ready.orders": 0}, unacknowledged=2)
     )
     found.write_aborted("cause")
+    found.writes_failing(90.5)
     found.rebalanced("assigned")
     found.halted("cause")
     found.halted_partitions({HaltLabel("DLQ.orders", "too_large"): 1})
@@ -203,6 +204,7 @@ class TestValues:
             ("redelivery_commits_undone_total",): 1,
             ("redelivery_successes_total", "orders", "1"): 7,
             ("redelivery_successes_total", "orders", "3"): 4,
+            ("redelivery_writes_failing_seconds",): 90.5,
             ("redelivery_fenced_total",): 1,
             ("redelivery_tier_moves_total",): 3,
             ("redelivery_clock_faults_total",): 1,

@@ -44,3 +44,20 @@ def test_writes_that_time_out_are_one_series(clock: Clock) -> None:
     assert deadline.problem == "every write of the last 135 s was aborted, because: timed out"
     clock.advance(120)
     assert deadline.problem is None
+
+
+def test_how_long_writes_have_failed(clock: Clock) -> None:
+    """From the first aborted one to now, until one is committed or none is made."""
+    deadline = AbortDeadline(endures=True)
+    assert deadline.failing_s == 0
+    for _ in range(3):
+        deadline.aborted("no")
+        clock.advance(100)
+    assert deadline.failing_s == 300
+    clock.advance(21)
+    assert deadline.failing_s == 0
+    deadline.aborted("no")
+    clock.advance(7)
+    assert deadline.failing_s == 7
+    deadline.succeeded()
+    assert deadline.failing_s == 0

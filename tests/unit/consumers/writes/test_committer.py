@@ -227,9 +227,12 @@ class TestAborted:
         parts.committer.report(health)
         reason = "waiting for Kafka: every write of the last 890 s was aborted, because: no 89"
         assert health.ready() == (False, reason)
+        assert health.alive().ok
+        assert parts.observer.failing_s == pytest.approx(900)
         self.attempts(parts, clock, 1, every_s=0)
         parts.committer.report(health)
         assert health.ready().ok
+        assert parts.observer.failing_s == 0
 
     def test_pauses_grow(self, clock: Clock) -> None:
         """No write begins during a pause, not even of a full batch. There is none after a single aborted write."""
