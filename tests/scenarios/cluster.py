@@ -28,6 +28,7 @@ from confluent_kafka.admin import (
 )
 
 from kafka_redelivery.topology.wire.progress import Progress
+from kafka_redelivery.topology.wire.topic_mark import split_mark
 from kafka_redelivery.transport.kafka_errors import is_transient
 from tests.scenarios.waiting import LONG_S, until
 
@@ -241,7 +242,7 @@ class Cluster:
     # Groups.
 
     def committed(self, group: str, *topics: str) -> dict[Partition, tuple[int, str]]:
-        """Return committed offset and metadata of each partition that has one."""
+        """Return committed offset and metadata, without the mark of the topic, of each partition that has one."""
         partitions = [TopicPartition(*partition) for partition in self._partitions(*topics)]
         consumer = self._consumer(group)
         try:
@@ -249,7 +250,7 @@ class Cluster:
         finally:
             consumer.close()
         return {
-            (answer.topic, answer.partition): (answer.offset, answer.metadata or "")
+            (answer.topic, answer.partition): (answer.offset, split_mark(answer.metadata or "")[1])
             for answer in answers
             if answer.offset >= 0
         }

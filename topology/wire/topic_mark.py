@@ -24,6 +24,7 @@ MARKED = "p5:"
 
 MARKED_LENGTH = len(MARKED) + MARK_LENGTH
 
+_URL_SAFE = str.maketrans("+/", "-_")
 _NO_ID = "A"
 """An id of zeros, which a broker without ids reports, is written with this character alone."""
 
@@ -33,12 +34,12 @@ def topic_mark(cluster: str, topic_id: str) -> str:
 
     Args:
         cluster: the id of the cluster.
-        topic_id: the id of the topic, as Kafka writes it: 22 characters of URL-safe base64.
+        topic_id: the id of the topic: 22 characters of base64. Kafka writes URL-safe ones, its C client does not.
     """
     if not cluster or not topic_id.strip(_NO_ID):
         return ""
     digest = zlib.crc32(cluster.encode()).to_bytes(4, "big")[:3]
-    return base64.urlsafe_b64encode(digest).decode() + topic_id[:_ID_LENGTH]
+    return base64.urlsafe_b64encode(digest).decode() + topic_id[:_ID_LENGTH].translate(_URL_SAFE)
 
 
 def marked(mark: str, metadata: str) -> str:

@@ -12,6 +12,7 @@ def test_a_mark_is_short_and_shows_the_beginning_of_the_topics_id() -> None:
     """An operator finds the topic by it."""
     assert len(OLDER) == MARK_LENGTH
     assert OLDER[4:] == "1hKXCvRb"
+    assert topic_mark("c", "a+b/cdefghijklmnopqrst") == topic_mark("c", "a-b_cdefghijklmnopqrst")
     assert OLDER[:4] == PRESENT[:4] != ELSEWHERE[:4]
 
 
