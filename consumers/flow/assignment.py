@@ -147,6 +147,8 @@ class Assignment:
             else self._halt(LostPosition.forbidden(partition))
             for partition in partitions
         ]
+        for assigned in opened:
+            assigned.mark = self._first_offsets.mark_of(assigned.partition.topic)
         self._owned |= {assigned.partition: assigned for assigned in opened}
         self._source_numbers = None
         return opened

@@ -117,6 +117,7 @@ class FirstOffsets:
         source_start: str = "earliest",
         control: Control | None = None,
         topics: Topics | None = None,
+        found: Mapping[str, FoundTopic] | None = None,
     ) -> None:
         """Start without partitions.
 
@@ -125,10 +126,11 @@ class FirstOffsets:
             source_start: where a source partition starts that is as old as the group: ``earliest`` or ``latest``.
             control: what the group knows of its partitions.
             topics: which topics stand behind their names. Without it, names are believed.
+            found: the topics whose partitions this process has opened before, as they were then; ``None`` = none.
         """
         self._reader = reader
         self.topics: Topics = NoTopics() if topics is None else topics
-        self._found: dict[str, FoundTopic] = {}
+        self._found: dict[str, FoundTopic] = dict(found or {})
         """The topics whose partitions were opened, as they were then."""
 
         self._created_again: set[Partition] = set()
@@ -180,7 +182,7 @@ class FirstOffsets:
             elif committed is None and partition in saved:
                 last = found[partition] = saved[partition]
                 self.restored.add(partition)
-                known = self._mark(partition.topic) and self._control.state.marks.get(partition)
+                known = self.mark_of(partition.topic) and self._control.state.marks.get(partition)
                 _log.log(
                     logging.INFO if known else logging.WARNING,
                     "%s-%d has no committed offset and goes on at the saved one, %d%s",
@@ -211,7 +213,7 @@ class FirstOffsets:
             self._created_again.discard(partition)
             if committed is not None:
                 unnamed = partition.topic in replaced and not split_mark(committed.metadata)[0]
-                if unnamed or is_void(committed.metadata, self._mark(partition.topic)):
+                if unnamed or is_void(committed.metadata, self.mark_of(partition.topic)):
                     void[partition] = committed.offset
                     found[partition] = None
         marks = {topic: each.mark for topic, each in self._found.items()}
@@ -234,9 +236,20 @@ class FirstOffsets:
                 ", ".join(read),
             )
 
-    def _mark(self, topic: str) -> str:
+    def mark_of(self, topic: str) -> str:
+        """Return the mark of a topic whose partitions were opened; empty if it is unknown."""
         found = self._found.get(topic)
         return "" if found is None else found.mark
+
+    @property
+    def found(self) -> Mapping[str, FoundTopic]:
+        """The topics whose partitions were opened, as they were then."""
+        return self._found
+
+    @property
+    def names_topics(self) -> bool:
+        """Whether the metadata of commits names the topic, because all members can read that."""
+        return self._control.state.level >= MARK_LEVEL
 
     def changed(self, topics: Collection[str]) -> set[str]:
         """Return which of these topics were created again since their partitions were opened. Does not wait."""
@@ -256,7 +269,7 @@ class FirstOffsets:
         return Progress(start, author=author, bound=self.bound, mark=self._mark_of_commits(partition.topic))
 
     def _mark_of_commits(self, topic: str) -> str:
-        return self._mark(topic) if self._control.state.level >= MARK_LEVEL else ""
+        return self.mark_of(topic) if self.names_topics else ""
 
     def control_problem(self) -> str | None:
         """Return why the control topic was not read since the last partitions were assigned; ``None`` = it was."""
@@ -345,7 +358,7 @@ class FirstOffsets:
         if not state.exists:
             return
         for partition, offset in committed.items():
-            mark = self._mark(partition.topic)
+            mark = self.mark_of(partition.topic)
             other = mark and state.marks.get(partition) != mark  # noted by an older version, or of an older topic
             if other or state.is_new(*partition) or partition in state.saved:
                 self._control.note_first_offset(partition, offset)
