@@ -39,14 +39,26 @@ class ReadTopics:
         self._names = names
 
     @classmethod
-    def of(cls, settings: Settings) -> ReadTopics:
-        """Return the sources and ready topics of a configuration."""
-        return cls(topics_of(settings), TopicWatch(settings.kafka))
+    def of(cls, settings: Settings, names: Sequence[str] | None = None) -> ReadTopics:
+        """Return topics of the cluster of a configuration; without names its sources and ready topics."""
+        return cls(topics_of(settings) if names is None else names, TopicWatch(settings.kafka))
 
     @property
     def marks(self) -> dict[str, str]:
         """The mark of each topic; empty if it is unknown."""
         return {name: each.mark for name, each in self.found.items()}
+
+    def look(self) -> None:
+        """Find out which topics these are now. Waits for Kafka.
+
+        Raises:
+            ReaderError: Kafka does not answer.
+        """
+        self.found = self.watch.look(self._names)
+
+    def poll(self) -> bool:
+        """Return whether a topic was created again. Kafka is asked every five seconds, and not waited for."""
+        return bool(self._changed(self.watch.poll(self._names, self.found) or {}))
 
     def created_again(self) -> dict[str, FoundTopic]:
         """Return the topics that were created again since the query was started. Waits for Kafka, for a minute.
@@ -54,7 +66,9 @@ class ReadTopics:
         Raises:
             ReaderError: Kafka does not answer.
         """
-        now = self.watch.look(self._names)
+        return self._changed(self.watch.look(self._names))
+
+    def _changed(self, now: Mapping[str, FoundTopic]) -> dict[str, FoundTopic]:
         return {name: each for name, each in now.items() if is_other_topic(self.marks.get(name, ""), each.mark)}
 
     def refuse_created_again(self) -> None:

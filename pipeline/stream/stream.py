@@ -380,7 +380,8 @@ def _table(
     sink = section.sink
     if sink is None:
         return None
-    return SinkTable(session, settings, section, sink, options, _folder(sink.path, base))
+    path, topics = _folder(sink.path, base), ReadTopics.of(settings, [sink.topic])
+    return SinkTable(session, settings, section, sink, options, path, topics)
 
 
 def _consumers(wanted: Collection[Partition], section: PipelineSection, counts: Mapping[str, int]) -> int:
