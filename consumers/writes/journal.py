@@ -11,7 +11,6 @@ from kafka_redelivery.consumers.routes import RetryTopics
 from kafka_redelivery.topology.wire.journal import VERSION
 from kafka_redelivery.transport.protocols import ProducerRecord
 
-
 _Origin: TypeAlias = tuple[str, int, str]
 """Source topic, partition, and the mark of that topic."""
 

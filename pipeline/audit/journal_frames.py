@@ -31,17 +31,18 @@ class JournalFrames:
         self._snapshot = snapshot
 
     def ranges(self) -> DataFrame:
-        """Return one row for each range of the journal: ``topic, partition, mark, outcome, first, last, at_ms, late``.
+        """Return one row for each range of the journal, ``last`` inclusive.
 
-        ``last`` is inclusive.
+        ``topic, partition, mark, outcome, first, last, at_ms, late``, and ``written``: the offset in the journal.
         """
-        return journal_ranges(self._entries(), self._snapshot.group, "at_ms", "late")
+        return journal_ranges(self._entries(), self._snapshot.group, "at_ms", "late", "written")
 
     def outcomes(self, ranges: DataFrame, created_again: Collection[str] = ()) -> DataFrame:
         """Count the outcomes of each audited source record; one row per record.
 
         Of a source that was created again, entries that name another topic do not count. Entries of redelivered records
-        name none: they count if one of the present topic says that it was read and retried at this offset.
+        name none: they count after one of the present topic about the same offset, because a record is redelivered only
+        after it was read from its source.
 
         Args:
             ranges: the result of :meth:`ranges`.
@@ -61,8 +62,9 @@ class JournalFrames:
         if created_again:
             again, named = F.col("topic").isin(*created_again), F.col("mark").isNotNull()
             records = records.where(~again | ~named | _is_present(self._snapshot))
-            proven = F.bool_or(~again | named).over(Window.partitionBy(*ORIGIN))
-            records = records.withColumn("proven", proven).where("proven")
+            # All entries of a source partition are in one partition of the journal.
+            since = F.min(F.when(named, F.col("written"))).over(Window.partitionBy(*ORIGIN))
+            records = records.withColumn("since", since).where(~again | (F.col("written") >= F.col("since")))
         lettered = F.col("outcome") == "dead_lettered"
         success = F.col("outcome").isin("acked", "recovered", "discarded")
         return records.groupBy(*ORIGIN).agg(
@@ -73,7 +75,7 @@ class JournalFrames:
         )
 
     def _entries(self) -> DataFrame:
-        """Return the records of the journal: ``value, at_ms, late``."""
+        """Return the records of the journal: ``value, at_ms, late, written``."""
         spans = self._snapshot.spans[Kind.JOURNAL]
         early = self._frames.local(
             [(*span.partition, span.early) for span in spans], "topic string, partition int, early bigint"
@@ -83,6 +85,7 @@ class JournalFrames:
             "value",
             F.unix_millis("timestamp").alias("at_ms"),
             (F.col("offset") >= F.col("early")).alias("late"),
+            F.col("offset").alias("written"),
         )
 
 

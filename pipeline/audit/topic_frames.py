@@ -12,8 +12,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kafka_redelivery.pipeline.audit.snapshot import Kind, Snapshot
 from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA
+from kafka_redelivery.pipeline.audit.snapshot import Kind, Snapshot
 from kafka_redelivery.pipeline.frames.kafka_frames import ORIGIN, Frames, header_text
 from kafka_redelivery.pipeline.frames.progress_frames import DONE, PROGRESS_SCHEMA, watermark_and_seen, with_status
 from kafka_redelivery.pipeline.lake.table import TableFormat
@@ -72,8 +72,8 @@ class TopicFrames:
         Returns:
             ``topic, partition, offset`` of the copy, its ``kind`` and timestamp ``at_ms``; ``origin_topic,
             origin_partition, origin_offset, origin_ms`` (the timestamp of the source record), null if its headers do
-            not name them; ``deliveries``, -1 if not valid; ``finished``: its reader has finished it; ``late``: it may be newer than the commits; ``expired``;
-            ``redriven``.
+            not name them; ``deliveries``, -1 if not valid; ``finished``: its reader has finished it; ``late``: may be
+            newer than the commits; ``expired``; ``redriven``.
         """
         spans = {span.partition: (kind, span) for kind in _COPIES for span in self._snapshot.spans[kind]}
         progress = {partition: point for partition, point in self._snapshot.progress.items() if partition in spans}
@@ -92,16 +92,15 @@ class TopicFrames:
         """Return dead letters that are in the archive but no longer in their topic."""
         marks = self._snapshot.marks
         starts = self._frames.local(
-            [
-                (*span.partition, span.start, marks[span.partition.topic])
-                for span in self._snapshot.spans[Kind.LETTER]
-            ],
+            [(*span.partition, span.start, marks[span.partition.topic]) for span in self._snapshot.spans[Kind.LETTER]],
             "topic string, partition int, start bigint, mark string",
         )
         table_rows = self._frames.table(path, table, ARCHIVE_SCHEMA)
         letters = table_rows.where(F.col("origin_group") == self._snapshot.group)
         older = F.coalesce(_is_other(F.col("topic_mark"), F.col("mark")), F.lit(False))  # noqa: FBT003 - a literal
-        gone = letters.join(F.broadcast(starts), ["topic", "partition"]).where(older | (F.col("offset") < F.col("start")))
+        gone = letters.join(F.broadcast(starts), ["topic", "partition"]).where(
+            older | (F.col("offset") < F.col("start"))
+        )
         return (
             gone.select(
                 *ORIGIN,
@@ -195,7 +194,6 @@ class TopicFrames:
                 *(F.coalesce(F.col(f"first.{name}"), F.col(name)).alias(name) for name in _LINEAGE),
             )
         )
-
 
     def of_present(self, copies: DataFrame, created_again: Collection[str]) -> DataFrame:
         """Leave out the copies that are not of the sources as they are now.

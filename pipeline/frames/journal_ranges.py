@@ -21,9 +21,9 @@ _ENTRY: Final = "v int, group string, topic string, partition int, mark string, 
 
 
 def journal_ranges(records: DataFrame, group: str, *kept: str) -> DataFrame:
-    """Return one row for each range of offsets: ``topic, partition, mark, outcome, first, last``, and the columns ``kept``.
+    """Return one row for each range of offsets: ``topic, partition, mark, outcome, first, last``, and ``kept``.
 
-    ``topic``, ``partition`` and ``mark`` are those of the source, ``mark`` is null if the entry names none; ``last`` is
+    ``topic``, ``partition`` and ``mark`` are those of the source; ``mark`` is null if the entry names none. ``last`` is
     inclusive.
 
     Args:

@@ -97,9 +97,7 @@ def test_without_a_journal_or_with_an_archive(spark: SparkSession, finished: Gro
     assert {each.message_id: each.why for each in without.findings} == traceable
 
 
-def test_a_source_that_was_created_again(
-    spark: SparkSession, finished: Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_source_that_was_created_again(spark: SparkSession, finished: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a finding. Journal and copies of the older topic say nothing about the new one, whose losses are found."""
     group = finished
     group.cluster.delete(group.source)
@@ -122,7 +120,9 @@ def test_a_source_that_was_created_again(
     document = json.loads(told.stdout)
     assert (told.exit_code, document["ok"], document["created_again"]) == (1, False, [group.source])
     skipped = [f"{group.source}-0@{offset}" for offset in (end - 2, end - 1)]
-    assert [(each["record"], each["why"]) for each in document["findings"]] == [(each, "no_outcome") for each in skipped]
+    assert [(each["record"], each["why"]) for each in document["findings"]] == [
+        (each, "no_outcome") for each in skipped
+    ]
     text = CliRunner().invoke(app, ["pipeline", "audit", "--config", str(group.file)])
     assert text.exit_code == 1
     assert f"topic {group.source} was deleted and created again" in text.stdout

@@ -187,21 +187,21 @@ def test_a_journal_range_includes_its_last_offset(spark: SparkSession) -> None:
 
 
 def test_entries_of_an_older_topic_do_not_count(spark: SparkSession) -> None:
-    """Nor do redeliveries that name none, but for those of records that the present topic has retried."""
+    """Nor do redeliveries, which name none, before the present topic has retried a record at their offset."""
     frames = Frames(spark, {})
     ranges = frames.local(
         [
-            ("in", 0, _OLDER, "acked", 10, 13, 1, False),
-            ("in", 0, _OLDER, "retried", 14, 15, 1, False),
-            ("in", 0, None, "recovered", 14, 14, 2, False),
-            ("in", 0, _MARK, "acked", 12, 13, 3, False),
-            ("in", 0, _MARK, "retried", 15, 15, 3, False),
-            ("in", 0, None, "recovered", 15, 15, 4, False),
-            ("kept", 0, None, "acked", 10, 11, 1, False),
-            ("kept", 0, _MARK, "acked", 12, 12, 2, False),
+            ("in", 0, _OLDER, "acked", 10, 13, 1, False, 0),
+            ("in", 0, _OLDER, "retried", 14, 15, 1, False, 0),
+            ("in", 0, None, "recovered", 14, 15, 2, False, 1),
+            ("in", 0, _MARK, "acked", 12, 13, 3, False, 2),
+            ("in", 0, _MARK, "retried", 15, 15, 3, False, 2),
+            ("in", 0, None, "recovered", 15, 15, 4, False, 3),
+            ("kept", 0, None, "acked", 10, 11, 1, False, 0),
+            ("kept", 0, _MARK, "acked", 12, 12, 2, False, 2),
         ],
         "topic string, partition int, mark string, outcome string, first bigint, last bigint, at_ms bigint, "
-        "late boolean",
+        "late boolean, written bigint",
     )
     snapshot = _snapshot(16)
 

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from kafka_redelivery.pipeline.stream.membership import membership
-from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.stream.read_topics import ReadTopics
+from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.stream.start_offsets import partition_counts, partitions_of, start_offsets
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.protocols import Partition

@@ -1,4 +1,4 @@
-"""A query handles all records of a topic that was deleted and created again, though Spark's checkpoint knows its name."""
+"""A query handles all records of a topic that was deleted and created again, though Spark knows only its name."""
 
 import logging
 
