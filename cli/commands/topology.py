@@ -16,7 +16,7 @@ from kafka_redelivery.topology.cluster.acls import AclRole
 from kafka_redelivery.topology.cluster.changes import Change, Changes, CommitFirst, change_document, changes
 from kafka_redelivery.topology.cluster.check import Severity, TopologyFault, check_outputs, check_plan, check_shared
 from kafka_redelivery.topology.cluster.check import check as check_topology
-from kafka_redelivery.topology.cluster.control_records import control_records
+from kafka_redelivery.topology.cluster.control_records import control_records, withdrawals
 from kafka_redelivery.topology.cluster.facts import MIN_INSYNC, TopicFacts
 from kafka_redelivery.topology.cluster.plan import plan as plan_topology
 from kafka_redelivery.topology.config.settings import Settings
@@ -133,14 +133,13 @@ def apply(
         if not as_json and not isinstance(change, CommitFirst):
             print_text(change_line(change, done=True))
 
-    admin.apply(todo, done)
-    append_control(
-        settings.kafka,
-        settings.naming().control_topic(),
-        control_records(planned, cluster, wall_clock_ms(), todo.forget, raise_level=raise_feature_level),
-    )
+    control = settings.naming().control_topic()
+    append_control(settings.kafka, control, withdrawals(todo, cluster))
     for forgotten in todo.forget:
         done(forgotten)
+    admin.apply(todo, done)
+    records = control_records(planned, cluster, wall_clock_ms(), raise_level=raise_feature_level)
+    append_control(settings.kafka, control, records)
     for moved in move_to_log_start(settings.kafka, todo.move):
         done(moved)
     faults = check_topology(*survey(admin, settings, AclRole.APPLY))

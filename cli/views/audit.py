@@ -49,7 +49,8 @@ def print_audit(console: Console, result: AuditResult, output: str | None) -> No
     missing, doubled = result.count("missing"), result.count("doubled")
     removed = sum(each.end - each.first for each in result.lost_unread)
     unread = f", up to {removed} removed before they were read" if removed else ""
-    console.print(f"{missing} missing, {doubled} doubled{unread}", style="bold red", soft_wrap=True)
+    again = f", {len(result.created_again)} topics created again" if result.created_again else ""
+    console.print(f"{missing} missing, {doubled} doubled{unread}{again}", style="bold red", soft_wrap=True)
 
 
 def _counts(result: AuditResult) -> Table:
@@ -73,6 +74,12 @@ def _print_findings(console: Console, result: AuditResult, output: str | None) -
         console.print(
             f"removed unread: {each.partition}, offsets {each.first} to {each.end - 1}, "
             f"which group {each.reader} had not read",
+            soft_wrap=True,
+        )
+    for topic in result.created_again:
+        console.print(
+            f"created again: topic {topic} was deleted and created again; what became of the records of the older one "
+            "is not known any more, and its journal and copies do not count for the new one",
             soft_wrap=True,
         )
     for finding in result.findings:

@@ -35,6 +35,9 @@ class AssignedPartition:
     dirty: bool = False
     """Whether there is progress that no commit contains yet."""
 
+    mark: str = ""
+    """The mark of its topic, for the journal; empty if it is unknown."""
+
     starting: bool = False
     """Whether it starts at the end of its log, and no commit contains that offset yet.
 

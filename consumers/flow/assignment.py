@@ -151,6 +151,8 @@ class Assignment:
             for partition in partitions
             if partition not in self._first_offsets.gone
         ]
+        for assigned in opened:
+            assigned.mark = self._first_offsets.mark_of(assigned.partition)
         self._owned |= {assigned.partition: assigned for assigned in opened}
         self._source_numbers = None
         return opened
@@ -175,7 +177,7 @@ class Assignment:
             assigned.closed = True
             self._source_numbers = None
         self._lost.pop(partition, None)
-        self._first_offsets.gone.discard(partition)
+        self._first_offsets.forget(partition)
         self.refused.forget(partition)
         self.held.forget(partition)
         self.deferred.pop(partition, None)
@@ -186,7 +188,9 @@ class Assignment:
 
     def to_restart(self) -> list[Partition]:
         """Return the partitions to open again; see :meth:`FirstOffsets.to_restart`. Does not wait."""
-        return self._first_offsets.changed(self._routes.keys(), self._owned) if self._owned else []
+        if not (self._owned or self._first_offsets.gone):
+            return []
+        return self._first_offsets.changed(self._routes.keys(), self._owned)
 
     def take_lost(self) -> list[LostPosition]:
         """Return why partitions were halted when they were opened, each once."""

@@ -47,7 +47,7 @@ class Control(Protocol):
         """Return why what is known may be older than the last :meth:`begin`; ``None`` = it is not. Never waits."""
         ...
 
-    def know(self, marks: Mapping[str, str], former: Mapping[Partition, int]) -> None:
+    def know(self, marks: Mapping[Partition, str], former: Mapping[Partition, int]) -> None:
         """Drop what is known of older topics of these names; see :meth:`ControlTopic.know`."""
         ...
 
@@ -74,7 +74,7 @@ class NoControl:
     def problem(self) -> str | None:
         """Return ``None``."""
 
-    def know(self, marks: Mapping[str, str], former: Mapping[Partition, int]) -> None:
+    def know(self, marks: Mapping[Partition, str], former: Mapping[Partition, int]) -> None:
         """Do nothing."""
 
     def save(self, positions: Mapping[Partition, Checkpoint]) -> None:
@@ -117,6 +117,7 @@ class FirstOffsets:
         source_start: str = "earliest",
         control: Control | None = None,
         topics: Topics | None = None,
+        found: Mapping[str, FoundTopic] | None = None,
     ) -> None:
         """Start without partitions.
 
@@ -125,11 +126,21 @@ class FirstOffsets:
             source_start: where a source partition starts that is as old as the group: ``earliest`` or ``latest``.
             control: what the group knows of its partitions.
             topics: which topics stand behind their names. Without it, names are believed.
+            found: the topics that this process has read before, as they were then; ``None`` = none.
         """
         self._reader = reader
         self.topics: Topics = NoTopics() if topics is None else topics
-        self._found: dict[str, FoundTopic] = {}
-        """The topics whose partitions were opened, as they were then."""
+        self.found: dict[str, FoundTopic] = dict(found or {})
+        """The topics as the last look has found them."""
+
+        self._marks: dict[Partition, str] = {}
+        """The mark of the topic of each partition, as it was when the partition was opened. Empty if it is unknown."""
+
+        self._older: set[str] = set()
+        """Marks of topics that were deleted. A broker that lags may still report one."""
+
+        self._restarting: set[Partition] = set()
+        """Partitions that are to be opened again in a new topic."""
 
         self.gone: set[Partition] = set()
         """Partitions that the group has assigned to this process although they do not exist.
@@ -138,6 +149,9 @@ class FirstOffsets:
 
         self._created_again: set[Partition] = set()
         """Partitions without a committed offset because the group had read an older topic of that name."""
+
+        self._warned: set[Partition] = set()
+        """Those of them that a warning has named."""
 
         self._from_start = source_start == "earliest"
         self._control = NoControl() if control is None else control
@@ -155,89 +169,106 @@ class FirstOffsets:
     ) -> dict[Partition, Checkpoint | None]:
         """Return the committed offsets; where one has expired, the position that its last owner saved when it stopped.
 
-        A partition that does not exist is missing, and in :attr:`gone`.
-
-        An offset that was committed in an older topic of that name counts as none.
+        A partition that does not exist is missing, and in :attr:`gone`. An offset or a position of an older topic
+        counts as none.
 
         While the control topic cannot be read, partitions with a committed offset need not wait for it: what was saved
         of them is dropped later, by :meth:`note_first_offsets`. The others are in :attr:`unknown`.
 
         Args:
             partitions: the partitions.
-            owned: those that this process owns already, and starts again after an aborted write.
+            owned: those that this process owns already, and starts again after an aborted write. Their topics stay what
+                they were: :meth:`to_restart` says if there are new ones.
 
         Raises:
             TransportError: Kafka does not answer, or refuses.
         """
         partitions = list(partitions)
-        # First the topics, then the offsets: if a topic is created again in between, :meth:`changed` will say so.
-        replaced = self._look({partition.topic for partition in partitions})
-        self.gone = (self.gone - set(partitions)) | {each for each in partitions if not self._exists(each, self._found)}
+        opened = [each for each in partitions if each not in owned or each not in self._marks]
+        # First the topics, then the offsets: if a topic is created again in between, :meth:`to_restart` will say so.
+        replaced = self._look(opened)
         partitions = [each for each in partitions if each not in self.gone]
         found = dict(self._reader.committed(partitions))
-        self._drop_older(found, replaced)
+        void = {
+            partition: committed.offset
+            for partition, committed in found.items()
+            if committed is not None and self._is_older(partition, committed, replaced)
+        }
+        found |= dict.fromkeys(void)
+        self._control.know(self._marks, void)
         new = [partition for partition in found if partition not in owned]
         if new:
             self._control.begin([partition for partition in new if found[partition] is not None])
         problem = self._control.problem()
-        saved = self._control.state.saved
+        self._note_created_again(found, void, replaced)
         for partition, committed in found.items():
             self.restored.discard(partition)
             self.unknown.pop(partition, None)
             if committed is None and problem is not None:
                 self.unknown[partition] = problem
-            elif committed is None and partition in saved:
-                last = found[partition] = saved[partition]
-                self.restored.add(partition)
-                known = self._mark(partition.topic) and self._control.state.marks.get(partition)
-                _log.log(
-                    logging.INFO if known else logging.WARNING,
-                    "%s-%d has no committed offset and goes on at the saved one, %d%s",
-                    *partition,
-                    last.offset,
-                    "" if known else "; whether that was in this topic, or in an older one of its name, is unknown",
-                )
+            elif committed is None and partition not in self._created_again:
+                self._restore_saved(partition, found)
         return found
 
-    def _look(self, topics: Collection[str]) -> set[str]:
-        """Find out which topics the names stand for now; return those that were created again since the last time."""
-        before, found = self._found, self.topics.look(topics)
-        for topic, each in found.items():
-            mark = each.mark or (before[topic].mark if topic in before else "")  # a topic that is missing now
-            self._found = {**self._found, topic: each._replace(mark=mark)}
-        return {each for each in found if each in before and is_other_topic(before[each].mark, found[each].mark)}
+    def _look(self, opened: Collection[Partition]) -> set[Partition]:
+        """Find out which topics stand behind the names of partitions that are opened.
 
-    def _drop_older(self, found: dict[Partition, Checkpoint | None], replaced: Collection[str]) -> None:
-        """Take the committed offsets away that belong to older topics.
-
-        A process that has not noticed a new topic yet commits its position in the old one by name.
-
-        Args:
-            found: the committed offsets.
-            replaced: the topics that were created again since this process opened them. Of these, also an offset that
-                names no topic is one of the older topic.
+        Returns:
+            the partitions whose topics were created again while this process read them. Of these, also an offset that
+            names no topic is one of the older topic.
         """
-        void: dict[Partition, int] = {}
-        for partition, committed in found.items():
-            self._created_again.discard(partition)
-            if committed is not None:
-                unnamed = partition.topic in replaced and not split_mark(committed.metadata)[0]
-                if unnamed or is_void(committed.metadata, self._mark(partition.topic)):
-                    void[partition] = committed.offset
-                    found[partition] = None
-        marks = {topic: each.mark for topic, each in self._found.items()}
-        before = self._control.state.former
-        self._control.know(marks, void)
+        read = {(each.topic, mark) for each, mark in self._marks.items()}
+        read |= {(topic, each.mark) for topic, each in self.found.items()}
+        found = self.topics.look({each.topic for each in opened})
+        for topic, each in found.items():
+            known = self.found.get(topic, each).mark
+            missing_or_lagging = not each.mark or each.mark in self._older
+            self.found[topic] = each._replace(mark=known if missing_or_lagging else each.mark)
+            self._older |= {
+                mark for name, mark in read if name == topic and is_other_topic(mark, self.found[topic].mark)
+            }
+        gone = {each for each in opened if not self._exists(each, found)}
+        if gone - self.gone:
+            _log.warning("left out until they exist: %s", ", ".join(map(str, sorted(gone))))
+        self.gone = (self.gone - set(opened)) | gone
+        self._marks |= {each: self.found[each.topic].mark for each in opened if each.topic in self.found}
+        older = {topic for topic, mark in read if mark in self._older}
+        replaced = {each for each in opened if each.topic in older or each in self._restarting}
+        self._restarting.difference_update(opened)
+        return replaced
+
+    def _is_older(self, partition: Partition, position: Checkpoint, replaced: Collection[Partition] = ()) -> bool:
+        """Whether a position is one in an older topic.
+
+        A process that has not noticed a new topic yet commits its position in the older one by name.
+        """
+        unnamed = partition in replaced and not split_mark(position.metadata)[0]
+        return unnamed or is_void(position.metadata, self.mark_of(partition))
+
+    def _note_created_again(
+        self,
+        found: Mapping[Partition, Checkpoint | None],
+        void: Mapping[Partition, int],
+        replaced: Collection[Partition],
+    ) -> None:
+        """Find out which of these partitions have no offset because the group has read an older topic; warn once."""
         state = self._control.state
-        former = state.former
-        unread = {each for each, point in found.items() if point is None} - state.committed.keys()
-        self._created_again |= void.keys() | {each for each in unread if each in former}
-        news = {each: former.get(each, void.get(each, 0)) for each in self._created_again if each not in before}
-        by_topic: defaultdict[str, list[str]] = defaultdict(list)
-        for partition, offset in sorted(news.items()):
-            if partition in found:
-                by_topic[partition.topic].append(f"{partition.number} (to offset {offset})")
-        for topic, read in by_topic.items():
+        self._created_again.difference_update(found)
+        news: defaultdict[str, list[str]] = defaultdict(list)
+        for partition in sorted(each for each, committed in found.items() if committed is None):
+            saved, former = state.saved.get(partition), state.former.get(partition)
+            if saved is not None and self._is_older(partition, saved):
+                former = saved.offset
+            elif partition in void or partition in replaced:
+                former = former or void.get(partition) or self._ends.get(partition, 0)
+            elif former is None or partition in state.committed:
+                continue
+            self._created_again.add(partition)
+            self._ends.pop(partition, None)
+            if partition not in self._warned:
+                self._warned.add(partition)
+                news[partition.topic].append(f"{partition.number} (to offset {former})")
+        for topic, read in news.items():
             _log.warning(
                 "topic %s was deleted and created again: the group had read partition %s of the older topic, and "
                 "reads the new one from its start; records of the older one that were not handled are gone with it",
@@ -245,9 +276,29 @@ class FirstOffsets:
                 ", ".join(read),
             )
 
-    def _mark(self, topic: str) -> str:
-        found = self._found.get(topic)
-        return "" if found is None else found.mark
+    def _restore_saved(self, partition: Partition, found: dict[Partition, Checkpoint | None]) -> None:
+        saved = self._control.state.saved.get(partition)
+        if saved is None:
+            return
+        found[partition] = saved
+        self.restored.add(partition)
+        known = self.mark_of(partition) and self._control.state.marks.get(partition)
+        _log.log(
+            logging.INFO if known else logging.WARNING,
+            "%s-%d has no committed offset and goes on at the saved one, %d%s",
+            *partition,
+            saved.offset,
+            "" if known else "; whether that was in this topic, or in an older one of its name, is unknown",
+        )
+
+    def mark_of(self, partition: Partition) -> str:
+        """Return the mark that the topic of a partition had when the partition was opened; empty if it is unknown."""
+        return self._marks.get(partition, "")
+
+    @property
+    def names_topics(self) -> bool:
+        """Whether the metadata of commits names the topic, because all members can read that."""
+        return self._control.state.level >= MARK_LEVEL
 
     @staticmethod
     def _exists(partition: Partition, found: Mapping[str, FoundTopic]) -> bool:
@@ -255,27 +306,35 @@ class FirstOffsets:
 
     def changed(self, topics: Collection[str], owned: Iterable[Partition]) -> list[Partition]:
         """Return :meth:`to_restart`, if there is a new answer about these topics. Does not wait."""
-        answer = self.topics.poll(topics, self._found)
+        answer = self.topics.poll(topics, self.found)
         return [] if answer is None else self.to_restart(answer, owned)
 
     def to_restart(self, now: Mapping[str, FoundTopic], owned: Iterable[Partition]) -> list[Partition]:
         """Return the partitions whose topics were created again since they were opened, and those that were missing.
 
+        Forget them before they are opened again.
+
         Args:
             now: the topics that exist.
             owned: the partitions that are open.
         """
-        marks = {topic: each.mark for topic, each in now.items() if each.mark}
-        other = {each for each in marks if self._mark(each) and self._mark(each) != marks[each]}
-        again = [each for each in owned if each.topic in other] if other else []
+        marks = {topic: each.mark for topic, each in now.items() if each.mark and each.mark not in self._older}
+        again = [each for each in owned if (mark := self.mark_of(each)) and marks.get(each.topic, mark) != mark]
+        self._restarting.update(again)
         return again + [each for each in self.gone if each.topic in now and self._exists(each, now)]
+
+    def forget(self, partition: Partition) -> None:
+        """Drop what is known of a partition that this process gives up, but for where its first commit was to be."""
+        self._marks.pop(partition, None)
+        self._warned.discard(partition)
+        self.gone.discard(partition)
 
     def new_progress(self, partition: Partition, start: int, author: int | None = None) -> Progress:
         """Return the progress of a partition that has none, from its first offset on."""
-        return Progress(start, author=author, bound=self.bound, mark=self._mark_of_commits(partition.topic))
+        return Progress(start, author=author, bound=self.bound, mark=self._mark_of_commits(partition))
 
-    def _mark_of_commits(self, topic: str) -> str:
-        return self._mark(topic) if self._control.state.level >= MARK_LEVEL else ""
+    def _mark_of_commits(self, partition: Partition) -> str:
+        return self.mark_of(partition) if self.names_topics else ""
 
     def control_problem(self) -> str | None:
         """Return why the control topic was not read since the last partitions were assigned; ``None`` = it was."""
@@ -301,7 +360,7 @@ class FirstOffsets:
             progress = Progress.restore(committed.offset, committed.metadata, author)
         except ProgressError as error:
             return LostPosition.metadata(partition, committed, str(error), saved=partition in self.restored)
-        progress.bound, progress.mark = self.bound, self._mark_of_commits(partition.topic)
+        progress.bound, progress.mark = self.bound, self._mark_of_commits(partition)
         if progress.moved:
             _log.warning(
                 "%s-%d: the metadata of the committed offset %d belongs to another offset: a mirror or another tool "
@@ -321,7 +380,7 @@ class FirstOffsets:
             return self._ends[partition], True
         low, high = self._reader.bounds(partition)
         from_start = self._from_start or partition in self._created_again
-        if from_start or self._control.read().was_added(*partition):
+        if from_start or self._control.read().was_added(*partition, self.mark_of(partition)):
             return _logged(partition, low), False
         self._ends[partition] = high
         return _logged(partition, high), True
@@ -364,7 +423,7 @@ class FirstOffsets:
         if not state.exists:
             return
         for partition, offset in committed.items():
-            mark = self._mark(partition.topic)
+            mark = self.mark_of(partition)
             other = mark and state.marks.get(partition) != mark  # noted by an older version, or of an older topic
             if other or state.is_new(*partition) or partition in state.saved:
                 self._control.note_first_offset(partition, offset)

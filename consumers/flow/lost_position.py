@@ -62,7 +62,7 @@ class LostPosition:
             return cls.deleted(partition, error.offset)
         cause = (
             f"its next offset {error.offset} was beyond the end of the log, which is {error.end} now; Kafka has lost "
-            "records at the end of the log, or the topic was created again"
+            "records at the end of the log, or the topic was created again, which ends this halt within seconds"
         )
         return cls(partition, error.offset, "truncated", cause, _RESET)
 

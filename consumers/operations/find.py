@@ -26,8 +26,9 @@ from kafka_redelivery.topology.cluster.sweep_plan import sweep_plan
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.policy.lineage import Lineage, parse_message_id
 from kafka_redelivery.topology.wire.headers import ORIG_QUEUE, read_partial_lineage
-from kafka_redelivery.topology.wire.journal import journalled_outcome
+from kafka_redelivery.topology.wire.journal import last_outcome
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.identities import topic_marks
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Message, Partition
 
@@ -232,11 +233,10 @@ class _Finder:
         positions = self._positions(None, [topic])
         number = partition.number % self._counts[topic]
         mine = {each: (positions.starts[each], end) for each, end in positions.ends.items() if each.number == number}
-        key, outcome = f"{partition.topic}-{partition.number}".encode(), None
-        for message in read(self._settings, self._newest("the journal", mine), self._limit, self._report):
-            if message.key() == key:
-                outcome = journalled_outcome(message.value(), offset) or outcome
-        return outcome
+        key = f"{partition.topic}-{partition.number}".encode()
+        entries = read(self._settings, self._newest("the journal", mine), self._limit, self._report)
+        mark = topic_marks(self._offsets.calls, [partition.topic]).get(partition.topic, "")
+        return last_outcome((each.value() for each in entries if each.key() == key), offset, mark)
 
     def _newest(self, what: str, ranges: Ranges) -> dict[Partition, tuple[int, int]]:
         """Return the newest records of ranges that have more than the limit together, otherwise all."""

@@ -94,7 +94,7 @@ class AssignedTiers:
 
     def restart(self, partitions: Collection[Partition]) -> None:
         """Read partitions from the start of their new topics. Call it while nothing is written."""
-        self._halted.forget(partitions)
+        self.give_up(partitions)
         self._seek(partitions)
 
     def resume_moved(self, in_flight: Release | None) -> None:
@@ -105,8 +105,8 @@ class AssignedTiers:
     def give_up(self, partitions: Collection[Partition]) -> None:
         """Drop partitions that are no longer owned."""
         self._halted.forget(partitions)
-        self._first_offsets.gone.difference_update(partitions)
         for partition in partitions:
+            self._first_offsets.forget(partition)
             self._close(partition)
 
     def confirm(self, partitions: Iterable[Partition]) -> None:

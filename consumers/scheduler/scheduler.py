@@ -180,8 +180,8 @@ class Scheduler:
             self._assigned.note_first_offsets()
         self._assigned.keep()
         if self.topics.refresh(self._paused_tiers.named):
-            self._restart()
             self._use_topics()
+            self._restart()
 
     def _restart(self) -> None:
         """Read tiers from their start that were created again since they were opened."""

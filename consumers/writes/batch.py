@@ -262,15 +262,16 @@ class Batch:
 
     def _note_in_journal(self, journal: Journal, outcomes: Outcomes) -> None:
         item, partition = outcomes.item, outcomes.assigned.partition
+        mark = "" if item.redelivered else outcomes.assigned.mark
         for each in outcomes.decided.values():
             outcome = outcome_of(each.decision)
             if outcome is not None:
-                journal.note(each.lineage.address, each.lineage.partition, outcome, (each.lineage.offset,))
+                journal.note(each.lineage.address, each.lineage.partition, outcome, (each.lineage.offset,), mark)
         if not item.redelivered:
             unsuccessful = outcomes.unsuccessful()
             acked = [offset for index, offset in enumerate(item.offsets()) if index not in unsuccessful]
             if acked:
-                journal.note(partition.topic, partition.number, "acked", acked)
+                journal.note(partition.topic, partition.number, "acked", acked, mark)
             return
         for index, late_ms in item.lateness:
             lineage = item.lineages[index]

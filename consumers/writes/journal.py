@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from kafka_redelivery.consumers.routes import RetryTopics
 from kafka_redelivery.topology.wire.journal import VERSION
 from kafka_redelivery.transport.protocols import ProducerRecord
+
+_Origin: TypeAlias = tuple[str, int, str]
+"""Source topic, partition, and the mark of that topic."""
 
 
 class Journal:
@@ -18,26 +22,35 @@ class Journal:
         self._group = group
         self._topic = topic
         self._retry_topics = retry_topics
-        self._entries: defaultdict[tuple[str, int], defaultdict[str, list[int]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
-        self._lateness: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        self._entries: defaultdict[_Origin, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        self._lateness: defaultdict[_Origin, list[int]] = defaultdict(list)
 
-    def note(self, address: str, partition: int, outcome: str, offsets: Iterable[int]) -> None:
-        """Add origin offsets that have the same outcome."""
-        self._entries[address, partition][outcome].extend(offsets)
+    def note(self, address: str, partition: int, outcome: str, offsets: Iterable[int], mark: str = "") -> None:
+        """Add origin offsets that have the same outcome.
+
+        Args:
+            address: the source topic.
+            partition: the number of its partition.
+            outcome: one of :data:`~kafka_redelivery.topology.wire.journal.OUTCOMES`.
+            offsets: the offsets.
+            mark: the mark of the source topic that the records were read from; empty if they were redelivered, because
+                they may come from an older topic of that name.
+        """
+        self._entries[address, partition, mark][outcome].extend(offsets)
 
     def note_lateness(self, address: str, partition: int, lateness_ms: int) -> None:
         """Add the lateness of a redelivery."""
-        self._lateness[address, partition].append(lateness_ms)
+        self._lateness[address, partition, ""].append(lateness_ms)
 
     def records(self) -> list[ProducerRecord]:
         """Build the journal records."""
         return [self._record(origin, outcomes) for origin, outcomes in self._entries.items()]
 
-    def _record(self, origin: tuple[str, int], outcomes: dict[str, list[int]]) -> ProducerRecord:
-        address, partition = origin
+    def _record(self, origin: _Origin, outcomes: dict[str, list[int]]) -> ProducerRecord:
+        address, partition, mark = origin
         entry: dict[str, object] = {"v": VERSION, "group": self._group, "topic": address, "partition": partition}
+        if mark:
+            entry["mark"] = mark
         entry |= {outcome: ranges(offsets) for outcome, offsets in outcomes.items()}
         if origin in self._lateness:
             entry["lateness_ms"] = self._lateness[origin]

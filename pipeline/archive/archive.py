@@ -7,6 +7,7 @@ Files of an interrupted micro-batch are in no log: Spark's readers ignore them, 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +25,12 @@ from kafka_redelivery.pipeline.archive.positions import Positions, RemovedLetter
 from kafka_redelivery.pipeline.archive.schema import PARTITION_COLUMNS
 from kafka_redelivery.pipeline.errors import LettersRemovedError, QueryFailedError, without_stack
 from kafka_redelivery.pipeline.lake.files import LakeFiles
+from kafka_redelivery.pipeline.lake.kafka_checkpoint import forget_topics, note_topics, older_topics
 from kafka_redelivery.pipeline.lake.table import TableFormat, table_format
 from kafka_redelivery.pipeline.spark.kafka_options import kafka_options
 from kafka_redelivery.topology.config.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 CHECKPOINT: Final = "_checkpoint"
 """A folder below the table that readers ignore."""
@@ -108,7 +112,8 @@ def read_positions(spark: SparkSession, archive: Archive) -> Positions:
         CheckpointError: the checkpoint cannot be read.
         TransportError: Kafka does not answer.
     """
-    return positions(archive.settings, archived_offsets(spark, archive.checkpoint))
+    found = positions(archive.settings, archived_offsets(spark, archive.checkpoint))
+    return found.forgetting(older_topics(LakeFiles(spark, archive.checkpoint), found.marks))
 
 
 def count_pending(spark: SparkSession, archive: Archive, found: Positions) -> dict[tuple[str, int], int]:
@@ -156,6 +161,15 @@ def run_archive(
         raise LettersRemovedError([each.location for each in run.removed])
     if not found.topics:
         return run
+    files = LakeFiles(spark, archive.checkpoint)
+    for topic in found.created_again:
+        _log.warning(
+            "topic %s was deleted and created again: the new one is archived from its start; dead letters of the older "
+            "one that were not archived are gone with it",
+            topic,
+        )
+    forget_topics(files, found.created_again)
+    note_topics(files, found.marks)
     query = _start(spark, archive, stored, found, skip_removed=skip_removed)
     try:
         while not query.awaitTermination(_POLL_S) and not (stop is not None and stop.is_set()):
@@ -186,7 +200,7 @@ def _start(
         layout = partition_columns(spark, LakeFiles(spark, archive.output))
     # One task gets the dead letters of a partition of the table, because each task writes a file for each of them.
     # Spark splits one that is much larger than others.
-    letters = dead_letters(records, archive.codecs).hint("rebalance", *layout)
+    letters = dead_letters(records, archive.codecs, found.marks).hint("rebalance", *layout)
     writer = letters.writeStream.queryName("archive").format(stored).partitionBy(*layout)
     writer = writer.option("compression", "zstd")
     # A Delta table of an earlier version gets the columns of this one; other formats ignore the option.

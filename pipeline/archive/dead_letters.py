@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -28,17 +29,18 @@ _MESSAGE_ID: Final = r"^(.+)-(\d{1,9})@(\d{1,18})$"
 _TOPIC: Final = r"^[A-Za-z0-9._-]{1,249}$"
 
 
-def dead_letters(records: DataFrame, codecs: SourceCodecs) -> DataFrame:
+def dead_letters(records: DataFrame, codecs: SourceCodecs, marks: Mapping[str, str]) -> DataFrame:
     """Convert records of dead-letter topics to rows of the archive, one row per record.
 
     Args:
         records: rows of Spark's Kafka source, with headers. A header that cannot be parsed becomes null.
         codecs: codecs of the sources, which decode keys and values.
+        marks: the mark of each dead-letter topic, as far as it is known.
     """
     letters = _with_headers(records)
     if codecs.details.class_only:
         letters = _without_details(letters)
-    return _archive_columns(_with_decoded(letters, codecs))
+    return _archive_columns(_with_decoded(letters, codecs), marks)
 
 
 def _without_details(letters: DataFrame) -> DataFrame:
@@ -76,10 +78,11 @@ def _with_decoded(records: DataFrame, codecs: SourceCodecs) -> DataFrame:
     return records.withColumn("decoded", decode(*(F.col(column) for column in columns)))
 
 
-def _archive_columns(letters: DataFrame) -> DataFrame:
+def _archive_columns(letters: DataFrame, marks: Mapping[str, str]) -> DataFrame:
     """Select the columns of the schema in its order."""
     made: dict[str, Column] = {
         "schema_version": F.lit(SCHEMA_VERSION),
+        "topic_mark": _mark(marks),
         "dead_lettered_at": F.col("timestamp"),
         "origin_partition": _of_message_id(2).try_cast("int"),
         "origin_offset": _of_message_id(3).try_cast("bigint"),
@@ -94,6 +97,14 @@ def _archive_columns(letters: DataFrame) -> DataFrame:
     return letters.select(
         *(made.get(field.name, F.col(field.name)).cast(field.dataType).alias(field.name) for field in ARCHIVE_SCHEMA)
     )
+
+
+def _mark(marks: Mapping[str, str]) -> Column:
+    found = F.lit(None).cast("string")
+    for topic, mark in sorted(marks.items()):
+        if mark:
+            found = F.when(F.col("topic") == topic, mark).otherwise(found)
+    return found
 
 
 def _of_message_id(group: int) -> Column:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -45,6 +45,12 @@ class Positions:
     archived: Mapping[Partition, int] = field(default_factory=dict)
     """The next offset to archive; empty before the first run."""
 
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """The mark of each topic; see :mod:`kafka_redelivery.topology.wire.topic_mark`."""
+
+    created_again: tuple[str, ...] = ()
+    """Topics of which older ones were archived. They are archived from their start."""
+
     missing: tuple[str, ...] = ()
     """Topics of the configuration that do not exist, or may not be described."""
 
@@ -56,13 +62,19 @@ class Positions:
     @property
     def removed(self) -> list[RemovedLetters]:
         """Dead letters that were removed unarchived. Empty before the first run: earlier removals do not count."""
-        if not self.archived:
+        if not (self.archived or self.created_again):
             return []
         return [
             RemovedLetters(*partition, first, bounds.start)
             for partition, bounds in sorted(self.bounds.items())
             if (first := self.archived.get(partition, 0)) < bounds.start
         ]
+
+    def forgetting(self, topics: Iterable[str]) -> Positions:
+        """Return the positions without what is archived of older topics of these names."""
+        older = tuple(topics)
+        archived = {each: offset for each, offset in self.archived.items() if each.topic not in older}
+        return replace(self, archived=archived, created_again=older)
 
     def starting_offsets(self) -> str:
         """Return Spark's option ``startingOffsets`` for the dead letters that are not archived."""
@@ -95,7 +107,8 @@ def positions(settings: Settings, archived: Mapping[Partition, int]) -> Position
     bounds = {
         Partition(name, number): each for name, topic in facts.topics.items() for number, each in topic.bounds.items()
     }
-    return Positions(bounds, archived, tuple(sorted(wanted - facts.topics.keys())))
+    missing = tuple(sorted(wanted - facts.topics.keys()))
+    return Positions(bounds, archived, marks=facts.marks, missing=missing)
 
 
 def archived_offsets(spark: SparkSession, checkpoint: str) -> dict[Partition, int]:

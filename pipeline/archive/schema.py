@@ -33,6 +33,7 @@ _COLUMNS: Final[tuple[tuple[str, DataType], ...]] = (
     ("topic", StringType()),
     ("partition", IntegerType()),
     ("offset", LongType()),
+    ("topic_mark", StringType()),
     ("dead_lettered_at", TimestampType()),
     # The record.
     ("key", BinaryType()),

@@ -111,12 +111,12 @@ def _audit_snapshot(
         _cached(evidence.copies(options.archive, options.archive_format)) as parsed,
         _cached(journal.ranges()) as ranges,
     ):
-        copies = evidence.attributed(parsed)
+        covered, again = coverage(ranges, snapshot, ordering)
+        copies = evidence.of_present(evidence.attributed(parsed), again)
         unattributed = _unattributed(copies, snapshot)
-        covered = coverage(ranges, snapshot, ordering)
         states_frame = record_states(
             evidence.sources(),
-            journal.outcomes(ranges),
+            journal.outcomes(ranges, again),
             count_by_origin(copies, snapshot),
             _range(frames, snapshot, covered),
             snapshot,
@@ -132,6 +132,7 @@ def _audit_snapshot(
                 partitions=partitions,
                 findings=(),
                 removed=snapshot.removed,
+                created_again=tuple(sorted(again | snapshot.created_again)),
                 unattributed=unattributed,
                 notes=tuple(notes(snapshot, partitions, begins, unattributed)),
             )

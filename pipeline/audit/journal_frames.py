@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.window import Window
 
 from kafka_redelivery.pipeline.audit.snapshot import Kind, Snapshot
 from kafka_redelivery.pipeline.frames.journal_ranges import journal_ranges
@@ -13,6 +16,7 @@ from kafka_redelivery.pipeline.frames.kafka_frames import ORIGIN, Frames
 from kafka_redelivery.topology.config.settings import Ordering
 from kafka_redelivery.topology.wire.journal import OUTCOMES
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
+from kafka_redelivery.topology.wire.topic_mark import is_other_topic
 from kafka_redelivery.transport.protocols import Partition
 
 OUT_OF_ORDER: Final = METADATA_LIMIT * 6
@@ -27,14 +31,23 @@ class JournalFrames:
         self._snapshot = snapshot
 
     def ranges(self) -> DataFrame:
-        """Return one row for each range of the journal: ``topic, partition, outcome, first, last, at_ms, late``.
+        """Return one row for each range of the journal, ``last`` inclusive.
 
-        ``last`` is inclusive.
+        ``topic, partition, mark, outcome, first, last, at_ms, late``, and ``written``: the offset in the journal.
         """
-        return journal_ranges(self._entries(), self._snapshot.group, "at_ms", "late")
+        return journal_ranges(self._entries(), self._snapshot.group, "at_ms", "late", "written")
 
-    def outcomes(self, ranges: DataFrame) -> DataFrame:
-        """Count the outcomes of each audited source record; one row per record."""
+    def outcomes(self, ranges: DataFrame, created_again: Collection[str] = ()) -> DataFrame:
+        """Count the outcomes of each audited source record; one row per record.
+
+        Of a source that was created again, entries that name another topic do not count. Entries of redelivered records
+        name none: they count after one of the present topic about the same offset, because a record is redelivered only
+        after it was read from its source.
+
+        Args:
+            ranges: the result of :meth:`ranges`.
+            created_again: the sources that were created again.
+        """
         bounds = self._frames.local(
             [(*source.partition, source.first, source.end) for source in self._snapshot.sources],
             "topic string, partition int, begin bigint, finish bigint",
@@ -44,8 +57,14 @@ class JournalFrames:
         records = (
             ranges.join(F.broadcast(bounds), ["topic", "partition"])
             .where(within)
-            .select("topic", "partition", F.explode(offsets).alias("offset"), "outcome", "at_ms", "late")
+            .withColumn("offset", F.explode(offsets))
         )
+        if created_again:
+            again, named = F.col("topic").isin(*created_again), F.col("mark").isNotNull()
+            records = records.where(~again | ~named | _is_present(self._snapshot))
+            # All entries of a source partition are in one partition of the journal.
+            since = F.min(F.when(named, F.col("written"))).over(Window.partitionBy(*ORIGIN))
+            records = records.withColumn("since", since).where(~again | (F.col("written") >= F.col("since")))
         lettered = F.col("outcome") == "dead_lettered"
         success = F.col("outcome").isin("acked", "recovered", "discarded")
         return records.groupBy(*ORIGIN).agg(
@@ -56,7 +75,7 @@ class JournalFrames:
         )
 
     def _entries(self) -> DataFrame:
-        """Return the records of the journal: ``value, at_ms, late``."""
+        """Return the records of the journal: ``value, at_ms, late, written``."""
         spans = self._snapshot.spans[Kind.JOURNAL]
         early = self._frames.local(
             [(*span.partition, span.early) for span in spans], "topic string, partition int, early bigint"
@@ -66,32 +85,53 @@ class JournalFrames:
             "value",
             F.unix_millis("timestamp").alias("at_ms"),
             (F.col("offset") >= F.col("early")).alias("late"),
+            F.col("offset").alias("written"),
         )
 
 
-def coverage(journal: DataFrame, snapshot: Snapshot, ordering: Ordering) -> dict[Partition, tuple[int, int]]:
+def _is_present(snapshot: Snapshot) -> Column:
+    """Whether a range is about a source as it is now."""
+    sources = {source.partition.topic for source in snapshot.sources}
+    found = F.lit(False)  # noqa: FBT003 - a literal
+    for topic in sorted(sources):
+        found |= (F.col("topic") == topic) & (F.col("mark") == snapshot.marks[topic])
+    return found
+
+
+def coverage(
+    journal: DataFrame, snapshot: Snapshot, ordering: Ordering
+) -> tuple[dict[Partition, tuple[int, int]], frozenset[str]]:
     """Return the offset and the time (epoch ms) from which the journal is complete, by source partition.
 
     The journal has an outcome for every record from the offset on, and for every record that was read after the time.
-    Partitions without entries are missing.
+    Partitions without entries are missing. Also returns the sources that were created again since the journal's first
+    entry; of these only the entries count that name the present topic.
 
     Records are handled almost in the order of their offsets. So the first acked offset is where the journal was
     switched on, or where it was trimmed to, within the distance that records can be finished out of order.
     """
     if not snapshot.journal:
-        return {}
-    first = journal.groupBy("topic", "partition").agg(
+        return {}, frozenset()
+    first = journal.groupBy("topic", "partition", "mark").agg(
         F.min(F.when(F.col("outcome") == "acked", F.col("first"))).alias("acked"),
         F.min("first").alias("any"),
         F.min("at_ms").alias("since_ms"),
     )
-    rows = {Partition(row["topic"], row["partition"]): row for row in first.collect()}
+    marks, sources = snapshot.marks, {source.partition.topic for source in snapshot.sources}
+    rows = [row for row in first.collect() if row["topic"] in sources]
+    again = frozenset(row["topic"] for row in rows if is_other_topic(row["mark"] or "", marks[row["topic"]]))
+    present = [row for row in rows if row["topic"] not in again or row["mark"] == marks[row["topic"]]]
+    by_partition: defaultdict[Partition, list[Row]] = defaultdict(list)
+    for row in present:
+        by_partition[Partition(row["topic"], row["partition"])].append(row)
     found = {}
     for source in snapshot.sources:
-        row = rows.get(source.partition)
-        if row is not None:
-            found[source.partition] = (_begins(row["acked"], row["any"], source.log_start, ordering), row["since_ms"])
-    return found
+        mine = by_partition[source.partition]
+        if mine:
+            acked = min((row["acked"] for row in mine if row["acked"] is not None), default=None)
+            begins = _begins(acked, min(row["any"] for row in mine), source.log_start, ordering)
+            found[source.partition] = begins, min(row["since_ms"] for row in mine)
+    return found, again
 
 
 def _begins(acked: int | None, mentioned: int, log_start: int, ordering: Ordering) -> int:

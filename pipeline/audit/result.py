@@ -131,6 +131,9 @@ class AuditResult:
     removed: tuple[RemovedRange, ...]
     """Offset ranges that Kafka removed before the group read them."""
 
+    created_again: tuple[str, ...]
+    """Topics that were deleted and created again, as the journal or a commit of an older topic shows."""
+
     unattributed: Mapping[str, int]
     """Numbers of records whose origin is not a record of the sources, by topic."""
 
@@ -149,8 +152,8 @@ class AuditResult:
 
     @property
     def conserved(self) -> bool:
-        """Whether no record is known to be missing or doubled."""
-        return not (self.count("missing") or self.count("doubled") or self.lost_unread)
+        """Whether no record is known to be missing or doubled, and no topic to have gone with its records."""
+        return not (self.count("missing") or self.count("doubled") or self.lost_unread or self.created_again)
 
     def document(self, output: str | None = None) -> dict[str, Any]:
         """Return the JSON document.
@@ -179,6 +182,7 @@ class AuditResult:
                 }
                 for each in self.removed
             ],
+            "created_again": list(self.created_again),
             "unattributed": dict(self.unattributed),
             "notes": list(self.notes),
         }

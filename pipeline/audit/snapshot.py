@@ -69,6 +69,12 @@ class Snapshot:
     """Whether the journal is used."""
 
     sources: tuple[SourceRange, ...]
+    marks: Mapping[str, str]
+    """The mark of each topic, as far as it is known; see :mod:`kafka_redelivery.topology.wire.topic_mark`."""
+
+    created_again: frozenset[str]
+    """Topics in which the group has a commit of an older topic of that name, which counts as none."""
+
     spans: Mapping[Kind, tuple[Span, ...]]
     progress: Mapping[Partition, ReaderProgress]
     """Progress in tiers and ready topics, and of the sweeper, which moves expired dead letters."""

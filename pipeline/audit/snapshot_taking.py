@@ -29,6 +29,7 @@ from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan, plan, sch
 from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan, sweep_plan, sweeper_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.topology.wire.topic_mark import is_void
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Partition
@@ -102,7 +103,9 @@ def take_snapshot(
     sweeps = sweep_plan(settings)
     starts = positions.log_start_offsets([*sources, *own])
     early = positions.last_stable_offsets(own)
-    points = _commits(positions, planned.group, sources, own, sweeps)
+    marks = {name: facts.mark for name, facts in {**planned.sources, **cluster.topics}.items()}
+    commits = _commits(positions, planned.group, sources, own, sweeps)
+    points = {each: point for each, point in commits.items() if not is_void(point.metadata, marks[each.topic])}
     ends = _stable_ends(positions, own)
     progress, damaged = decode_progress(points)
     source_ends = positions.last_stable_offsets(sources)
@@ -116,6 +119,8 @@ def take_snapshot(
         taken_ms=now_ms,
         journal=journal and settings.journal,
         sources=ranges,
+        marks=marks,
+        created_again=frozenset(each.topic for each in commits.keys() - points.keys()),
         spans={
             kind: tuple(
                 Span(partition, starts[partition], ends[partition], early[partition])

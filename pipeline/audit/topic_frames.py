@@ -6,11 +6,13 @@ them and return null for values that are not valid.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from kafka_redelivery.pipeline.archive.schema import ARCHIVE_SCHEMA
 from kafka_redelivery.pipeline.audit.snapshot import Kind, Snapshot
 from kafka_redelivery.pipeline.frames.kafka_frames import ORIGIN, Frames, header_text
 from kafka_redelivery.pipeline.frames.progress_frames import DONE, PROGRESS_SCHEMA, watermark_and_seen, with_status
@@ -22,7 +24,9 @@ from kafka_redelivery.topology.wire.headers import (
     ORIG_MESSAGE_ID,
     ORIG_QUEUE,
     SCHEDULED_DELIVERY,
+    TIMESTAMP,
 )
+from kafka_redelivery.topology.wire.topic_mark import CLUSTER_LENGTH
 
 _MESSAGE_ID: Final = r"^([A-Za-z0-9._-]{1,249})-([0-9]{1,9})@([0-9]{1,18})$"
 _NUMBER: Final = r"^[0-9]{1,18}$"
@@ -33,6 +37,7 @@ _HEADERS: Final = {
     EXPIRATION: "expiration",
     SCHEDULED_DELIVERY: "due",
     ACTUAL_EXPIRY: "expiry",
+    TIMESTAMP: "origin_time",
 }
 _COPIES: Final = (Kind.TIER, Kind.READY, Kind.LETTER)
 
@@ -66,9 +71,9 @@ class TopicFrames:
 
         Returns:
             ``topic, partition, offset`` of the copy, its ``kind`` and timestamp ``at_ms``; ``origin_topic,
-            origin_partition, origin_offset``, null if its headers do not name them; ``deliveries``, -1 if not valid;
-            ``finished``: its reader has finished it; ``late``: it may be newer than the commits; ``expired``;
-            ``redriven``.
+            origin_partition, origin_offset, origin_ms`` (the timestamp of the source record), null if its headers do
+            not name them; ``deliveries``, -1 if not valid; ``finished``: its reader has finished it; ``late``: may be
+            newer than the commits; ``expired``; ``redriven``.
         """
         spans = {span.partition: (kind, span) for kind in _COPIES for span in self._snapshot.spans[kind]}
         progress = {partition: point for partition, point in self._snapshot.progress.items() if partition in spans}
@@ -85,12 +90,17 @@ class TopicFrames:
 
     def _archived(self, path: str, table: TableFormat | None) -> DataFrame:
         """Return dead letters that are in the archive but no longer in their topic."""
+        marks = self._snapshot.marks
         starts = self._frames.local(
-            [(*span.partition, span.start) for span in self._snapshot.spans[Kind.LETTER]],
-            "topic string, partition int, start bigint",
+            [(*span.partition, span.start, marks[span.partition.topic]) for span in self._snapshot.spans[Kind.LETTER]],
+            "topic string, partition int, start bigint, mark string",
         )
-        letters = self._frames.table(path, table).where(F.col("origin_group") == self._snapshot.group)
-        gone = letters.join(F.broadcast(starts), ["topic", "partition"]).where(F.col("offset") < F.col("start"))
+        table_rows = self._frames.table(path, table, ARCHIVE_SCHEMA)
+        letters = table_rows.where(F.col("origin_group") == self._snapshot.group)
+        older = F.coalesce(_is_other(F.col("topic_mark"), F.col("mark")), F.lit(False))  # noqa: FBT003 - a literal
+        gone = letters.join(F.broadcast(starts), ["topic", "partition"]).where(
+            older | (F.col("offset") < F.col("start"))
+        )
         return (
             gone.select(
                 *ORIGIN,
@@ -100,6 +110,7 @@ class TopicFrames:
                 F.col("origin_address").alias("origin_topic"),
                 "origin_partition",
                 "origin_offset",
+                F.unix_millis("origin_timestamp").alias("origin_ms"),
                 F.coalesce(F.col("delivery_count").cast("bigint"), F.lit(-1)).alias("deliveries"),
                 F.col("expiration").isNotNull().alias("expires"),
                 F.col("actual_expiry").isNotNull().alias("expired"),
@@ -132,6 +143,7 @@ class TopicFrames:
                 "deliveries": F.when(F.col("count").rlike(_NUMBER), F.col("count").try_cast("bigint")).otherwise(
                     F.lit(-1)
                 ),
+                "origin_ms": F.col("origin_time").try_cast("bigint"),
                 "expires_ms": F.coalesce(expiration, F.lit(0)),
                 "redriven": ready & F.col("due").isNull(),
             }
@@ -173,7 +185,7 @@ class TopicFrames:
             F.col("topic").alias("origin_topic"),
             F.col("partition").alias("origin_partition"),
             F.col("offset").alias("origin_offset"),
-            F.struct("origin_topic", "origin_partition", "origin_offset", "deliveries").alias("first"),
+            F.struct(*_LINEAGE).alias("first"),
         )
         renamed = copies.where(stray).join(known, ["origin_topic", "origin_partition", "origin_offset"], "left")
         return copies.where(~F.coalesce(stray, F.lit(False))).unionByName(  # noqa: FBT003 - a literal
@@ -183,6 +195,33 @@ class TopicFrames:
             )
         )
 
+    def of_present(self, copies: DataFrame, created_again: Collection[str]) -> DataFrame:
+        """Leave out the copies that are not of the sources as they are now.
 
-_LINEAGE: Final = ("origin_topic", "origin_partition", "origin_offset", "deliveries")
+        A new topic repeats the offsets of an older one of its name. A copy is of the new one if the record at its
+        offset has the timestamp that the copy names.
+
+        Args:
+            copies: the result of :meth:`attributed`.
+            created_again: the sources that were created again.
+        """
+        if not created_again:
+            return copies
+        ranges = [source for source in self._snapshot.sources if source.partition.topic in created_again]
+        records = self._frames.records(((each.partition, each.first, each.end) for each in ranges), headers=False)
+        present = records.select(
+            *(F.col(name).alias(f"origin_{name}") for name in ORIGIN), F.unix_millis("timestamp").alias("origin_ms")
+        )
+        again = F.coalesce(F.col("origin_topic").isin(*created_again), F.lit(False))  # noqa: FBT003 - a literal
+        mine = copies.where(again).join(present, [*(f"origin_{name}" for name in ORIGIN), "origin_ms"], "left_semi")
+        return copies.where(~again).unionByName(mine)
+
+
+def _is_other(remembered: Column, present: Column) -> Column:
+    """Whether two marks are of topics of one cluster, as :func:`topology.wire.topic_mark.is_other_topic` says."""
+    cluster = F.substring(remembered, 1, CLUSTER_LENGTH) == F.substring(present, 1, CLUSTER_LENGTH)
+    return cluster & (remembered != present)
+
+
+_LINEAGE: Final = ("origin_topic", "origin_partition", "origin_offset", "origin_ms", "deliveries")
 _COPY: Final = (*ORIGIN, "kind", "at_ms", "late", *_LINEAGE, "finished", "expired", "redriven")

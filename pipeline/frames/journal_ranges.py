@@ -15,15 +15,16 @@ from kafka_redelivery.topology.wire.journal import OUTCOMES, VERSION
 _LONGEST: Final = 10_000_000
 """Offsets in a range. A write has far fewer; a longer range, which another program has written, is left out."""
 
-_ENTRY: Final = "v int, group string, topic string, partition int, " + ", ".join(
+_ENTRY: Final = "v int, group string, topic string, partition int, mark string, " + ", ".join(
     f"{outcome} array<array<bigint>>" for outcome in OUTCOMES
 )
 
 
 def journal_ranges(records: DataFrame, group: str, *kept: str) -> DataFrame:
-    """Return one row for each range of offsets: ``topic, partition, outcome, first, last``, and the columns ``kept``.
+    """Return one row for each range of offsets: ``topic, partition, mark, outcome, first, last``, and ``kept``.
 
-    ``topic`` and ``partition`` are those of the source; ``last`` is inclusive.
+    ``topic``, ``partition`` and ``mark`` are those of the source; ``mark`` is null if the entry names none. ``last`` is
+    inclusive.
 
     Args:
         records: records of the journal, with the column ``value``.
@@ -37,10 +38,11 @@ def journal_ranges(records: DataFrame, group: str, *kept: str) -> DataFrame:
     entries = records.select(*kept, entry.alias("entry")).where(
         (F.col("entry.v") == VERSION) & (F.col("entry.group") == group)
     )
-    lists = entries.select(*kept, "entry.topic", "entry.partition", F.explode(outcomes).alias("list"))
-    runs = lists.select(*kept, "topic", "partition", "list.outcome", F.explode("list.ranges").alias("run"))
+    origin = ("topic", "partition", "mark")
+    lists = entries.select(*kept, *(f"entry.{name}" for name in origin), F.explode(outcomes).alias("list"))
+    runs = lists.select(*kept, *origin, "list.outcome", F.explode("list.ranges").alias("run"))
     first, last = F.get("run", 0).alias("first"), F.get("run", 1).alias("last")
-    return runs.select("topic", "partition", "outcome", first, last, *kept).where(
+    return runs.select(*origin, "outcome", first, last, *kept).where(
         F.col("topic").isNotNull()
         & (F.col("first") >= 0)
         & (F.col("last") >= F.col("first"))

@@ -72,13 +72,13 @@ class Frames:
             .select(*_COLUMNS, F.col("headers") if headers else F.lit(None).alias("headers"))
         )
 
-    def table(self, path: str, wanted: TableFormat | None) -> DataFrame:
-        """A table of a lake.
+    def table(self, path: str, wanted: TableFormat | None, schema: StructType) -> DataFrame:
+        """Return these columns of a table of a lake; those that it does not have are null.
 
         Raises:
             TableFormatError: it has another format.
         """
-        return read_table(self._spark, path, wanted)
+        return read_table(self._spark, path, wanted, schema)
 
     def local(self, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
         """Return local rows. Created through Arrow they are part of the plan, so Spark can drop empty relations."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_redelivery.pipeline.archive.dead_letters import dead_letters
@@ -34,6 +34,7 @@ from kafka_redelivery.topology.policy.decision import Reason
 from kafka_redelivery.topology.policy.failure_details import FailureDetails
 from kafka_redelivery.topology.query.where import Where
 from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_ADDRESS, ORIG_MESSAGE_ID, TIMESTAMP
+from kafka_redelivery.topology.wire.topic_mark import is_other_topic, is_void
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.preflight import require_rights
@@ -60,6 +61,9 @@ class Topics:
     journal: Mapping[str, int]
     """Empty if the journal is off or its topic does not exist."""
 
+    marks: Mapping[str, str]
+    """The mark of each topic; see :mod:`kafka_redelivery.topology.wire.topic_mark`."""
+
     @property
     def partitions(self) -> list[Partition]:
         """All partitions."""
@@ -83,12 +87,13 @@ class Topics:
         tiers = [*naming.tiers_among(existing), naming.mixed_topic()]
         ready = [naming.ready_topic(source.topic) for source in settings.sources]
         journal = [naming.journal_topic()] if settings.journal else []
-        facts = admin.describe([*letter_topics(settings), *tiers, *ready, *journal], {}).topics
+        cluster = admin.describe([*letter_topics(settings), *tiers, *ready, *journal], {})
+        facts = cluster.topics
 
         def of(names: Iterable[str]) -> dict[str, int]:
             return {name: facts[name].partitions for name in names if name in facts}
 
-        return cls(of(letter_topics(settings)), of(tiers), of(ready), of(journal))
+        return cls(of(letter_topics(settings)), of(tiers), of(ready), of(journal), cluster.marks)
 
 
 def partitions_of(topics: Mapping[str, int]) -> list[Partition]:
@@ -131,13 +136,35 @@ class TopicFrames:
         archived = None if table is None else read_table(self._spark, table, table_format, ARCHIVE_SCHEMA)
         archived_ends: dict[Partition, int] = {}
         if archived is not None:
-            last = archived.groupBy("topic", "partition").agg(F.max("offset").alias("last"))
-            archived_ends = {Partition(row["topic"], row["partition"]): row["last"] + 1 for row in last.collect()}
+            last = archived.groupBy("topic", "partition", "topic_mark").agg(F.max("offset").alias("last"))
+            archived_ends = self._archived_ends(last.collect())
         details = self._settings.failure_details
-        newer = dead_letters(self._records(self._topics.letters, archived_ends), SourceCodecs({}, "", details=details))
+        newer = dead_letters(
+            self._records(self._topics.letters, archived_ends),
+            SourceCodecs({}, "", details=details),
+            self._topics.marks,
+        )
         whole = newer if archived is None else newer.unionByName(archived)
         selected = F.lit(True) if where is None else condition(where.expression, where.now_ms)  # noqa: FBT003 - a literal
         return _for_report(whole.withColumn("selected", F.coalesce(selected, F.lit(False))), details)  # noqa: FBT003
+
+    def _archived_ends(self, rows: Iterable[Row]) -> dict[Partition, int]:
+        """Return the offset after the last archived one of each partition that the topics have now.
+
+        Rows of earlier versions name no topic. They count as long as no row names the present one.
+
+        Args:
+            rows: the last offset of each topic, partition and mark.
+        """
+        named: dict[Partition, int] = {}
+        unnamed: dict[Partition, int] = {}
+        for row in rows:
+            partition, mark = Partition(row["topic"], row["partition"]), row["topic_mark"] or ""
+            present = self._topics.marks.get(partition.topic, "")
+            if not is_other_topic(mark, present):
+                ends = named if mark and mark == present else unnamed
+                ends[partition] = max(ends.get(partition, 0), row["last"] + 1)
+        return unnamed | named
 
     def copies(self) -> DataFrame:
         """Return one row for each record in a tier or a ready topic, finished or not.
@@ -191,7 +218,9 @@ class TopicFrames:
         group = self._settings.group
         found = self._positions.committed(scheduler_group(group), partitions_of(self._topics.tiers))
         found |= self._positions.committed(group, partitions_of(self._topics.ready))
-        progress, damaged = decode_progress(found)
+        marks = self._topics.marks
+        present = {each: point for each, point in found.items() if not is_void(point.metadata, marks[each.topic])}
+        progress, damaged = decode_progress(present)
         for partition in damaged:
             _log.warning(
                 "the progress of %s-%d cannot be decoded: some finished records may count as waiting", *partition

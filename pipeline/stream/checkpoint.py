@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from kafka_redelivery.pipeline.errors import StreamRefusedError, first_line
 from kafka_redelivery.pipeline.lake.files import LakeFiles
+from kafka_redelivery.pipeline.lake.kafka_checkpoint import note_topics, older_topics
 from kafka_redelivery.pipeline.stream.start_offsets import ready_topics
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
@@ -52,36 +53,50 @@ def group_checkpoint(session: SparkSession, settings: Settings, folder: str) -> 
 
 
 def remove_stale_checkpoint(
-    session: SparkSession, settings: Settings, checkpoint: str, starts: Mapping[Partition, int]
+    session: SparkSession,
+    settings: Settings,
+    checkpoint: str,
+    starts: Mapping[Partition, int],
+    marks: Mapping[str, str],
 ) -> None:
     """Remove a checkpoint that Spark cannot continue from although the group can. The query then starts at ``starts``.
 
-    Such a checkpoint has other topics or partitions than the query, or offsets that Kafka no longer keeps.
+    Such a checkpoint has other topics or partitions than the query, or offsets that Kafka no longer keeps. A topic
+    that was deleted and created again is another topic.
 
     Args:
         session: the session.
         settings: the configuration.
         checkpoint: the checkpoint's folder.
         starts: the group's offsets.
+        marks: the mark of each topic, as far as it is known. The checkpoint is about these topics from now on.
 
     Raises:
         TransportError: Kafka does not answer.
     """
+    files = LakeFiles(session, checkpoint)
+    reason = _why_stale(session, settings, checkpoint, starts, older_topics(files, marks))
+    if reason:
+        _log.info("the checkpoint %s %s: starting at the group's offsets", checkpoint, reason)
+        files.delete("")
+    note_topics(files, marks)
+
+
+def _why_stale(
+    session: SparkSession, settings: Settings, checkpoint: str, starts: Mapping[Partition, int], older: Sequence[str]
+) -> str:
     noted = checkpoint_offsets(session, checkpoint)
     if not noted:
-        return
+        return ""
+    if older:
+        return f"is about an older topic {older[0]}"
     behind = [partition for partition, offset in noted.items() if offset < starts.get(partition, offset)]
     log_starts = PartitionOffsets(settings.kafka).log_start_offsets(behind)
     removed = [partition for partition in behind if noted[partition] < log_starts[partition]]
-    if noted.keys() == starts.keys() and not removed:
-        return
     if removed:
         topic, number = removed[0]
-        reason = f"is at {topic}-{number}@{noted[removed[0]]}, which Kafka no longer keeps"
-    else:
-        reason = "has other partitions"
-    _log.info("the checkpoint %s %s: starting at the group's offsets", checkpoint, reason)
-    LakeFiles(session, checkpoint).delete("")
+        return f"is at {topic}-{number}@{noted[removed[0]]}, which Kafka no longer keeps"
+    return "" if noted.keys() == starts.keys() else "has other partitions"
 
 
 def refuse_skipped_records(

@@ -23,6 +23,7 @@ from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.stream.lost_positions import RecordsDeletedError, is_data_loss
 from kafka_redelivery.pipeline.stream.membership import Membership
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
+from kafka_redelivery.pipeline.stream.read_topics import ReadTopics
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.task.contract import TaskPlan, TaskResult, TaskStatus, merge_writes
 from kafka_redelivery.pipeline.task.task import RESULT, Task
@@ -67,6 +68,7 @@ class MicroBatches:
         observer: QueryObserver,
         shutdown: Shutdown,
         gate: PauseGate,
+        topics: ReadTopics,
     ) -> None:
         """Run nothing yet.
 
@@ -77,6 +79,7 @@ class MicroBatches:
             observer: receives the outcomes of every micro-batch.
             shutdown: whether to stop.
             gate: whether the group is paused.
+            topics: the topics that the query reads.
         """
         self._config = config
         self._member = member
@@ -84,6 +87,7 @@ class MicroBatches:
         self._observer = observer
         self._shutdown = shutdown
         self._gate = gate
+        self._topics = topics
         self._query = secrets.token_hex(8)
         self._runners: dict[int, str] = {}
         self._unsettled = False
@@ -122,11 +126,20 @@ class MicroBatches:
         tasks = frame.sparkSession.sparkContext.defaultParallelism * per_core
         outdated: object = None
         while True:
+            self._topics.refuse_created_again()  # Spark has chosen the offsets by the names of the topics
             if self._unsettled and outdated is None:
                 self._member.renew()
             member = self._member.member(than=outdated)
             self._unsettled = True
-            plan = TaskPlan(self._query, self._config, member, self._counts, dict(self._runners))
+            plan = TaskPlan(
+                self._query,
+                self._config,
+                member,
+                self._counts,
+                dict(self._runners),
+                marks=self._topics.marks,
+                named_in_commits=self._topics.named_in_commits,
+            )
             try:
                 rows = frame.coalesce(tasks).mapInArrow(Task(plan), RESULT).collect()
             except Exception as error:

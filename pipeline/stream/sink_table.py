@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kafka_redelivery.pipeline.errors import StreamRefusedError
+from kafka_redelivery.pipeline.lake.files import LakeFiles
+from kafka_redelivery.pipeline.lake.kafka_checkpoint import forget_topics, note_topics, older_topics
 from kafka_redelivery.pipeline.lake.table import TableFormat, table_format, utc_day
 from kafka_redelivery.pipeline.stream.checkpoint import checkpoint_offsets
+from kafka_redelivery.pipeline.stream.read_topics import ReadTopics
 from kafka_redelivery.topology.config.pipeline_section import PipelineSection, SinkSection
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
@@ -72,6 +75,8 @@ class SinkTable:
     """Options of the Kafka source."""
 
     path: str
+    topics: ReadTopics
+    """The topic of the sink."""
 
     @property
     def checkpoint(self) -> str:
@@ -86,8 +91,10 @@ class SinkTable:
 
         Raises:
             TableFormatError: the table has another format.
+            ReaderError: Kafka does not answer.
         """
         stored = table_format(self.session, self.path, sink_format(self.sink))
+        self._forget_older_topic()
         if skip_removed:
             self._log_removed()
         read = (
@@ -105,6 +112,20 @@ class SinkTable:
         writer = rows.writeStream.queryName(f"{self.settings.group}: table").format(stored)
         writer = writer.outputMode("append").partitionBy(*self.sink.partition_by)
         return writer.option("path", self.path).option("checkpointLocation", self.checkpoint)
+
+    def _forget_older_topic(self) -> None:
+        """Let the query begin at the start of a topic that was created again. No query may run."""
+        self.topics.look()
+        files = LakeFiles(self.session, self.checkpoint)
+        older = older_topics(files, self.topics.marks)
+        for topic in older:
+            _log.warning(
+                "topic %s was deleted and created again: the table gets the new one from its start; records of the "
+                "older one that were not appended are gone with it",
+                topic,
+            )
+        forget_topics(files, older)
+        note_topics(files, self.topics.marks)
 
     def _log_removed(self) -> None:
         next_offsets = checkpoint_offsets(self.session, self.checkpoint)

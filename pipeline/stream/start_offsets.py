@@ -11,6 +11,7 @@ from typing import Final
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
 from kafka_redelivery.pipeline.errors import StreamRefusedError
+from kafka_redelivery.pipeline.stream.read_topics import ReadTopics, topics_of
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import ControlRecordError
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
@@ -37,12 +38,6 @@ def partitions_of(settings: Settings, counts: Mapping[str, int]) -> frozenset[Pa
     return frozenset(Partition(topic, number) for topic in topics for number in range(counts[topic]))
 
 
-def topics_of(settings: Settings) -> list[str]:
-    """Return the sources and their ready topics."""
-    naming = settings.naming()
-    return [name for each in settings.sources for name in (each.topic, naming.ready_topic(each.topic))]
-
-
 def ready_topics(settings: Settings) -> list[str]:
     """Return the ready topics of the sources."""
     naming = settings.naming()
@@ -62,7 +57,9 @@ def partition_counts(settings: Settings) -> dict[str, int]:
         reader.close()
 
 
-def start_offsets(settings: Settings, wanted: frozenset[Partition], member: object) -> dict[Partition, int]:
+def start_offsets(
+    settings: Settings, wanted: frozenset[Partition], member: object, topics: ReadTopics
+) -> dict[Partition, int]:
     """Return the offset that each partition is read from. Those whose committed offset has expired are left out.
 
     A partition without a commit starts where a worker would start (:class:`FirstOffsets`). That offset is committed
@@ -73,6 +70,7 @@ def start_offsets(settings: Settings, wanted: frozenset[Partition], member: obje
         settings: the configuration.
         wanted: the partitions.
         member: the driver's membership of the group.
+        topics: receives which topics these are now.
 
     Raises:
         StreamRefusedError: a worker left records that wait in place, which a query cannot continue.
@@ -80,8 +78,10 @@ def start_offsets(settings: Settings, wanted: frozenset[Partition], member: obje
         ControlRecordError: another program has written to the control topic.
         TransportError: the broker refuses the commit.
     """
-    with _group_offsets(settings) as (reader, control, first_offsets):
+    with _group_offsets(settings, topics) as (reader, control, first_offsets):
+        control.read()  # it says of which topics the group had partitions, which may be older ones of these names
         committed = first_offsets.positions(sorted(wanted))
+        topics.found, topics.named_in_commits = first_offsets.found, first_offsets.names_topics
         starts: dict[Partition, Checkpoint] = {}
         ready = ready_topics(settings)
         for partition, known in committed.items():
@@ -89,7 +89,8 @@ def start_offsets(settings: Settings, wanted: frozenset[Partition], member: obje
                 _refuse_waiting(partition, known)
                 starts[partition] = known
             elif first_offsets.expired(partition, internal=partition.topic in ready) is None:
-                starts[partition] = Checkpoint(_first_offset(first_offsets, partition, ready), "")
+                start = _first_offset(first_offsets, partition, ready)
+                starts[partition] = first_offsets.new_progress(partition, start).checkpoint()
         restored = first_offsets.restored
         initial = {each: start for each, start in starts.items() if committed[each] is None or each in restored}
         if initial:
@@ -105,15 +106,18 @@ def start_offsets(settings: Settings, wanted: frozenset[Partition], member: obje
         return {partition: start.offset for partition, start in starts.items()}
 
 
-def save_positions(settings: Settings, partitions: Iterable[Partition]) -> None:
+def save_positions(settings: Settings, partitions: Iterable[Partition], topics: ReadTopics) -> None:
     """Save the committed positions of the group, as a worker does when it stops, so that they may expire.
 
     No task may commit any more, and no other process may have taken over. A failure is only logged.
     """
-    with _group_offsets(settings, _SAVE_S) as (_, control, first_offsets):
+    partitions = sorted(partitions)
+    with _group_offsets(settings, topics, _SAVE_S) as (_, control, first_offsets):
         try:
             control.read()
-            first_offsets.save(sorted(partitions))
+            marks = {each: topics.marks.get(each.topic, "") for each in partitions}
+            control.know(marks, {})  # positions are saved with the mark of the topic that the query has read
+            first_offsets.save(partitions)
         except (ReaderError, ControlRecordError) as error:
             _log.warning("the last positions are not saved: %s", error)
 
@@ -141,13 +145,14 @@ def partitions_option(partitions: Iterable[Partition], *, whole: bool) -> dict[s
 
 @contextmanager
 def _group_offsets(
-    settings: Settings, timeout_s: float = _READ_S
+    settings: Settings, topics: ReadTopics, timeout_s: float = _READ_S
 ) -> Iterator[tuple[GroupReader, ControlTopic, FirstOffsets]]:
     reader = GroupReader(consumer_config(settings.kafka, group=settings.group, instance=None))
     topic = settings.naming().control_topic()
     control = ControlTopic(settings.kafka, settings.group, topic, wall_clock_ms, timeout_s)
     try:
-        yield reader, control, FirstOffsets(reader, source_start(settings.kafka), control)
+        start = source_start(settings.kafka)
+        yield reader, control, FirstOffsets(reader, start, control, topics.watch, topics.found)
     finally:
         control.close(_NOTE_S)
         reader.close()

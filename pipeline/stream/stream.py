@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -49,6 +49,7 @@ from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEn
 from kafka_redelivery.pipeline.stream.monitor import ROLE, QueryMonitor, query_monitor
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
 from kafka_redelivery.pipeline.stream.query_runner import QueryRunner
+from kafka_redelivery.pipeline.stream.read_topics import ReadTopics, topics_of
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown, shutdown_on_signals
 from kafka_redelivery.pipeline.stream.sink_table import AUTO_COMPACTION, SinkTable, sink_format, validate_sink
 from kafka_redelivery.pipeline.stream.start_offsets import (
@@ -59,7 +60,6 @@ from kafka_redelivery.pipeline.stream.start_offsets import (
     ready_topics,
     save_positions,
     start_offsets,
-    topics_of,
 )
 from kafka_redelivery.pipeline.stream.table_query import TableQuery
 from kafka_redelivery.pipeline.stream.validation import validate_settings
@@ -153,6 +153,7 @@ def run_stream(
         scheduler = stack.enter_context(scheduler_in_driver(settings, monitor))
         stack.enter_context(scheduler_watch(settings, monitor.health))
         lost = LostPositions(settings, monitor.observer, monitor.health)
+        topics = ReadTopics.of(settings)
         stream = _Stream(
             session=session,
             settings=settings,
@@ -164,8 +165,9 @@ def run_stream(
             shutdown=stop,
             monitor=monitor,
             member=member,
-            batches=MicroBatches(config, member, counts, monitor.observer, stop, gate),
+            batches=MicroBatches(config, member, counts, monitor.observer, stop, gate, topics),
             lost=lost,
+            topics=topics,
             runner=QueryRunner(session, stop, monitor, member, lost, scheduler),
             table=_table(session, settings, section, options, base),
             skip_removed=skip_removed,
@@ -203,6 +205,7 @@ class _Stream:
     member: Membership
     batches: MicroBatches
     lost: LostPositions
+    topics: ReadTopics
     runner: QueryRunner
     table: SinkTable | None
     skip_removed: bool
@@ -239,7 +242,7 @@ class _Stream:
     def save_positions(self) -> None:
         """Save where the group stands, unless a task or another process may still commit."""
         if self.batches.settled and self.member.joined:
-            save_positions(self.settings, self.wanted)
+            save_positions(self.settings, self.wanted, self.topics)
 
     def _handle(self, run: Callable[[DataStreamWriter], bool]) -> None:
         """Run the query that handles records, again at the group's offsets when other partitions can be read."""
@@ -250,7 +253,7 @@ class _Stream:
                 member = self.member.member()
             except StoppedJoiningError:
                 return
-            starts = start_offsets(self.settings, self.wanted, member)
+            starts = start_offsets(self.settings, self.wanted, member, self.topics)
             self.monitor.started(starts)
             readable = self.lost.leave_out(starts, self.wanted - starts.keys())
             if not readable:
@@ -260,11 +263,33 @@ class _Stream:
             try:
                 with _unwrapped_errors(self.batches):
                     again = run(query)
-            except RecordsDeletedError as error:
+            except (RecordsDeletedError, StreamHaltedError) as error:
+                if self._created_again():  # Spark fails in many ways then
+                    _log.info("starting again at the group's offsets: %s", error)
+                    continue
+                if isinstance(error, StreamHaltedError):
+                    raise
                 if readable == failed:
                     raise StreamHaltedError(str(error)) from error
                 failed = readable
                 _log.warning("starting again at the group's offsets: %s", error)
+
+    def _created_again(self) -> bool:
+        """Return whether a topic was created again since the query was started.
+
+        Raises:
+            StreamHaltedError: it has another number of partitions than before.
+        """
+        with suppress(TransportError):
+            found = self.topics.created_again()
+            for name, each in found.items():
+                if each.partitions != self.counts[name]:
+                    raise StreamHaltedError(
+                        f"topic {name} was deleted and created again with {each.partitions} partitions instead of "
+                        f"{self.counts[name]}; start the query again"
+                    )
+            return bool(found)
+        return False
 
     def _waiting(self) -> WaitingRecords:
         with _unwrapped_errors(self.batches):
@@ -277,7 +302,7 @@ class _Stream:
         refuse_unwritable(session, folder)
         checkpoint = group_checkpoint(session, settings, folder)
         refuse_unwritable(session, checkpoint)
-        remove_stale_checkpoint(session, settings, checkpoint, starts)
+        remove_stale_checkpoint(session, settings, checkpoint, starts, self.topics.marks)
         refuse_skipped_records(session, settings, checkpoint, starts)
         frame = _handling(session, settings, self.section, self.options, starts, self.wanted - starts.keys())
         handling = frame.writeStream.queryName(settings.group).foreachBatch(self.batches)
@@ -355,7 +380,8 @@ def _table(
     sink = section.sink
     if sink is None:
         return None
-    return SinkTable(session, settings, section, sink, options, _folder(sink.path, base))
+    path, topics = _folder(sink.path, base), ReadTopics.of(settings, [sink.topic])
+    return SinkTable(session, settings, section, sink, options, path, topics)
 
 
 def _consumers(wanted: Collection[Partition], section: PipelineSection, counts: Mapping[str, int]) -> int:

@@ -69,6 +69,9 @@ class TableQuery:
         elif not query.isActive:
             error = query.exception()
             self._failed("it was stopped" if error is None else cause_of(error))
+        elif self._table.topics.poll():
+            query.stop()
+            self._start()
         elif monotonic_s() - self._reported_s >= _REPORT_INTERVAL_S:
             self._reported_s = monotonic_s()
             self._report(query)

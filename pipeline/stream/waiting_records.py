@@ -12,6 +12,8 @@ from kafka_redelivery.topology.cluster.plan import scheduler_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.wire.headers import SCHEDULED_DELIVERY
+from kafka_redelivery.topology.wire.topic_mark import is_void
+from kafka_redelivery.transport.admin.identities import topic_marks
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Partition
 
@@ -71,7 +73,9 @@ def waiting_records(
     tiers = _partitions([*naming.tiers_among(counts), naming.mixed_topic()], counts)
     ready = _partitions(ready_topics(settings), counts)
     commits = offsets.committed(scheduler_group(settings.group), tiers) | offsets.committed(settings.group, ready)
-    progress, _ = decode_progress(commits)
+    topics = topic_marks(offsets.calls, {each.topic for each in commits})
+    present = {each: at for each, at in commits.items() if not is_void(at.metadata, topics.get(each.topic, ""))}
+    progress, _ = decode_progress(present)
     starts, ends = offsets.log_start_offsets([*tiers, *ready]), _ends(offsets, [*tiers, *ready])
     starts |= {each: max(starts[each], found.watermark) for each, found in progress.items()}
     unread = [(each, start, ends[each]) for each, start in starts.items() if start < ends[each]]

@@ -29,6 +29,12 @@ class TaskPlan:
     runners: Mapping[int, str]
     """The Python worker that last had the transactional id of each task, by the number of the task."""
 
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """The mark of each topic that the query reads, as the driver has seen it; empty if it is unknown."""
+
+    named_in_commits: bool = False
+    """Whether commits name their topic, because all members of the group can read that."""
+
     @property
     def group(self) -> str:
         """The consumer group."""

@@ -22,7 +22,15 @@ class OpenPartition:
     """A partition whose records a task handles, from the first that it is given to the last write."""
 
     def __init__(
-        self, partition: Partition, route: Route, first: int, committed: Checkpoint | None, *, redelivered: bool
+        self,
+        partition: Partition,
+        route: Route,
+        first: int,
+        committed: Checkpoint | None,
+        *,
+        redelivered: bool,
+        mark: str = "",
+        named_in_commits: bool = False,
     ) -> None:
         """Continue from the committed offset.
 
@@ -32,6 +40,8 @@ class OpenPartition:
             first: the first offset that the task was given.
             committed: the group's commit; ``None`` = there is none.
             redelivered: whether it is a partition of a ready topic.
+            mark: the mark of its topic; empty if it is unknown.
+            named_in_commits: whether commits name the topic.
 
         Raises:
             MissingOffsetError: a ready topic has no committed offset.
@@ -50,7 +60,8 @@ class OpenPartition:
         """Offsets of the records that were sent to the handler and have no outcome yet."""
 
         self._first = first
-        self.assigned = AssignedPartition(partition, route, redelivered, self._restored())
+        self._mark_of_commits = mark if named_in_commits else ""
+        self.assigned = AssignedPartition(partition, route, redelivered, self._restored(), mark=mark)
         self.lane = Lane(self.assigned, exclusive=True)
 
     def has_room(self, rows: Rows) -> bool:
@@ -94,4 +105,8 @@ class OpenPartition:
 
     def _restored(self) -> Progress:
         committed = self.committed
-        return Progress(self._first) if committed is None else Progress.restore(committed.offset, committed.metadata)
+        progress = Progress(self._first)
+        if committed is not None:
+            progress = Progress.restore(committed.offset, committed.metadata)
+        progress.mark = self._mark_of_commits
+        return progress

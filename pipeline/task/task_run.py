@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
@@ -25,6 +25,7 @@ from kafka_redelivery.pipeline.task.rows_work_item import RowsWorkItem
 from kafka_redelivery.pipeline.task.runner import Runner
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.topology.wire.topic_mark import is_void
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
 from kafka_redelivery.transport.errors import (
     MembershipOutdatedError,
@@ -148,12 +149,26 @@ class TaskRun:
                 firsts.setdefault(rows.partition, rows[0].offset())
         if not firsts:
             return
-        committed = self._runner.committed(firsts)
+        committed = self._committed(firsts)
         for partition, first in firsts.items():
             route, redelivered = self._runner.routes[partition.topic]
             self._partitions[partition] = OpenPartition(
-                partition, route, first, committed[partition], redelivered=redelivered
+                partition,
+                route,
+                first,
+                committed[partition],
+                redelivered=redelivered,
+                mark=self._plan.marks.get(partition.topic, ""),
+                named_in_commits=self._plan.named_in_commits,
             )
+
+    def _committed(self, partitions: Iterable[Partition]) -> dict[Partition, Checkpoint | None]:
+        """Return the committed offsets, but for those that were committed in older topics of these names."""
+        marks = self._plan.marks
+        return {
+            partition: None if found is None or is_void(found.metadata, marks.get(partition.topic, "")) else found
+            for partition, found in self._runner.committed(partitions).items()
+        }
 
     def _collect_until(self, enough: Callable[[], bool]) -> None:
         """Take outcomes, and write them in time, until there are enough."""
@@ -296,7 +311,7 @@ class TaskRun:
         for produced_for, reason in refused:
             (partition, offset), failure = failure_of_refused_record(produced_for, reason)
             self._replace_outcome(partition, offset, failure)
-        committed = self._runner.committed(points)
+        committed = self._committed(points)
         if committed == points:
             self._items = self._items[len(items) :]
             return True

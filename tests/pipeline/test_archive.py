@@ -146,6 +146,38 @@ def test_letters_removed_before_they_are_archived_are_reported(
     assert run.letters == 2
 
 
+@pytest.mark.parametrize("stored", [_PARQUET, pytest.param(TableFormat.DELTA, marks=pytest.mark.long)])
+def test_a_topic_that_was_created_again(
+    session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path, stored: TableFormat
+) -> None:
+    """The new one is archived from its start, also after an interrupted run. Rows of the older one stay."""
+    source = f"{unique}.orders"
+    letters = f"DLQ.{source}"
+    archive = Archive.of(settings_of(cluster, unique, source), tmp_path, str(tmp_path / "table"), stored)
+    cluster.create(letters, config=KEPT)
+    cluster.produce(letters, [letter(source, number) for number in range(5)])
+    runs = [run_archive(session, archive)]
+    cluster.delete(letters)
+    cluster.create(letters, config=KEPT)
+    cluster.produce(letters, [letter(source, number) for number in range(100, 107)])
+
+    pending = count_pending(session, archive, read_positions(session, archive))
+    runs += [run_archive(session, archive), run_archive(session, archive)]
+    assert pending == {(letters, 0): 7}
+    assert [run.letters for run in runs] == [5, 7, 0]
+
+    _forget(tmp_path / "table/_checkpoint/commits", "1")  # the run was interrupted when the rows were in the table
+    cluster.delete(letters)
+    cluster.create(letters, config=KEPT)
+    cluster.produce(letters, [letter(source, number) for number in range(200, 203)])
+    run_archive(session, archive)
+
+    rows = read_table(session, archive.output, stored, ARCHIVE_SCHEMA).collect()
+    assert sorted(row["origin_offset"] for row in rows) == [*range(5), *range(100, 107), *range(200, 203)]
+    assert len({row["topic_mark"] for row in rows}) == 3
+    assert len({(row["topic_mark"], row["partition"], row["offset"]) for row in rows}) == 15
+
+
 def test_a_table_keeps_its_format(session: SparkSession, cluster: Cluster, unique: str, tmp_path: Path) -> None:
     """A Delta table is refused as a Parquet table, for writing and for reading, because rows would appear twice."""
     table = tmp_path / "table"

@@ -97,6 +97,38 @@ def test_without_a_journal_or_with_an_archive(spark: SparkSession, finished: Gro
     assert {each.message_id: each.why for each in without.findings} == traceable
 
 
+def test_a_source_that_was_created_again(spark: SparkSession, finished: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a finding. Journal and copies of the older topic say nothing about the new one, whose losses are found."""
+    group = finished
+    group.cluster.delete(group.source)
+    group.cluster.create(group.source, partitions=2)
+    worker, scheduler = group.worker(None), group.scheduler(None)
+    _send_all_kinds(group, 40)
+    group.settle()
+    worker.stop()
+    scheduler.stop()
+
+    intact = _audit(spark, group)
+    assert not intact.conserved
+    assert (intact.created_again, intact.findings) == ((group.source,), ())
+    assert _states(intact) == {"acked": 16, "recovered": 8, "dead_lettered": 10, "discarded": 7}
+
+    group.cluster.produce(group.source, [script(900 + n, ["ok"], partition=0) for n in range(2)])
+    end = group.cluster.ends(group.source)[group.source, 0]
+    group.cluster.commit(group.name, group.source, 0, end)
+    monkeypatch.setattr("kafka_redelivery.pipeline.spark.session.spark_session", lambda *_: nullcontext(spark))
+    told = CliRunner().invoke(app, ["pipeline", "audit", "--json", "--config", str(group.file)])
+    document = json.loads(told.stdout)
+    assert (told.exit_code, document["ok"], document["created_again"]) == (1, False, [group.source])
+    skipped = [f"{group.source}-0@{offset}" for offset in (end - 2, end - 1)]
+    assert [(each["record"], each["why"]) for each in document["findings"]] == [
+        (each, "no_outcome") for each in skipped
+    ]
+    text = CliRunner().invoke(app, ["pipeline", "audit", "--config", str(group.file)])
+    assert text.exit_code == 1
+    assert f"topic {group.source} was deleted and created again" in text.stdout
+
+
 @pytest.mark.long
 def test_a_running_group_causes_no_findings(spark: SparkSession, group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """While records move, audits find nothing. Records that are deleted from a tier unread are found."""
@@ -233,6 +265,7 @@ def _archive(spark: SparkSession, group: Group, record: str) -> None:
     letters.selectExpr(
         "*",
         "timestamp_millis(1) AS dead_lettered_at",
+        "timestamp_millis(1) AS origin_timestamp",
         "1 AS delivery_count",
         "CAST(NULL AS timestamp) AS expiration",
         "CAST(NULL AS timestamp) AS actual_expiry",

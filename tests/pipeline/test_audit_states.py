@@ -6,11 +6,12 @@ from typing import Final, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_redelivery.pipeline.audit.journal_frames import JournalFrames
+from kafka_redelivery.pipeline.audit.journal_frames import JournalFrames, coverage
 from kafka_redelivery.pipeline.audit.snapshot import Kind, Snapshot, SourceRange, Span
 from kafka_redelivery.pipeline.audit.states import RANGE_SCHEMA, count_by_origin, record_states
 from kafka_redelivery.pipeline.frames.kafka_frames import Frames
 from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan
+from kafka_redelivery.topology.config.settings import Ordering
 from kafka_redelivery.transport.protocols import Partition
 
 pytestmark = [pytest.mark.spark]
@@ -22,6 +23,9 @@ _FIRST, _COVERED = 10, 20
 
 _SINCE_MS: Final = 9000
 """The time of the first journal entry."""
+
+_MARK, _OLDER = "AAAA22222222", "AAAA11111111"
+"""The mark of each source, and that of an older topic of its name."""
 
 _TIERS, _READY, _LETTERS = "g.retry.1s", "g.ready.in", "DLQ.in"
 
@@ -182,6 +186,40 @@ def test_a_journal_range_includes_its_last_offset(spark: SparkSession) -> None:
     }
 
 
+def test_entries_of_an_older_topic_do_not_count(spark: SparkSession) -> None:
+    """Nor do redeliveries, which name none, before the present topic has retried a record at their offset."""
+    frames = Frames(spark, {})
+    ranges = frames.local(
+        [
+            ("in", 0, _OLDER, "acked", 10, 13, 1, False, 0),
+            ("in", 0, _OLDER, "retried", 14, 15, 1, False, 0),
+            ("in", 0, None, "recovered", 14, 15, 2, False, 1),
+            ("in", 0, _MARK, "acked", 12, 13, 3, False, 2),
+            ("in", 0, _MARK, "retried", 15, 15, 3, False, 2),
+            ("in", 0, None, "recovered", 15, 15, 4, False, 3),
+            ("kept", 0, None, "acked", 10, 11, 1, False, 0),
+            ("kept", 0, _MARK, "acked", 12, 12, 2, False, 2),
+        ],
+        "topic string, partition int, mark string, outcome string, first bigint, last bigint, at_ms bigint, "
+        "late boolean, written bigint",
+    )
+    snapshot = _snapshot(16)
+
+    covered, again = coverage(ranges, snapshot, Ordering.PARTITION)
+    found = JournalFrames(frames, snapshot).outcomes(ranges, again).collect()
+
+    assert again == {"in"}
+    assert covered == {Partition("in", 0): (12, 3), Partition("kept", 0): (10, 1)}
+    assert {(row["topic"], row["offset"]): (row["acked"], row["retried"], row["recovered"]) for row in found} == {
+        ("in", 12): (1, 0, 0),
+        ("in", 13): (1, 0, 0),
+        ("in", 15): (0, 1, 1),
+        ("kept", 10): (1, 0, 0),
+        ("kept", 11): (1, 0, 0),
+        ("kept", 12): (1, 0, 0),
+    }
+
+
 def _snapshot(end: int) -> Snapshot:
     topics = ("in", "kept", "dropped", "compacted")
     places = {Kind.TIER: _TIERS, Kind.READY: _READY, Kind.LETTER: _LETTERS, Kind.JOURNAL: "g.journal"}
@@ -190,6 +228,8 @@ def _snapshot(end: int) -> Snapshot:
         taken_ms=_NOW_MS,
         journal=True,
         sources=tuple(SourceRange(Partition(topic, 0), _FIRST, end, 0, None) for topic in topics),
+        marks=dict.fromkeys(topics, _MARK),
+        created_again=frozenset(),
         spans={kind: (Span(Partition(topic, 0), 0, 100, 100),) for kind, topic in places.items()},
         progress={},
         removed=(),

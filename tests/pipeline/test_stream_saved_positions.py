@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from kafka_redelivery.pipeline.stream.membership import membership
+from kafka_redelivery.pipeline.stream.read_topics import ReadTopics
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.pipeline.stream.start_offsets import partition_counts, partitions_of, start_offsets
 from kafka_redelivery.topology.config.loading import load_settings
@@ -23,7 +24,7 @@ def test_what_a_query_has_handled_is_not_handled_again(group: Group) -> None:
     settings = load_settings(group.file.read_text(encoding="utf-8"))
     wanted = partitions_of(settings, partition_counts(settings))
     with membership(settings, wanted, Shutdown(timedelta(seconds=25))) as member:
-        start_offsets(settings, wanted, member.member())
+        start_offsets(settings, wanted, member.member(), ReadTopics.of(settings))
         for (topic, number), end in group.cluster.ends(group.source).items():
             if number == 0:
                 _commit(settings, topic, end, member.member(), task=0)

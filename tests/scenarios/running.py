@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from confluent_kafka import KafkaException
 
 from kafka_redelivery.topology.cluster.changes import changes
-from kafka_redelivery.topology.cluster.control_records import control_records
+from kafka_redelivery.topology.cluster.control_records import control_records, withdrawals
 from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.control_topic import append_control
@@ -218,10 +218,10 @@ class Group:
         settings = load_settings(self.file.read_text(encoding="utf-8"))
         admin = ClusterAdmin(settings.kafka)
         planned, cluster = survey(admin, settings)
-        todo = changes(planned, cluster)
+        todo, control = changes(planned, cluster), settings.naming().control_topic()
+        append_control(settings.kafka, control, withdrawals(todo, cluster))
         admin.apply(todo)
-        records = control_records(planned, cluster, time.time_ns() // 1_000_000, todo.forget)
-        append_control(settings.kafka, settings.naming().control_topic(), records)
+        append_control(settings.kafka, control, control_records(planned, cluster, time.time_ns() // 1_000_000))
 
     def worker(self, instance: str | None = "w1", *, program: Sequence[str] = COMMAND) -> Process:
         """Start a worker."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from kafka_redelivery.topology.cluster.changes import ForgetTopic
+from kafka_redelivery.topology.cluster.changes import Changes
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
 from kafka_redelivery.topology.cluster.offset_check import has_expired
 from kafka_redelivery.topology.cluster.plan import Role, TopologyPlan
@@ -14,7 +14,8 @@ from kafka_redelivery.topology.wire.control import (
     level_record,
     source_record,
     tier_record,
-    withdrawn_record,
+    withdrawn_former_record,
+    withdrawn_records,
 )
 from kafka_redelivery.topology.wire.topic_mark import MARK_LEVEL
 
@@ -23,12 +24,7 @@ FEATURE_LEVEL = MARK_LEVEL
 
 
 def control_records(
-    plan: TopologyPlan,
-    cluster: ClusterFacts,
-    now_ms: int,
-    forgotten: Iterable[ForgetTopic] = (),
-    *,
-    raise_level: bool = False,
+    plan: TopologyPlan, cluster: ClusterFacts, now_ms: int, *, raise_level: bool = False
 ) -> Iterator[ControlRecord]:
     """Yield what the control topic lacks.
 
@@ -36,14 +32,11 @@ def control_records(
         plan: what the configuration needs.
         cluster: what the cluster had before first offsets were committed.
         now_ms: epoch ms.
-        forgotten: what is withdrawn. Of a partition with an offset in the present topic, only the older one is.
         raise_level: whether all members of the group support the features of this version. They do in a new group.
     """
     new = not cluster.control.exists and not any(cluster.committed.values())
     if (raise_level or new) and cluster.control.level < FEATURE_LEVEL:
         yield level_record(FEATURE_LEVEL, now_ms)
-    for each in forgotten:
-        yield from _forgotten(each, cluster, now_ms)
     yield from _sources(plan, cluster, now_ms)
     for group in cluster.committed.values():
         for (topic, number), offset in group.items():
@@ -54,13 +47,18 @@ def control_records(
     yield from _tiers(plan, cluster, now_ms)
 
 
-def _forgotten(change: ForgetTopic, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:
-    topic, actual = change.topic, cluster.topics.get(change.topic)
-    for number in change.partitions:
-        if actual is None or number >= actual.partitions:
-            yield withdrawn_record(topic, number)
-        elif (topic, number) not in cluster.control.saved:  # that record is rewritten when the partition is read again
-            yield first_offset_record(topic, number, cluster.control.committed[topic, number], now_ms, actual.mark)
+def withdrawals(changes: Changes, cluster: ClusterFacts) -> Iterator[ControlRecord]:
+    """Yield what withdraws what is known of older topics. Append it before topics are created.
+
+    Of a partition that exists only that there was an older topic is withdrawn.
+    """
+    for change in changes.forget:
+        topic, actual = change.topic, cluster.topics.get(change.topic)
+        for number in change.partitions:
+            if actual is None or number >= actual.partitions:
+                yield from withdrawn_records(topic, number)
+            else:
+                yield withdrawn_former_record(topic, number)
 
 
 def _sources(plan: TopologyPlan, cluster: ClusterFacts, now_ms: int) -> Iterator[ControlRecord]:

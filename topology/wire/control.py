@@ -14,9 +14,10 @@ key                           fields of the value                 written by
                               ``topicMark``: of the topic;         ``metadata``, and without it before
                               ``metadata``: of the last commit,    the partition is read again; withdrawn
                               if the partition is not in use;      by ``redelivery topology apply`` when
-                              ``cluster``: the id of its cluster;  it creates the topic
-                              ``formerOffset``: the offset in an
-                              older topic of that name
+                              ``cluster``: the id of its cluster   it creates the topic
+``former/{topic}/{n}``        ``offset``: that the group had in    the member that is assigned the
+                              an older topic of that name          partition, once; withdrawn by
+                                                                   ``redelivery topology apply``
 ``tier/{topic}``              ``retiredMs``: since when no policy  ``redelivery topology apply``
                               needs the tier; ``null``: it is used
 ``feature-level``             ``level``: the highest feature that  ``redelivery topology apply``
@@ -87,24 +88,23 @@ class ControlState:
     level: int = 1
     """The feature level: the highest feature that all members of the group support."""
 
-    def of_topics(self, marks: Mapping[str, str], former: Mapping[_Partition, int] | None = None) -> ControlState:
+    def of_topics(self, marks: Mapping[Any, str], former: Mapping[_Partition, int] | None = None) -> ControlState:
         """Return what holds for the topics that exist now: what was known of an older topic of a name is void.
 
         Args:
-            marks: the mark of each topic that exists, as far as it is known.
+            marks: the mark of each topic that exists, as far as it is known, by its name or for each of its partitions.
             former: partitions of which it is known from elsewhere that the group had this offset in an older topic.
         """
         void = {
             key
             for key, mark in self.marks.items()
-            if is_other_topic(mark, marks.get(key if isinstance(key, str) else key[0], ""))
+            if not isinstance(key, str) and is_other_topic(mark, marks.get(key) or marks.get(key[0], ""))
         }
         void |= {key for key in former or () if key not in self.marks}
         if not (void or former):
             return self
         return replace(
             self,
-            sources={topic: count for topic, count in self.sources.items() if topic not in void},
             committed={each: offset for each, offset in self.committed.items() if each not in void},
             saved={each: point for each, point in self.saved.items() if each not in void},
             marks={key: mark for key, mark in self.marks.items() if key not in void},
@@ -119,9 +119,17 @@ class ControlState:
         """Whether the group has never committed an offset in a partition."""
         return self.exists and (topic, number) not in self.committed
 
-    def was_added(self, topic: str, number: int) -> bool:
-        """Whether a partition was added to a source after the group began."""
-        return topic in self.sources and number >= self.sources[topic]
+    def was_added(self, topic: str, number: int, mark: str = "") -> bool:
+        """Whether a partition was added to a source after the group began, or with a new topic of its name.
+
+        Args:
+            topic: the source.
+            number: the number of the partition.
+            mark: of the topic that exists now, if it is known.
+        """
+        if topic not in self.sources:
+            return False
+        return number >= self.sources[topic] or is_other_topic(self.marks.get(topic, ""), mark)
 
 
 def source_record(topic: str, partitions: int, now_ms: int, mark: str = "") -> ControlRecord:
@@ -129,38 +137,34 @@ def source_record(topic: str, partitions: int, now_ms: int, mark: str = "") -> C
     return control_record(f"source/{topic}", now_ms, partitions=partitions, **_of_topic(mark))
 
 
-def first_offset_record(
-    topic: str, number: int, offset: int, now_ms: int, mark: str = "", former: int | None = None
-) -> ControlRecord:
-    """Return the record of a partition in which the group has committed an offset.
-
-    Args:
-        topic: the topic.
-        number: the number of the partition.
-        offset: the committed offset.
-        now_ms: epoch ms.
-        mark: of the topic, if it is known.
-        former: an offset that the group had in an older topic of that name.
-    """
-    return control_record(f"partition/{topic}/{number}", now_ms, offset=offset, **_of_topic(mark, former))
+def first_offset_record(topic: str, number: int, offset: int, now_ms: int, mark: str = "") -> ControlRecord:
+    """Return the record of a partition in which the group has committed an offset. ``mark``: of its topic."""
+    return control_record(f"partition/{topic}/{number}", now_ms, offset=offset, **_of_topic(mark))
 
 
-def saved_record(
-    topic: str, number: int, last: Checkpoint, cluster: str, now_ms: int, mark: str = "", former: int | None = None
-) -> ControlRecord:
-    """Return the record of a partition whose owner stops after its last commit; see :func:`first_offset_record`."""
+def saved_record(topic: str, number: int, last: Checkpoint, cluster: str, now_ms: int, mark: str = "") -> ControlRecord:
+    """Return the record of a partition whose owner stops after its last commit. ``mark``: of its topic."""
     fields: dict[str, int | str | None] = {"offset": last.offset, "metadata": last.metadata, "cluster": cluster}
-    return control_record(f"partition/{topic}/{number}", now_ms, **fields, **_of_topic(mark, former))
+    return control_record(f"partition/{topic}/{number}", now_ms, **fields, **_of_topic(mark))
 
 
-def withdrawn_record(topic: str, number: int) -> ControlRecord:
-    """Return the record that withdraws what is known of a partition."""
-    return ControlRecord(f"partition/{topic}/{number}".encode(), None)
+def former_record(topic: str, number: int, offset: int, now_ms: int) -> ControlRecord:
+    """Return the record of a partition of a topic that was created again. ``offset``: of the group in the older one."""
+    return control_record(f"former/{topic}/{number}", now_ms, offset=offset)
 
 
-def _of_topic(mark: str, former: int | None = None) -> dict[str, int | str | None]:
-    fields: dict[str, int | str | None] = {"topicMark": mark} if mark else {}
-    return fields if former is None else {**fields, "formerOffset": former}
+def withdrawn_records(topic: str, number: int) -> list[ControlRecord]:
+    """Return the records that withdraw what is known of a partition."""
+    return [ControlRecord(f"{kind}/{topic}/{number}".encode(), None) for kind in ("partition", "former")]
+
+
+def withdrawn_former_record(topic: str, number: int) -> ControlRecord:
+    """Return the record that withdraws what is known of a partition of an older topic."""
+    return withdrawn_records(topic, number)[1]
+
+
+def _of_topic(mark: str) -> dict[str, int | str | None]:
+    return {"topicMark": mark} if mark else {}
 
 
 def tier_record(topic: str, retired_ms: int | None, now_ms: int) -> ControlRecord:
@@ -207,8 +211,9 @@ def control_state(  # noqa: C901 - a case for each kind of record
                         saved[topic, number] = Checkpoint(offset, str(fields["metadata"]))
                     if "topicMark" in fields:
                         marks[topic, number] = str(fields["topicMark"])
-                    if "formerOffset" in fields:
-                        former[topic, number] = whole(fields["formerOffset"])
+                case ["former", topic, digits]:
+                    number = whole(int(digits), most=_MAX_PARTITIONS - 1)
+                    former[topic, number] = whole(fields_of(value)["offset"])
                 case ["tier", topic]:
                     since = fields_of(value)["retiredMs"]
                     retired[topic] = None if since is None else whole(since, most=LATEST_MS)

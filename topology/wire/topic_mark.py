@@ -11,9 +11,11 @@ from __future__ import annotations
 import base64
 import zlib
 
-_CLUSTER_LENGTH = 4
+CLUSTER_LENGTH = 4
+"""Characters of a mark that stand for the cluster."""
+
 _ID_LENGTH = 8
-MARK_LENGTH = _CLUSTER_LENGTH + _ID_LENGTH
+MARK_LENGTH = CLUSTER_LENGTH + _ID_LENGTH
 """Characters of a mark; an unknown one has none."""
 
 MARK_LEVEL = 3
@@ -66,4 +68,4 @@ def is_other_topic(remembered: str, present: str) -> bool:
     it still holds.
     """
     known = len(remembered) == len(present) == MARK_LENGTH
-    return known and remembered != present and remembered[:_CLUSTER_LENGTH] == present[:_CLUSTER_LENGTH]
+    return known and remembered != present and remembered[:CLUSTER_LENGTH] == present[:CLUSTER_LENGTH]

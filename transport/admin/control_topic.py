@@ -16,6 +16,7 @@ from kafka_redelivery.topology.wire.control import (
     ControlState,
     control_state,
     first_offset_record,
+    former_record,
     saved_record,
 )
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -74,11 +75,14 @@ class ControlTopic:
         self._topic = topic
         self._clock = clock
         self._timeout_s = timeout_s
-        self._marks: dict[str, str] = {}
-        """The mark of each topic that this process reads, as far as it is known."""
+        self._marks: dict[tuple[str, int] | str, str] = {}
+        """The mark of the topic of each partition that this process reads, as it was when it was opened."""
 
         self._void: dict[tuple[str, int], int] = {}
         """Partitions in which the group had this offset, in an older topic of that name."""
+
+        self._former_noted: set[tuple[str, int]] = set()
+        """Partitions of which the topic says so."""
 
         self._producer: Producer | None = None
         self._sent: set[Partition] = set()
@@ -96,19 +100,21 @@ class ControlTopic:
             self._read_again_s = time.monotonic() + _READ_INTERVAL_S
         return self.state
 
-    def know(self, marks: Mapping[str, str], former: Mapping[Partition, int]) -> None:
+    def know(self, marks: Mapping[Partition, str], former: Mapping[Partition, int]) -> None:
         """Drop what is known of older topics of these names, now and whenever the topic is read again.
 
         Args:
-            marks: the mark of each topic that the process reads; empty if it is unknown. It goes with what is noted.
+            marks: the mark of the topic of each partition that the process reads; empty if it is unknown. It goes with
+                what is noted.
             former: partitions whose committed offset belongs to an older topic, each with that offset.
         """
-        self._marks |= marks
+        self._marks.update({(each.topic, each.number): mark for each, mark in marks.items()})
         self._void.update({(each.topic, each.number): offset for each, offset in former.items()})
-        self.state = self._present(self.state)
+        self.state = self.state.of_topics(self._marks, self._void)
 
     def _present(self, state: ControlState) -> ControlState:
         """Return what is about the present topics."""
+        self._former_noted = set(state.former)
         return state.of_topics(self._marks, self._void)
 
     def note_first_offset(self, partition: Partition, offset: int) -> None:
@@ -122,9 +128,14 @@ class ControlTopic:
             self._producer = _producer(self._kafka)
         if partition not in self._sent:
             self._sent.add(partition)
-            record = first_offset_record(*partition, offset, self._clock(), *self._of_topic(partition))
-            done = partial(self._noted, partition, offset, self._marks.get(partition.topic, ""))
+            mark, former = self._marks.get(partition, ""), self.state.former.get(partition)
+            record = first_offset_record(*partition, offset, self._clock(), mark)
+            done = partial(self._noted, partition, offset, mark)
             try:
+                if former is not None and partition not in self._former_noted:
+                    self._former_noted.add(partition)
+                    noted = former_record(*partition, former, self._clock())
+                    self._producer.produce(self._topic, noted.value, noted.key, 0)
                 self._producer.produce(self._topic, record.value, record.key, 0, on_delivery=done)
             except KafkaException as exception:  # the client knows already that it may not write
                 done(exception.args[0], None)
@@ -156,7 +167,7 @@ class ControlTopic:
         used = [partition for partition in partitions if partition in saved]
         if used:
             records = [
-                first_offset_record(*partition, saved[partition].offset, self._clock(), *self._of_topic(partition))
+                first_offset_record(*partition, saved[partition].offset, self._clock(), self._marks.get(partition, ""))
                 for partition in used
             ]
             try:
@@ -173,16 +184,13 @@ class ControlTopic:
             _log.warning("the last positions are not saved: topic %s was never read", self._topic)
             return
         records = [
-            saved_record(*partition, last, self.state.cluster, self._clock(), *self._of_topic(partition))
+            saved_record(*partition, last, self.state.cluster, self._clock(), self._marks.get(partition, ""))
             for partition, last in positions.items()
         ]
         try:
             append_control(self._kafka, self._topic, records, _SAVE_S)
         except AdminError as error:
             _log.warning("the last positions are not saved: %s", error)
-
-    def _of_topic(self, partition: Partition) -> tuple[str, int | None]:
-        return self._marks.get(partition.topic, ""), self.state.former.get(partition)
 
     def _noted(self, partition: Partition, offset: int, mark: str, error: KafkaError | None, _: Message | None) -> None:
         self._sent.discard(partition)

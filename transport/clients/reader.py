@@ -10,7 +10,7 @@ from functools import partial
 from time import monotonic
 from typing import cast
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
 from kafka_redelivery.topology.wire.progress import Checkpoint
@@ -325,12 +325,10 @@ class GroupReader:
         except Exception as exception:  # noqa: BLE001 - cannot pass through the client's C code; fetch() raises it
             self._failure = exception
             starts = {}
-        # A partition without a start belongs to a tier that was deleted meanwhile. With OFFSET_INVALID, the client
-        # starts at the committed offset.
-        offsets = [TopicPartition(*partition, starts.get(partition, OFFSET_INVALID)) for partition in assigned]
-        if self._failure is not None:
-            for entry in offsets:
-                entry.offset = OFFSET_BEGINNING  # any valid offset: fetch() raises before it returns a record
+        # A partition without a start is not read: it does not exist, or belongs to a tier that was deleted meanwhile.
+        # Any valid offset will do, also after a failure: fetch() raises that before it returns a record.
+        offsets = [TopicPartition(*partition, starts.get(partition, OFFSET_BEGINNING)) for partition in assigned]
+        unread = [partition for partition in assigned if partition not in starts]
         self._starts.update(zip(assigned, (entry.offset for entry in offsets), strict=True))
         if self._cooperative:
             consumer.incremental_assign(offsets)
@@ -339,9 +337,9 @@ class GroupReader:
         # The client keeps a partition paused that was revoked and is assigned again.
         consumer.resume(offsets)
         self._paused.difference_update(assigned)
-        if foreign:
-            self.pause(foreign)
-            self._foreign = foreign
+        if unread:
+            self.pause(unread)
+        self._foreign = foreign or self._foreign
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._unassign(self._listener.revoked, partitions)

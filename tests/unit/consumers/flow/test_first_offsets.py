@@ -43,7 +43,7 @@ class Known:
     def problem(self) -> str | None:
         return self.unreadable
 
-    def know(self, marks: Mapping[str, str], former: Mapping[Partition, int]) -> None:
+    def know(self, marks: Mapping[Partition, str], former: Mapping[Partition, int]) -> None:
         older = {(each.topic, each.number): offset for each, offset in former.items()}
         self.state, self._state = self.state.of_topics(marks, older), self._state.of_topics(marks, older)
 
@@ -247,8 +247,80 @@ def test_a_topic_that_is_created_again_is_opened_again() -> None:
     assert first.changed(["orders"], [OLD, READY]) == []
     topics.mark = PRESENT
     assert first.changed(["orders"], [OLD, READY]) == [OLD]
+    first.forget(OLD)
     assert first.positions([OLD]) == {OLD: None}
     assert first.changed(["orders"], [OLD, READY]) == []
+
+
+def test_each_partition_is_opened_again_also_if_another_one_was_opened_meanwhile() -> None:
+    """A rebalance, or an aborted write, opens some partitions of a topic before the watch has noticed the new one."""
+    topics = Topics(OLDER)
+    commits = {each: Checkpoint(40, "") for each in (OLD, ADDED)}
+    first = of_topic(ControlState(), topics, commits)
+    first.positions([OLD])
+    topics.mark = PRESENT
+    assert first.positions([OLD], [OLD]) == {OLD: Checkpoint(40, "")}, "an aborted write opens no new topic"
+    assert first.positions([ADDED], [OLD]) == {ADDED: None}, "its offset names no topic, and this process has read both"
+    assert first.changed(["orders"], [OLD, ADDED]) == [OLD]
+    first.forget(OLD)
+    assert first.positions([OLD], [ADDED]) == {OLD: None}
+    assert first.changed(["orders"], [OLD, ADDED]) == []
+
+
+def test_a_start_at_the_end_of_an_older_topic_is_void() -> None:
+    """Its first commit may have come, or not."""
+    for commits in ({}, {OLD: Checkpoint(90, "")}):
+        topics = Topics(OLDER)
+        first = of_topic(ControlState(), topics, {})
+        first.positions([OLD])
+        assert first.source(OLD) == (90, True)
+        topics.mark = PRESENT
+        assert first.changed(["orders"], [OLD]) == [OLD]
+        first.forget(OLD)
+        assert isinstance(first._reader, StoredOffsets)
+        first._reader.commits = dict(commits)
+        assert first.positions([OLD]) == {OLD: None}
+        assert first.source(OLD) == (3, False)
+
+
+def test_what_another_member_has_noted_meanwhile_counts() -> None:
+    """The control topic is read before it is decided where a partition starts."""
+    control = Known(ControlState(exists=True, level=3, committed={OLD: 40}, marks={OLD: OLDER}))
+    first = FirstOffsets(StoredOffsets(ends={OLD: (3, 90)}), "latest", control, Topics(PRESENT))
+    assert first.positions([OLD]) == {OLD: None}
+    assert first.source(OLD) == (3, False)
+
+
+def test_a_new_topic_with_more_partitions_is_read_from_their_starts() -> None:
+    """The group has never read those that the older one did not have."""
+    state = ControlState(sources={"orders": 3}, marks={"orders": OLDER})
+    first = of_topic(state, Topics(PRESENT), {})
+    first.positions([ADDED])
+    assert first.source(ADDED) == (3, False)
+
+
+def test_a_saved_position_of_an_older_topic_is_void_whatever_its_record_says() -> None:
+    """The commit that it was read from may have been made by a process that had not noticed the new topic."""
+    saved: dict[tuple[str, int], Checkpoint] = {OLD: Checkpoint(40, marked(OLDER, ""))}
+    first = of_topic(ControlState(committed={OLD: 40}, saved=saved, marks={OLD: PRESENT}), Topics(PRESENT), {})
+    assert first.positions([OLD]) == {OLD: None}
+    assert first.source(OLD) == (3, False)
+
+
+def test_a_broker_that_lags_does_not_bring_an_older_topic_back() -> None:
+    """Else the offsets of the present one would be void."""
+    topics = Topics(OLDER)
+    first = of_topic(ControlState(), topics, {})
+    first.positions([OLD])
+    topics.mark = PRESENT
+    first.forget(OLD)
+    first.positions([OLD])
+    topics.mark = OLDER
+    assert first.changed(["orders"], [OLD]) == []
+    first.forget(OLD)
+    assert isinstance(first._reader, StoredOffsets)
+    first._reader.commits[OLD] = Checkpoint(40, marked(PRESENT, ""))
+    assert first.positions([OLD]) == first._reader.commits
 
 
 def test_a_partition_that_does_not_exist_is_left_out_until_it_does() -> None:

@@ -93,3 +93,15 @@ def test_ranges_hold_each_offset_once(offsets: set[int]) -> None:
     found = ranges(offsets)
     assert [offset for first, last in found for offset in range(first, last + 1)] == sorted(offsets)
     assert all(left[1] + 1 < right[0] for left, right in pairwise(found))
+
+
+def test_redelivered_records_have_an_entry_of_their_own() -> None:
+    """It names no topic, because they may come from an older one of that name."""
+    notes = journal()
+    notes.note("orders", 0, "acked", [3], "AAAA11111111")
+    notes.note("orders", 0, "recovered", [1])
+    notes.note_lateness("orders", 0, 12)
+    source, redelivered = (json.loads(each.value or b"") for each in notes.records())
+    assert (source["mark"], source["acked"]) == ("AAAA11111111", [[3, 3]])
+    assert (redelivered.get("mark"), redelivered["recovered"], redelivered["lateness_ms"]) == (None, [[1, 1]], [12])
+    assert "lateness_ms" not in source

@@ -7,13 +7,16 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from kafka_redelivery.consumers.flow.first_offsets import NoTopics
 from kafka_redelivery.pipeline.errors import StreamHaltedError
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.stream import micro_batches
 from kafka_redelivery.pipeline.stream.micro_batches import MicroBatches, QueryEndedError
 from kafka_redelivery.pipeline.stream.pause_gate import PauseGate
+from kafka_redelivery.pipeline.stream.read_topics import ReadTopics, TopicCreatedAgainError
 from kafka_redelivery.pipeline.stream.shutdown import Shutdown
 from kafka_redelivery.topology.config.loading import load_settings
+from kafka_redelivery.transport.clients.topic_watch import FoundTopic
 from tests.unit.consumers.doubles import Clock
 from tests.unit.consumers.worker.test_pausing import Switch
 
@@ -72,8 +75,25 @@ def _ended(clock: Clock, message: str) -> Exception | None:
     frame.coalesce.return_value.mapInArrow.return_value.collect = fail
     shutdown, others = Shutdown(timedelta(seconds=25)), MagicMock()
     config = HandlerConfig(load_settings(json.dumps(_SETTINGS)), Path(), (), 0, "")
-    batches = MicroBatches(config, others, {}, others, shutdown, PauseGate(Switch(), ["s"], shutdown))
+    gate, topics = PauseGate(Switch(), ["s"], shutdown), ReadTopics(["s"], NoTopics())
+    batches = MicroBatches(config, others, {}, others, shutdown, gate, topics)
     with pytest.raises(QueryEndedError):
         batches(frame, 0)
     assert isinstance(batches.failure, StreamHaltedError)
     return batches.failure
+
+
+def test_offsets_of_an_older_topic_are_not_read() -> None:
+    """No task is started at offsets that Spark has chosen before it could know that the topic was created again."""
+    watch, frame, shutdown = MagicMock(), MagicMock(), Shutdown(timedelta(seconds=25))
+    topics = ReadTopics(["s"], watch)
+    topics.found = {"s": FoundTopic(1, "AAAA11111111")}
+    config = HandlerConfig(load_settings(json.dumps(_SETTINGS)), Path(), (), 0, "")
+    gate = PauseGate(Switch(), ["s"], shutdown)
+    batches = MicroBatches(config, MagicMock(), {}, MagicMock(), shutdown, gate, topics)
+    watch.look.return_value = {"s": FoundTopic(1, "AAAA22222222")}
+    with pytest.raises(QueryEndedError):
+        batches(frame, 0)
+    assert isinstance(batches.failure, TopicCreatedAgainError)
+    assert not frame.coalesce.called
+    assert batches.settled

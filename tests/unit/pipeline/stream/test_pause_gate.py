@@ -32,7 +32,7 @@ class Query(MicroBatches):
         self.shutdown = Shutdown(timedelta(seconds=3.5))
         self.gate = PauseGate(switch, ["orders", "bills"], self.shutdown)
         unused: Any = None
-        super().__init__(unused, unused, {}, unused, self.shutdown, self.gate)
+        super().__init__(unused, unused, {}, unused, self.shutdown, self.gate, unused)
         self.ran: list[int] = []
 
     def _run(self, frame: object, number: int) -> None:

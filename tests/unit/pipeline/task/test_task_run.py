@@ -25,6 +25,7 @@ from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.policy.decision import Failure, FailureKind
 from kafka_redelivery.topology.topics.tiers import tier_set
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
+from kafka_redelivery.topology.wire.topic_mark import marked
 from kafka_redelivery.transport.errors import RefusedRecord, WriteAbortedError, WriteRefusedError, WriterFencedError
 from kafka_redelivery.transport.protocols import Partition, ProducerRecord, WriteResult
 
@@ -189,10 +190,14 @@ def run(
     handler: Handler | None = None,
     value: bytes = b"v",
     places: Sequence[Partition] = (PLACE,),
+    *,
+    mark: str = "",
+    named_in_commits: bool = False,
 ) -> Sequence[str]:
     """Run a task with these records of each partition; the causes of its aborted writes."""
     runner: Any = FakeRunner(kafka, Handler() if handler is None else handler)
-    plan = TaskPlan("q", HandlerConfig(SETTINGS, Path(), (), 0, ""), None, {}, {})
+    config = HandlerConfig(SETTINGS, Path(), (), 0, "")
+    plan = TaskPlan("q", config, None, {}, {}, marks={"t": mark}, named_in_commits=named_in_commits)
     task = TaskRun(runner, plan, 0)
     task.add([rows(place, offsets, value) for place in places])
     task.finish()
@@ -245,6 +250,29 @@ def test_each_record_is_written_once(what: str, at: int) -> None:
     assert kafka.points[PLACE] == Checkpoint(62, "")
     assert kafka.taken_over == (what == "fenced")
     assert len(causes) == sum(end in {"aborted", "unknown"} for end in what.split())
+
+
+@pytest.mark.parametrize("what", ["ok", "aborted", "unknown"])
+def test_an_offset_that_was_committed_in_an_older_topic_is_void(what: str) -> None:
+    """All records of the new one are written, once, and the commits name it."""
+    kafka = Kafka("ok", what)
+    kafka.points[PLACE] = Checkpoint(50, marked("AAAA11111111", ""))
+
+    run(kafka, OFFSETS, mark="AAAA22222222", named_in_commits=True)
+
+    assert emitted(kafka) == OFFSETS
+    assert kafka.points[PLACE] == Checkpoint(62, marked("AAAA22222222", ""))
+
+
+def test_commits_name_no_topic_that_other_members_cannot_read() -> None:
+    """Nor do they keep the name that an earlier commit has."""
+    kafka = Kafka()
+    kafka.points[PLACE] = Checkpoint(20, marked("AAAA22222222", ""))
+
+    run(kafka, OFFSETS, mark="AAAA22222222")
+
+    assert emitted(kafka) == [each for each in OFFSETS if each >= 20]
+    assert kafka.points[PLACE] == Checkpoint(62, "")
 
 
 @pytest.mark.parametrize("at", range(4))

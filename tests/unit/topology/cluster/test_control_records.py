@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kafka_redelivery.topology.cluster.changes import ForgetTopic, changes
-from kafka_redelivery.topology.cluster.control_records import control_records
+from kafka_redelivery.topology.cluster.control_records import control_records, withdrawals
 from kafka_redelivery.topology.cluster.facts import ClusterFacts
 from kafka_redelivery.topology.wire.control import (
     ControlState,
@@ -12,7 +12,8 @@ from kafka_redelivery.topology.wire.control import (
     level_record,
     source_record,
     tier_record,
-    withdrawn_record,
+    withdrawn_former_record,
+    withdrawn_records,
 )
 from tests.unit.topology.clusters import ONE_SOURCE, as_planned, planned, with_offsets
 
@@ -88,11 +89,10 @@ def test_what_is_known_of_a_topic_that_is_to_be_created_is_withdrawn() -> None:
     """The topic was deleted. So were the partitions that a smaller topic of its name does not have."""
     known = {("billing.retry.1s", 0): 7, ("orders", 9): 4, ("orders", 0): 3}
     cluster = replace(NEW, control=ControlState(exists=True, committed=known, level=3))
-    forgotten = changes(PLAN, cluster).forget
-    assert forgotten == (ForgetTopic("billing.retry.1s", (0,)), ForgetTopic("orders", (9,)))
-    written = set(control_records(PLAN, cluster, NOW, forgotten))
-    assert written >= {withdrawn_record("billing.retry.1s", 0), withdrawn_record("orders", 9)}
-    assert withdrawn_record("orders", 0) not in written
+    todo = changes(PLAN, cluster)
+    assert todo.forget == (ForgetTopic("billing.retry.1s", (0,)), ForgetTopic("orders", (9,)))
+    expected = [*withdrawn_records("billing.retry.1s", 0), *withdrawn_records("orders", 9)]
+    assert list(withdrawals(todo, cluster)) == expected
 
 
 def test_that_a_topic_was_created_again_is_known_until_it_is_read() -> None:
@@ -100,6 +100,6 @@ def test_that_a_topic_was_created_again_is_known_until_it_is_read() -> None:
     again = ControlState(exists=True, former={("orders", 0): 50}, level=3)
     assert changes(PLAN, replace(NEW, control=again)).forget == ()
     read = replace(NEW, control=replace(again, committed={("orders", 0): 2}))
-    forgotten = changes(PLAN, read).forget
-    assert forgotten == (ForgetTopic("orders", (0,)),)
-    assert first_offset_record("orders", 0, 2, NOW) in set(control_records(PLAN, read, NOW, forgotten))
+    todo = changes(PLAN, read)
+    assert todo.forget == (ForgetTopic("orders", (0,)),)
+    assert list(withdrawals(todo, read)) == [withdrawn_former_record("orders", 0)]

@@ -9,6 +9,7 @@ from kafka_redelivery.topology.wire.control import (
     ControlState,
     control_state,
     first_offset_record,
+    former_record,
     level_record,
     saved_record,
     source_record,
@@ -59,15 +60,23 @@ def test_what_is_known_of_an_older_topic_of_a_name_is_void() -> None:
         saved_record("orders", 0, last, "here", NOW, older),
         first_offset_record("orders", 1, 4, NOW),
         first_offset_record("orders", 2, 6, NOW, elsewhere),
-        first_offset_record("orders", 3, 8, NOW, present, former=3),
+        first_offset_record("orders", 3, 8, NOW, present),
+        former_record("orders", 3, 3, NOW),
     ]
     state = control_state(records, "here")
     assert state.of_topics({"orders": ""}) == state.of_topics({}) == state
     now = state.of_topics({"orders": present})
-    assert (now.sources, now.saved) == ({}, {})
+    assert now.saved == {}
+    assert [state.was_added("orders", n, mark) for n, mark in ((1, older), (2, older), (1, present))] == [
+        False,
+        True,
+        True,
+    ]
     assert now.committed == {("orders", 1): 4, ("orders", 2): 6, ("orders", 3): 8}
     assert now.former == {("orders", 0): 17, ("orders", 3): 3}
     assert now.is_new("orders", 0)
+    assert state.of_topics({("orders", 3): present}) == state, "only this partition is known to be of another topic"
+    assert state.of_topics({("orders", 0): present}).former.keys() == {("orders", 0), ("orders", 3)}
     known = state.of_topics({"orders": present}, {("orders", 1): 9})
     assert (known.is_new("orders", 1), known.former["orders", 1]) == (True, 9)
 
