@@ -27,6 +27,7 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import Action, doubt_of, read_action
 from kafka_redelivery.topology.redrive.job import JobLog
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.identities import Identities, identities
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.bulk_reader import read_batches
@@ -189,7 +190,11 @@ class Refresh:
         left_out = LeftOut()
         end = read_jobs(self.settings, topic, log, 0, left_out, settled=self.settled, offsets=self.offsets)
         log.settle()
-        return replace(facts, jobs=end, owned_file=store.owned(log.jobs.values()), unread_jobs=left_out.count)
+        now = TopicIds(
+            cluster=self.basis.cluster
+        )  # the ids of topics are compared when it is known where letters stand
+        here = [job for job in log.jobs.values() if not job.spec.topics.elsewhere(now)]
+        return replace(facts, jobs=end, owned_file=store.owned(here), unread_jobs=left_out.count)
 
     def _actions(
         self, store: Store, facts: Facts, topic: str, starts: Mapping[Partition, int], ends: Mapping[Partition, int]

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from confluent_kafka import Uuid
 from confluent_kafka.admin import ConfigResource, TopicDescription
 
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.errors import NotAuthorisedError
 from kafka_redelivery.transport.admin.topic_rights import describe_topics
 from kafka_redelivery.transport.client_config import ConfigValue, admin_config
 
 _TIMEOUT_S = 30.0
+_NO_ID: Final = str(Uuid(0, 0))
+"""What the client says of a broker before Kafka 2.8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +25,7 @@ class TopicIdentity:
     """One topic of a cluster."""
 
     id: str
-    """Given by the cluster when the topic is created; all zero from brokers before Kafka 2.8."""
+    """Given by the cluster when the topic is created; empty from brokers before Kafka 2.8, which give none."""
 
     partitions: int
     compacted: bool
@@ -59,10 +64,33 @@ def identities(
     return Identities(
         cluster=cluster,
         topics={
-            name: TopicIdentity(id=str(each.topic_id), partitions=len(each.partitions), compacted=name in compacted)
+            name: TopicIdentity(id=_id_of(each), partitions=len(each.partitions), compacted=name in compacted)
             for name, each in found.items()
         },
     )
+
+
+def topic_ids(calls: AdminCalls, names: Iterable[str], *, cluster: str | None = None) -> TopicIds:
+    """Return the ids of topics; those that do not exist, may not be described or have none are missing.
+
+    Args:
+        calls: the client that asks.
+        names: the topics.
+        cluster: the id of the cluster, if it is known.
+
+    Raises:
+        TransportError: Kafka does not answer, or refuses for another reason than rights on a topic.
+    """
+    if cluster is None:
+        cluster = calls.metadata().cluster_id or ""
+    described = describe_topics(calls, names, operations=False)
+    found = {name: _id_of(each) for name, each in described.items() if isinstance(each, TopicDescription)}
+    return TopicIds(cluster=cluster, ids={name: each for name, each in found.items() if each})
+
+
+def _id_of(described: TopicDescription) -> str:
+    found = str(described.topic_id)
+    return "" if found == _NO_ID else found
 
 
 def _compacted(calls: AdminCalls, names: Iterable[str]) -> frozenset[str]:
