@@ -219,8 +219,8 @@ def create(
     """
     job = secrets.token_hex(5)
     topics = chosen.topics.only(each.topic for each in chosen.letters)
-    undone = "nothing was set aside" if options.discard else "nothing was sent"
-    refuse_made_again(topics, ledger.present(topics.ids), undone)
+    if topics.ids:
+        refuse_made_again(topics, ledger.present(topics.ids), "set aside" if options.discard else "sent")
     spec = JobSpec(
         job=job,
         at_ms=clock(),

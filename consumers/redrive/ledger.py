@@ -34,6 +34,9 @@ _log = logging.getLogger(__name__)
 class Ledger:
     """What the topics of the jobs and the actions say. Not thread-safe."""
 
+    topics = TopicIds()
+    """The ids of the dead-letter topics, and of those of the jobs and the actions, at the last :meth:`refresh`."""
+
     def __init__(self, settings: Settings, group: str | None = None) -> None:
         """Read both topics to their ends.
 
@@ -56,9 +59,6 @@ class Ledger:
         self._admin, self._offsets = ClusterAdmin(settings.kafka), PartitionOffsets(settings.kafka)
         self.partition_counts: Mapping[str, int] = {}
         """The topics of the cluster and their numbers of partitions."""
-
-        self.topics = TopicIds()
-        """The ids of the dead-letter topics, and of those of the jobs and the actions, at the last :meth:`refresh`."""
 
         self._cluster: str | None = None
         self._named: set[str] = set()
@@ -131,7 +131,7 @@ class Ledger:
                 if not job.spec.is_about(topic, self.topics):
                     self._named.add(topic)
                     why = job.spec.topics.only([topic]).difference(self.topics, f"job {job.id} was created")
-                    _log.warning("%s; what such jobs say is about other letters, and is left out", why)
+                    _log.warning("%s; what jobs from before say is about other letters, so it is left out", why)
 
     def has(self, letter: Letter) -> bool:
         """Whether the jobs of this ledger are for the letter: another group's is another ledger's."""

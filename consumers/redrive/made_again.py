@@ -15,8 +15,6 @@ from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.identities import topic_ids
 
-PREVIEW = "the preview"
-
 
 def letter_topic_ids(settings: Settings, calls: AdminCalls) -> TopicIds:
     """Return the present ids of the dead-letter topics.
@@ -27,15 +25,13 @@ def letter_topic_ids(settings: Settings, calls: AdminCalls) -> TopicIds:
     return topic_ids(calls, letter_topics(settings))
 
 
-def refuse_made_again(
-    before: TopicIds, now: TopicIds, undone: str = "nothing was sent", *, since: str = PREVIEW
-) -> None:
+def refuse_made_again(before: TopicIds, now: TopicIds, undone: str = "sent", since: str = "the preview") -> None:
     """Refuse to go on if what was read is about other letters now.
 
     Args:
         before: the ids before the letters were read.
         now: the present ids.
-        undone: what was not done.
+        undone: what was not done with them.
         since: when the letters were read.
 
     Raises:
@@ -43,4 +39,4 @@ def refuse_made_again(
     """
     problem = before.difference(now, since)
     if problem:
-        raise RedriveError(f"{problem}; {undone}; preview again")
+        raise RedriveError(f"{problem}; nothing was {undone}; preview again")

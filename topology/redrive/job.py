@@ -13,7 +13,8 @@ type        fields
 ``edit``    ``part``, ``value`` (base64): a part of the value that the job sends
 ``cancel``  ``atMs``, ``by``
 ``note``    ``atMs``, ``by``, ``what``, ``about``, ``job``: what a person has done that no other
-            record says, for the audit trail; its key is no job
+            record says, for the audit trail; its key is no job; ``topics``: as of a job, of the
+            letters that it is about
 ==========  ================================================================================
 
 A job, its letters and its edited value are written in one transaction. The records of a job with an edited value have
@@ -184,6 +185,8 @@ class Note:
     """What it was about, for people."""
 
     job: str = ""
+    topics: TopicIds = field(default_factory=TopicIds)
+    """Of the letters that it was about."""
 
 
 def job_records(
@@ -222,8 +225,9 @@ def cancel_record(job: str, at_ms: int, by: str) -> StoredRecord:
 
 def note_record(name: str, note: Note) -> StoredRecord:
     """Return the record of a note; ``name`` is a unique key."""
+    more: dict[str, Any] = {} if note.topics == TopicIds() else {"topics": note.topics.document()}
     return stored_record(
-        f"note-{name}", "note", atMs=note.at_ms, by=note.by, what=note.what, about=note.about, job=note.job
+        f"note-{name}", "note", atMs=note.at_ms, by=note.by, what=note.what, about=note.about, job=note.job, **more
     )
 
 
@@ -342,7 +346,7 @@ def _spec(job: str, record: Mapping[str, Any]) -> JobSpec:
 
 def _note(record: Mapping[str, Any]) -> Note:
     texts = {name: str(record.get(name, "")) for name in ("by", "what", "about", "job")}
-    return Note(at_ms=whole(record["atMs"]), **texts)
+    return Note(at_ms=whole(record["atMs"]), topics=TopicIds.of(record.get("topics")), **texts)
 
 
 def _edited(record: Mapping[str, Any]) -> Edited | None:
