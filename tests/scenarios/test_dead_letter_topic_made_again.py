@@ -1,8 +1,10 @@
 """Of a dead-letter topic that was deleted and created again no letter is sent or removed that was not chosen."""
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from html import unescape
 from threading import Event, Thread
 
 import pytest
@@ -16,12 +18,15 @@ from kafka_redelivery.consumers.redrive.importing import Import
 from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.consumers.redrive.purge import removable, remove
 from kafka_redelivery.consumers.redrive.run import JobRun
+from kafka_redelivery.topology.config.foreign_topic import foreign_topic
 from kafka_redelivery.topology.redrive.job import JobOptions, JobSpec, SliceId, job_records
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+from tests.foreign.recorded import Letters
 from tests.scenarios.cluster import Sent
 from tests.scenarios.commands import Done
+from tests.scenarios.consoles import Browser, console, text_of
 from tests.scenarios.redriving import dead_letter, dlq, dlq_json, sent, settings_of
 from tests.scenarios.running import Group, exactly
 from tests.scenarios.waiting import until
@@ -274,3 +279,87 @@ def test_a_job_of_an_earlier_version(group: Group) -> None:
     assert sent(group) == exactly(range(0, LETTERS, 2))
     make_again(group, range(0, LETTERS, 2))
     assert dlq_json(group, "redrive", "--dry-run")["sentBefore"] == LETTERS // 2
+
+
+def test_another_systems_letters(group: Group) -> None:
+    """The same without a configuration: a job sends nothing, and no later letter is one that died again."""
+    other = Letters(group.cluster, f"{group.name}.dlt", ("topic=from",))
+    group.cluster.create(group.output)
+
+    def write(numbers: Iterable[int]) -> None:
+        group.cluster.create(other.topic, partitions=2)
+        headers = [("from", group.output.encode())]
+        group.cluster.produce(other.topic, [Sent(b"%d" % n, b"k", headers, n % 2) for n in numbers])
+
+    write(range(10))
+    first = other.dlq_json("redrive", "--yes", "--create-topics", "--id", f"{other.topic}-0@0")
+    assert first["sent"] == 1
+    settings = foreign_topic(other.topic, {"bootstrap.servers": group.cluster.servers}, {"topic": "from"})
+    ledger, options = Ledger(settings), JobOptions(group=other.topic)
+    chosen = preview(settings, ledger, Selection(), options, no_progress)
+    job = create(settings, ledger, Selection(), options, chosen).id
+    marked = group.cluster.read(group.output)
+    group.cluster.delete(other.topic)
+    write(range(10))
+    # The first letter again, and one that would be its second death if it were the same letter.
+    group.cluster.produce(other.topic, [Sent(b"0", b"k", marked[0].headers, 1)])
+
+    done = other.dlq("resume", job)
+    assert done.code == 1
+    assert f"topic {other.topic} was deleted and created again since" in " ".join(done.err.split())
+    assert len(group.cluster.read(group.output)) == 1
+    kinds = {(kind["state"], kind["letters"]) for kind in other.dlq_json("list")["kinds"]}
+    assert {state for state, _ in kinds} == {"waiting"}
+    assert other.dlq_json("purge", "--yes")["removed"] == 0
+
+
+def test_in_the_console(group: Group) -> None:
+    """Between a page and its form: redrive, discard, edit and purge say what has happened, and do nothing."""
+    group.prepare()
+    dead_letter(group, range(LETTERS))
+    name = f"{group.dead_letters}-0@0"
+    with console(group) as running, Browser(running) as browser:
+
+        def is_listed(letters: int) -> bool:
+            return f"{letters} letters" in text_of(browser.get("/letters"))
+
+        until(lambda: is_listed(LETTERS), "the letters are there")
+        paths = ("/redrive", "/discard", f"/letters/{name}/edit")
+        forms = {path: _topics(browser.get(path)) for path in paths}
+        make_again(group, range(100, 100 + LETTERS))
+        until(lambda: _topics(browser.get("/redrive")) != forms["/redrive"], "the console sees the new topic")
+        fields = {"expected": str(LETTERS), "number": str(LETTERS), "text": '{"n": 7}', "send": "yes"}
+        for path, topics in forms.items():
+            answer = browser.post(path, {**fields, "topics": topics}, 409)
+            assert names_it(group, text_of(answer.text)), path
+        assert dlq_json(group, "jobs")["jobs"] == []
+
+        # A console that has not looked since: the topics say it.
+        stale = _topics(browser.get("/redrive"))
+        make_again(group, range(200, 200 + LETTERS))
+        answer = browser.client.post(
+            "/redrive", data={"csrf": browser.csrf(), **fields, "topics": stale}, headers={"Origin": running.address}
+        )
+        shown = answer.text if answer.status_code == 409 else browser.get(answer.headers["Location"])
+        assert names_it(group, text_of(shown)), shown
+        assert sent(group) == exactly([])
+
+        assert dlq_json(group, "discard", "--yes")["setAside"] == LETTERS
+        until(lambda: f"{LETTERS} letters to remove" in text_of(browser.get("/purge")), "they are done")
+        topics = _topics(browser.get("/purge"))
+        make_again(group, range(300, 300 + LETTERS))
+        answer = browser.client.post(
+            "/purge",
+            data={"csrf": browser.csrf(), "number": str(LETTERS), "topics": topics},
+            headers={"Origin": running.address},
+        )
+        shown = answer.text if answer.status_code == 409 else browser.get(answer.headers.get("Location", "/purge"))
+        assert names_it(group, text_of(shown)), shown
+        until(lambda: "deleted and created again since then" in text_of(browser.get("/audit")), "the trail says it")
+    assert len(group.cluster.read(group.dead_letters)) == LETTERS
+
+
+def _topics(page: str) -> str:
+    found = re.search(r'name="topics" value="([^"]*)"', page)
+    assert found, page
+    return unescape(found[1])
