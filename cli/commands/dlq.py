@@ -94,6 +94,10 @@ def redrive(
     max_redrives: Annotated[
         int, typer.Option("--max-redrives", min=1, help="A record sent again so often goes to the parking topic.")
     ] = DEFAULT_MAX_REDRIVES,
+    allow_empty: Annotated[
+        bool,
+        typer.Option("--allow-empty", help="With --bootstrap: also letters without the content of their records."),
+    ] = False,
     create_topics: CreateTopics = False,
     index: IndexFolder = None,
     dry_run: DrySending = False,
@@ -116,6 +120,7 @@ def redrive(
         again=again,
         max_redrives=max_redrives,
         rate=rate,
+        allow_empty=allow_empty,
     )
     if not dry_run:
         create_missing(settings, create=create_topics, yes=yes, as_json=as_json)

@@ -75,6 +75,9 @@ class Preview:
     refused: int = 0
     """Those among the listed that the job will refuse: what they say about their origin is damaged."""
 
+    no_content: int = 0
+    """Those among the listed that the job will refuse because another system has written them without content."""
+
     in_jobs: Counter[str] = field(default_factory=Counter)
     """Letters that are meant but belong to a job that has not sent them yet."""
 
@@ -172,6 +175,8 @@ class Sorting:
             result.refused += number
         elif sends >= options.max_redrives:
             result.parking += number
+        elif letter.no_content and not options.allow_empty:
+            result.no_content += number
         elif (
             letter.reason == Reason.BAD_HEADERS
             and target not in self._topics

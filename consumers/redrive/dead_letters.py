@@ -46,7 +46,8 @@ def stored_letter(message: Message, standings: Standings, settings: Settings) ->
         headers = headers_of(message)
     place = message.topic(), message.partition(), message.offset()
     if isinstance(settings, ForeignTopic):
-        letter = foreign_letter(place, message.timestamp()[1], message.key(), headers, settings.mapping)
+        at_ms, has_value = message.timestamp()[1], message.value() is not None
+        letter = foreign_letter(place, at_ms, message.key(), headers, settings.mapping, has_value=has_value)
     else:
         class_only = settings.failure_details.class_only
         letter = letter_of(*place, message.timestamp()[1], message.key(), headers, class_only=class_only)

@@ -103,6 +103,9 @@ class JobOptions:
     rate: float | None = None
     """Letters in a second; ``None`` = unlimited."""
 
+    allow_empty: bool = False
+    """Whether letters of another system are sent that have no content, see :attr:`Letter.no_content`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
@@ -371,7 +374,7 @@ def _check(options: Mapping[str, object]) -> None:
         match name, value:
             case ("group", str()) | ("to" | "ready", str() | None) | ("rate", None):
                 pass
-            case ("discard" | "keep_attempts" | "again", bool()):
+            case ("discard" | "keep_attempts" | "again" | "allow_empty", bool()):
                 pass
             case ("max_redrives", _):
                 whole(value, least=1)
