@@ -305,7 +305,7 @@ class Sweeper:
         if not topics:
             return False
         again = [partition for partition in self._cursors if partition.topic in topics]
-        _log.warning("%s was deleted and created again, and is swept from its start", ", ".join(sorted(topics)))
+        _log.warning("%s was deleted and created again, and is swept from its start", ", ".join(topics))
         for partition, start in self.assigned(again).items():
             self._reader.seek(partition, start)
         self._reader.resume(again)

@@ -363,3 +363,21 @@ def _topics(page: str) -> str:
     found = re.search(r'name="topics" value="([^"]*)"', page)
     assert found, page
     return unescape(found[1])
+
+
+def test_the_topics_of_the_jobs(group: Group) -> None:
+    """They may be made again, too: a console that runs on forgets the jobs that it has read, and reads new ones."""
+    group.prepare()
+    dead_letter(group, range(4))
+    dlq_json(group, "discard", "--yes")
+    ledger = Ledger(settings_of(group))
+    assert len(ledger.jobs.jobs) == 1
+    for name in ("jobs", "actions"):
+        group.cluster.delete(f"{group.name}.dlq.{name}")
+    group.apply()
+    ledger.refresh()
+    assert not ledger.jobs.jobs
+    assert dlq_json(group, "redrive", "--yes")["sent"] == 4
+    ledger.refresh()
+    (job,) = ledger.jobs.jobs
+    assert sum(ledger.actions.slice(job, number).sent for number in range(2)) == 4

@@ -38,6 +38,10 @@ class TopicIds:
         before, after = self.ids.get(topic), now.ids.get(topic)
         return not self.elsewhere(now) and (not before or not after or before == after)
 
+    def made_again(self, now: TopicIds) -> list[str]:
+        """Return the topics that are others now."""
+        return [topic for topic in sorted(self.ids) if not self.holds(topic, now)]
+
     def difference(self, now: TopicIds, since: str) -> str:
         """Return why what is remembered with these ids is about other letters now; empty if it is not.
 
@@ -47,7 +51,7 @@ class TopicIds:
         """
         if self.elsewhere(now):
             return f"since {since} the cluster is another one: its id was {self.cluster}, and is {now.cluster}"
-        again = [topic for topic in sorted(self.ids) if not self.holds(topic, now)]
+        again = self.made_again(now)
         if not again:
             return ""
         named = f"topic {again[0]} was" if len(again) == 1 else f"topics {', '.join(again)} were"
