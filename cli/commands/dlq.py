@@ -94,6 +94,10 @@ def redrive(
     max_redrives: Annotated[
         int, typer.Option("--max-redrives", min=1, help="A record sent again so often goes to the parking topic.")
     ] = DEFAULT_MAX_REDRIVES,
+    allow_empty: Annotated[
+        bool,
+        typer.Option("--allow-empty", help="With --bootstrap: also letters without the content of their records."),
+    ] = False,
     create_topics: CreateTopics = False,
     index: IndexFolder = None,
     dry_run: DrySending = False,
@@ -116,6 +120,7 @@ def redrive(
         again=again,
         max_redrives=max_redrives,
         rate=rate,
+        allow_empty=allow_empty,
     )
     if not dry_run:
         create_missing(settings, create=create_topics, yes=yes, as_json=as_json)
@@ -168,14 +173,18 @@ def purge(
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import print_removable, removable_document, removable_letters
     from kafka_redelivery.consumers.redrive.ledger import Ledger
-    from kafka_redelivery.consumers.redrive.purge import Removable, removable, remove
+    from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
+    from kafka_redelivery.consumers.redrive.purge import Removable, removable, remove, topics_of
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
     settings = load_quietly(config, overrides)
 
-    def read(ends: Mapping[Partition, int] | None = None) -> dict[Partition, Removable]:
+    def read(shown: Mapping[Partition, Removable] | None = None) -> dict[Partition, Removable]:
+        ledger = Ledger(settings)
+        refuse_made_again(topics_of(shown or {}), ledger.topics, "removed")
+        ends = None if shown is None else {partition: each.before for partition, each in shown.items()}
         with progress(stderr(), "reading dead letters") as report_progress:
-            return removable(settings, Ledger(settings), report_progress, ends)
+            return removable(settings, ledger, report_progress, ends)
 
     quick = quick_removable(settings, index) if dry_run or not yes else None
     chosen = read() if quick is None else quick
@@ -184,7 +193,7 @@ def purge(
     if removable_letters(chosen) and not (yes or dry_run):
         ask("remove them for good?")
         if quick is not None:  # only the topics say what may be removed, and nothing that was not shown is
-            chosen = read({partition: each.before for partition, each in quick.items()})
+            chosen = read(quick)
     failed = {} if dry_run else remove(settings, chosen)
     if as_json:
         print_json({"ok": not failed, "dryRun": dry_run, **removable_document(chosen, failed)})

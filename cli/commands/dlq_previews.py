@@ -18,9 +18,18 @@ if TYPE_CHECKING:
     from kafka_redelivery.consumers.redrive.creation import Preview
     from kafka_redelivery.consumers.redrive.exporting import Exportable
     from kafka_redelivery.consumers.redrive.purge import Removable
+    from kafka_redelivery.topology.redrive.topic_ids import TopicIds
     from kafka_redelivery.transport.protocols import Partition
 
 _Answer = TypeVar("_Answer")
+
+
+class _Topics(NamedTuple):
+    """The topics before the index was brought up to date."""
+
+    counts: Mapping[str, int]
+    ids: TopicIds
+    ends: dict[Partition, int]
 
 
 class QuickPreview(NamedTuple):
@@ -29,6 +38,9 @@ class QuickPreview(NamedTuple):
     preview: Preview
     ends: Mapping[Partition, int]
     """The ends of the partitions before the index was brought up to date. Letters that died since may be in it."""
+
+    topics: TopicIds
+    """The ids of the topics before that."""
 
 
 def quick_preview(
@@ -41,12 +53,12 @@ def quick_preview(
         TransportError: Kafka does not answer or denies access.
     """
 
-    def ask(index: Index, topics: Mapping[str, int], ends: dict[Partition, int]) -> QuickPreview | None:
+    def ask(index: Index, topics: _Topics) -> QuickPreview | None:
         from kafka_redelivery.consumers.clock import wall_clock_ms
         from kafka_redelivery.consumers.index.previewing import indexed_preview
 
-        found = indexed_preview(index, settings, wanted, options, topics, wall_clock_ms())
-        return None if found is None else QuickPreview(found, ends)
+        found = indexed_preview(index, settings, wanted, options, topics.counts, wall_clock_ms())
+        return None if found is None else QuickPreview(found, topics.ends, topics.ids)
 
     return _asked(settings, options.group, folder, ask)
 
@@ -59,10 +71,10 @@ def quick_removable(settings: Settings, folder: Path | None = None) -> dict[Part
         TransportError: Kafka does not answer or denies access.
     """
 
-    def ask(index: Index, _: Mapping[str, int], ends: dict[Partition, int]) -> dict[Partition, Removable]:
+    def ask(index: Index, topics: _Topics) -> dict[Partition, Removable]:
         from kafka_redelivery.consumers.index.previewing import indexed_removable
 
-        return indexed_removable(index, settings.group, ends)
+        return indexed_removable(index, settings.group, topics.ends, topics.ids)
 
     return _asked(settings, settings.group, folder, ask)
 
@@ -77,7 +89,7 @@ def quick_exportable(
         TransportError: Kafka does not answer or denies access.
     """
 
-    def ask(index: Index, _: Mapping[str, int], __: dict[Partition, int]) -> Exportable | None:
+    def ask(index: Index, _: _Topics) -> Exportable | None:
         from kafka_redelivery.consumers.clock import wall_clock_ms
         from kafka_redelivery.consumers.index.previewing import indexed_exportable
 
@@ -90,21 +102,25 @@ def _asked(
     settings: Settings,
     group: str,
     folder: Path | None,
-    ask: Callable[[Index, Mapping[str, int], dict[Partition, int]], _Answer | None],
+    ask: Callable[[Index, _Topics], _Answer | None],
 ) -> _Answer | None:
-    """Ask an index that is up to date, with the topics and the ends before; ``None`` if there is none."""
+    """Ask an index that is up to date, with the topics as they were before; ``None`` if there is none."""
     from kafka_redelivery.consumers.errors import IndexUnusableError
 
     if not can_index(settings):
         return None
     from kafka_redelivery.consumers.redrive.letter_places import letter_ends
-    from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+    from kafka_redelivery.consumers.redrive.made_again import letter_topic_ids
+    from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
+    from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 
-    topics = ClusterAdmin(settings.kafka).partition_counts()
-    ends = letter_ends(settings, topics)
+    offsets = PartitionOffsets(settings.kafka, timeout_s=TIMEOUT_S)
+    counts = ClusterAdmin(settings.kafka, calls=offsets.calls).partition_counts()
+    ids = letter_topic_ids(settings, offsets.calls)
+    topics = _Topics(counts, ids, letter_ends(settings, counts, offsets))
     try:
         with refreshed_index(settings, group, folder) as index:
-            return ask(index, topics, ends)
+            return ask(index, topics)
     except IndexUnusableError as error:
         stderr().print(f"without an index all dead letters are read: {error}")
         return None

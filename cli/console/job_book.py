@@ -92,7 +92,7 @@ class JobBook:
                 self.ledger.refresh()
             jobs = sorted(self.ledger.jobs.jobs.values(), key=lambda each: -each.spec.at_ms)
             states = {job.id: self._state(self.ledger, job) for job in jobs}
-            return Jobs(states, trail(self.ledger.jobs), self.ledger.left_out.count)
+            return Jobs(states, trail(self.ledger.jobs, self.ledger.topics), self.ledger.left_out.count)
 
     def ask(self, question: Callable[[Ledger], _Answer]) -> _Answer:
         """Return what the ledger says. The question must not ask Kafka: meanwhile the jobs are not read.
@@ -112,7 +112,7 @@ class JobBook:
     def _state(self, ledger: Ledger, job: Job) -> JobState:
         slices = [ledger.actions.slice(job.id, number) for number in range(len(job.owned))]
         progress = [(each.through, each.dealt, each.end, each.in_doubt, len(each.outcomes)) for each in slices]
-        sign = (progress, job.cancelled_ms, job.problem)
+        sign = (progress, job.cancelled_ms, job.problem, ledger.topics)
         known = self._documents.get(job.id)
         if known is None or known[0] != sign:
             known = sign, job_document(ledger, job), sum(each.dealt for each in slices)

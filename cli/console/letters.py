@@ -13,7 +13,9 @@ from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.consumers.errors import ConsumersError
 from kafka_redelivery.consumers.index.index import Index
 from kafka_redelivery.consumers.redrive.letter_places import letter_ends
+from kafka_redelivery.consumers.redrive.made_again import letter_topic_ids
 from kafka_redelivery.topology.config.settings import Settings
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.protocols import Partition
@@ -49,6 +51,9 @@ class IndexState(NamedTuple):
 
     ends: Mapping[Partition, int]
     """The ends of the dead-letter topics before the index was brought up to date."""
+
+    ids: TopicIds
+    """The ids of the dead-letter topics before that."""
 
 
 @dataclass(slots=True)
@@ -92,11 +97,12 @@ class Letters:
             self._state = self._writer.state  # what an earlier console or command has left can be asked at once
         offsets, self._offsets = self._offsets or PartitionOffsets(self.settings.kafka, timeout_s=TIMEOUT_S), None
         topics = ClusterAdmin(self.settings.kafka, calls=offsets.calls).partition_counts()
+        ids = letter_topic_ids(self.settings, offsets.calls)
         ends = letter_ends(self.settings, topics, offsets)
         self.reading = Reading()
         self._writer.refresh(self._progress, settled=False, offsets=offsets)
         self._offsets = offsets
-        return IndexState(self._changed(self._writer), topics, ends)
+        return IndexState(self._changed(self._writer), topics, ends, ids)
 
     def _changed(self, writer: Index) -> int:
         """Return the state of the index. If it is another one, forget what was said and opened before."""

@@ -21,10 +21,12 @@ from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.creation import Preview, author, create, preview, preview_of
 from kafka_redelivery.consumers.redrive.dead_letters import one_dead_letter
 from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
 from kafka_redelivery.consumers.redrive.run import JobRun
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.letter import Selection
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.protocols import Partition
 
 _log = logging.getLogger(__name__)
@@ -126,6 +128,7 @@ class Tasks:
         options: JobOptions,
         shown: Mapping[str, Any],
         ends: Mapping[Partition, int],
+        topics: TopicIds,
     ) -> Task:
         """Create a job and run it.
 
@@ -135,10 +138,12 @@ class Tasks:
             options: how they are sent, or that they are set aside.
             shown: the preview that the user has agreed to. If the topics say something else, the task asks.
             ends: letters below these are meant.
+            topics: the ids of the dead-letter topics before the preview. Of another topic nothing is sent.
         """
 
         def make(task: Task) -> tuple[Ledger, str] | None:
             ledger = Ledger(self._settings, options.group)
+            refuse_made_again(topics, ledger.topics, "set aside" if options.discard else "sent")
             chosen = self._chosen(task, ledger, selection, options, ends)
             if preview_document(chosen, options) != shown and not self._agreed(task, chosen):
                 return None

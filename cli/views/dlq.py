@@ -155,6 +155,7 @@ def preview_document(chosen: Preview, options: JobOptions) -> dict[str, Any]:
         "redrivenBefore": chosen.redriven_before,
         "parking": chosen.parking,
         "refused": chosen.refused,
+        "noContent": chosen.no_content,
         "inJobs": dict(chosen.in_jobs),
         "sentBefore": chosen.sent_before,
         "expired": chosen.expired,
@@ -170,6 +171,7 @@ def print_preview(console: Console, chosen: Preview, options: JobOptions) -> Non
     for number, what in (
         (chosen.parking, f"to the parking topic: sent again {options.max_redrives} times or more before"),
         (chosen.refused, "will be refused: what they say about their origin is damaged"),
+        (chosen.no_content, "will be refused (no_content): their system wrote them without the record (--allow-empty)"),
         (chosen.redriven_before, "of them were sent again before"),
     ):
         if number:
@@ -218,6 +220,7 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
         "refused": sum(len(each.refused) for each in slices),
         "contradictory": sum(each.contradictory(owned) for each, owned in both),
         "refusals": sorted({reason for each in slices for reason in each.refused.values()})[:10],
+        "madeAgain": job.spec.topics.difference(ledger.topics, "the job was created") or None,
         "options": {
             "group": job.spec.options.group,
             "to": job.spec.options.to,
@@ -226,6 +229,7 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
             "again": job.spec.options.again,
             "keepAttempts": job.spec.options.keep_attempts,
             "maxRedrives": job.spec.options.max_redrives,
+            "allowEmpty": job.spec.options.allow_empty,
         },
         "selection": dict(job.spec.selection),
         "edited": edited_document(job),
@@ -274,6 +278,8 @@ def print_job(console: Console, document: dict[str, Any]) -> None:
         console.print(f"{document['inOtherJobs']} letters are left to other jobs, which listed them first")
     for reason in document["refusals"]:
         console.print(f"refused: {reason}")
+    if document["madeAgain"]:
+        console.print(f"{document['madeAgain']}, so its letters are not there any more")
     if document["contradictory"]:
         console.print(
             f"{document['contradictory']} letters may have been sent or not: what the topic of the actions says cannot "

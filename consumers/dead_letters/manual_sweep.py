@@ -11,6 +11,7 @@ from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.dead_letters.sweep_cursor import PauseReason, SweepCursor
 from kafka_redelivery.consumers.dead_letters.sweeper import Sweeper
 from kafka_redelivery.consumers.dead_letters.sweeper_thread import open_dependencies
+from kafka_redelivery.consumers.dead_letters.swept_topics import SweptTopics
 from kafka_redelivery.consumers.errors import SweepError
 from kafka_redelivery.consumers.process.clients import Instance
 from kafka_redelivery.consumers.telemetry.observers import NoOpSweeperObserver
@@ -19,6 +20,7 @@ from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan, sweep_plan, 
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
 from kafka_redelivery.transport.admin.group_members import GroupMembers
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.client_config import SMALL_PREFETCH
 from kafka_redelivery.transport.clients.assigned_reader import AssignedReader
 from kafka_redelivery.transport.errors import ReaderError
@@ -132,10 +134,14 @@ def preview(settings: Settings, ended: Event, progress: Progress, clock: Clock =
         TransportError: Kafka does not answer or denies access.
     """
     plan = sweep_plan(settings)
+    offsets = PartitionOffsets(settings.kafka)
+    swept = SweptTopics(offsets.calls)
+    swept.begin(Partition(topic, 0) for topic in plan.topics)
     facts = _facts(settings, plan)
     group = sweeper_group(settings.group)
     cursors = {partition: SweepCursor(plan.group, bounds.start, 0) for partition, bounds in _bounds(facts).items()}
-    moved_to = {partition: facts.offset(group, *partition) or 0 for partition in cursors}
+    committed = offsets.committed(group, cursors)
+    moved_to = {partition: swept.moved_to(partition, committed.get(partition)) or 0 for partition in cursors}
     moved: Counter[Partition] = Counter()
     meter = _Meter(facts, progress)
     reader = AssignedReader(settings.kafka, group)
@@ -169,8 +175,7 @@ def _is_unfinished(cursor: SweepCursor, reader: AssignedReader, partition: Parti
 
 
 def _facts(settings: Settings, plan: SweepPlan) -> ClusterFacts:
-    readers = dict.fromkeys(plan.topics, (sweeper_group(settings.group),))
-    return ClusterAdmin(settings.kafka).describe(plan.topics, readers)
+    return ClusterAdmin(settings.kafka).describe(plan.topics, dict.fromkeys(plan.topics, ()))
 
 
 def _bounds(facts: ClusterFacts) -> dict[Partition, Bounds]:

@@ -13,10 +13,11 @@ from kafka_redelivery.consumers.dead_letters.expiry_writer import ExpiryWrite, E
 from kafka_redelivery.consumers.dead_letters.sweep_clock import SweepClock
 from kafka_redelivery.consumers.dead_letters.sweep_cursor import PauseReason, SweepCursor
 from kafka_redelivery.consumers.dead_letters.sweep_reporter import SweepReporter
+from kafka_redelivery.consumers.dead_letters.swept_topics import SweptTopics
 from kafka_redelivery.consumers.telemetry.observers import SweeperObserver, SweeperState
 from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan
-from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.admin.broker_time import BrokerTime, BrokerTimeUnavailableError
+from kafka_redelivery.transport.admin.calls import AdminCalls
 from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
 from kafka_redelivery.transport.clients.outage import RETRY_TIMEOUT_S
 from kafka_redelivery.transport.clients.reader import GroupReader
@@ -56,6 +57,8 @@ class SweeperDependencies:
     time: BrokerTime
     clock: SweepClock
     observer: SweeperObserver
+    calls: AdminCalls | None = None
+    """Asks for the ids of topics; without it none is known."""
 
 
 class Sweeper:
@@ -68,6 +71,9 @@ class Sweeper:
     Expired dead letters that go to an expiry topic are written there, with the offset behind them, in one transaction
     that commits before the removal. After a crash the next sweeper finds the originals below the committed offset and
     removes them without writing them again.
+
+    Before each move and removal it asks whether the topics are still those that it has read, because Kafka removes
+    records by the name of their topic. One that was deleted and created again is swept from its start.
     """
 
     def __init__(self, plan: SweepPlan, dependencies: SweeperDependencies, batch: int = _BATCH) -> None:
@@ -85,6 +91,7 @@ class Sweeper:
         self._time = dependencies.time
         self._clock = dependencies.clock
         self._observer = dependencies.observer
+        self._swept, self._asked_s = SweptTopics(dependencies.calls), monotonic_s()
         self._expiry_writer = ExpiryWriter(plan, dependencies.reader, dependencies.writer)
         self.reporter = SweepReporter(dependencies.observer, dependencies.clock)
         self._cursors: dict[Partition, SweepCursor] = {}
@@ -109,6 +116,8 @@ class Sweeper:
             while not ended.is_set():
                 started_s = thread_cpu_s()
                 self._resume_due()
+                if monotonic_s() - self._asked_s > _COMPARE_INTERVAL_S:
+                    self._begin_anew()
                 self._turn()
                 ended.wait((thread_cpu_s() - started_s) * _IDLE_FACTOR)
 
@@ -170,7 +179,7 @@ class Sweeper:
             self._exclude(error)
             return
         write = self._advance(messages)
-        if write.records and not self._move(write):
+        if write.records and (self._begin_anew() or not self._move(write)):
             self._ended.wait(_ERROR_PAUSE_S)
             return
         for partition, cursor in self._cursors.items():
@@ -221,7 +230,7 @@ class Sweeper:
             if partition is None or cursor is None:
                 return None
             try:
-                brokers_ms = self._time.ask({partition: Checkpoint(cursor.moved_to, "")})
+                brokers_ms = self._time.ask({partition: self._swept.checkpoint(partition, cursor.moved_to)})
             except BrokerTimeUnavailableError as error:
                 _log.debug("the brokers' time is not available now: %s", error)
                 return None
@@ -233,7 +242,7 @@ class Sweeper:
     def _move(self, write: ExpiryWrite) -> bool:
         """Write to the expiry topics; return whether the write is confirmed."""
         numbers = write.numbers
-        checkpoints = {partition: Checkpoint(self._cursors[partition].delete_to, "") for partition in numbers}
+        checkpoints = {each: self._swept.checkpoint(each, self._cursors[each].delete_to) for each in numbers}
         try:
             refused = self._expiry_writer.write(write, checkpoints)
         except WriteAbortedError as error:
@@ -271,7 +280,7 @@ class Sweeper:
                 or self._reader.reached_end(partition) == cursor.delete_to
             )
         }
-        if not ready:
+        if not ready or self._begin_anew():
             return
         failed = self._deleter.delete_before({partition: cursor.delete_to for partition, cursor in ready.items()})
         self.reporter.removed({partition: ready[partition].expired for partition in ready if partition not in failed})
@@ -288,6 +297,19 @@ class Sweeper:
                 for partition, reason in failed.items()
             }
         )
+
+    def _begin_anew(self) -> bool:
+        """Read topics from their start that were deleted and created again; return whether there are any."""
+        self._asked_s = monotonic_s()
+        topics = self._swept.made_again(self._cursors)
+        if not topics:
+            return False
+        again = [partition for partition in self._cursors if partition.topic in topics]
+        _log.warning("%s was deleted and created again, and is swept from its start", ", ".join(topics))
+        for partition, start in self.assigned(again).items():
+            self._reader.seek(partition, start)
+        self._reader.resume(again)
+        return True
 
     def _rewind(self, partitions: Iterable[Partition]) -> None:
         """Read these partitions again from where the removed records end."""
@@ -356,10 +378,12 @@ class Sweeper:
 
     def assigned(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         """See :class:`RebalanceListener`."""
-        starts = {}
+        partitions, starts = list(partitions), {}
+        self._swept.begin(partitions)
         for partition, committed in self._reader.committed(partitions).items():
             start, end = self._reader.bounds(partition)
-            moved_to = start if committed is None or committed.offset > end else committed.offset
+            found = self._swept.moved_to(partition, committed)
+            moved_to = start if found is None or found > end else found
             self._cursors[partition] = SweepCursor(self._plan.group, start, moved_to)
             self._revoked.discard(partition)
             starts[partition] = start

@@ -14,6 +14,7 @@ from kafka_redelivery.consumers.telemetry.observers import SweeperObserver
 from kafka_redelivery.topology.cluster.sweep_plan import SweepPlan, sweep_plan, sweeper_group
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.transport.admin.broker_time import BrokerTime
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
 from kafka_redelivery.transport.client_config import IDLE_FETCH, Config
 from kafka_redelivery.transport.clients.outage import Report
@@ -76,13 +77,15 @@ def open_dependencies(
     group = sweeper_group(settings.group)
     reader = open_reader(settings, group, instance, changes=changes)
     try:
+        calls = PartitionOffsets(settings.kafka).calls
         return SweeperDependencies(
             reader=reader,
             writer=open_writer(settings, "sweeper", instance, reader, report) if plan.moving else None,
-            deleter=RecordDeleter(settings.kafka),
+            deleter=RecordDeleter(settings.kafka, calls=calls),
             time=BrokerTime(settings.kafka, group, reader),
             clock=clock or SweepClock(wall_clock_ms, boottime_s),
             observer=observer,
+            calls=calls,
         )
     except BaseException:
         reader.close()

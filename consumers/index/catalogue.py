@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-VERSION = 5
+VERSION = 6
 """Of the format of all files. An index of another version is built anew."""
 
 
@@ -32,6 +32,8 @@ class Slot:
     topic: str
     partition: int
     topic_id: str
+    """Empty if the brokers give none."""
+
     start: int
     """Letters before this offset are deleted."""
 

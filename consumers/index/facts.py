@@ -27,14 +27,16 @@ class ActionRow(NamedTuple):
     """Of ``through``, how many letters were sent."""
 
 
-OWNED_COLUMNS: Final = 'position BIGINT, job VARCHAR, slice INTEGER, topic VARCHAR, partition INTEGER, "offset" BIGINT'
+OWNED_COLUMNS: Final = """
+    position BIGINT, job VARCHAR, slice INTEGER, topic VARCHAR, topic_id VARCHAR, partition INTEGER, "offset" BIGINT
+"""
 ACTION_COLUMNS: Final = 'sequence BIGINT, job VARCHAR, slice INTEGER, kind VARCHAR, "offset" BIGINT, number BIGINT'
 
 _INTEGERS: Final = frozenset({"offset", "sequence", "slice", "number"})
 
 
 def owned_by(job: Job) -> Table:
-    """Return the letters that belong to a job, with the columns of :data:`OWNED_COLUMNS`."""
+    """Return the letters that belong to a job, with the columns of :data:`OWNED_COLUMNS`; unknown ids are empty."""
     texts, numbers, small = DataType.string(), DataType.int64(), DataType.int32()
     batches = []
     for number, ((topic, partition), letters) in enumerate(zip(job.spec.slices, job.owned, strict=True)):
@@ -44,10 +46,11 @@ def owned_by(job: Job) -> Table:
             Array([job.id] * rows, texts),
             Array([number] * rows, small),
             Array([topic] * rows, texts),
+            Array([job.spec.topics.ids.get(topic, "")] * rows, texts),
             Array([partition] * rows, small),
             Array(list(letters), numbers),
         ]
-        names = ["position", "job", "slice", "topic", "partition", "offset"]
+        names = ["position", "job", "slice", "topic", "topic_id", "partition", "offset"]
         batches += Table.from_arrays(columns, names=names).to_batches()
     return Table.from_batches(batches)
 
@@ -128,7 +131,7 @@ STANDINGS: Final = """
         WHERE done
         GROUP BY job, slice
     ), steps AS (
-        SELECT dealt.topic, dealt.partition, dealt."offset", dealt.job,
+        SELECT dealt.topic, dealt.topic_id, dealt.partition, dealt."offset", dealt.job,
                dealt.position * 1000000 + dealt.slice AS place,
                CASE
                    WHEN in_doubt THEN 'sent'
@@ -146,7 +149,7 @@ STANDINGS: Final = """
     SELECT slots.slot, steps."offset", arg_max(state, place) AS state, arg_max(job, place) AS job,
            count(*) FILTER (was_sent)::INTEGER AS sends
     FROM steps JOIN slots USING (topic, partition)
-    WHERE state IS NOT NULL
+    WHERE state IS NOT NULL AND (steps.topic_id = slots.topic_id OR '' IN (steps.topic_id, slots.topic_id))
     GROUP BY slots.slot, steps."offset"
 """
 """From ``owned`` and ``actions``, where each letter stands that a job has or had, except those that are free again."""

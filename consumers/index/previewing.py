@@ -17,6 +17,7 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.letter import Letter, Selection
 from kafka_redelivery.topology.redrive.standing import LetterState, Standing
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.headers import DELIVERY_COUNT, ORIG_MESSAGE_ID, TIMESTAMP
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 from kafka_redelivery.transport.protocols import Partition
@@ -63,20 +64,24 @@ def indexed_preview(
     return sorting.preview
 
 
-def indexed_removable(index: Index, group: str, ends: dict[Partition, int]) -> dict[Partition, Removable]:
+def indexed_removable(
+    index: Index, group: str, ends: dict[Partition, int], topics: TopicIds
+) -> dict[Partition, Removable]:
     """Return what `purge` would remove from each partition.
 
     Args:
         index: that of the group, up to date.
         group: whose letters may be removed.
         ends: the partitions, and the end of each.
+        topics: the ids of the topics before the index was brought up to date.
 
     Raises:
         IndexUnusableError: the index is damaged, and cannot be built anew.
     """
     ours = of_group(group)
     done = Condition(f"({ours.sql}) AND state IN (SELECT unnest(?::VARCHAR[]))", (*ours.parameters, sorted(DONE)))
-    found = {partition: Removable(end) for partition, end in ends.items()}
+    ids = topics.ids
+    found = {partition: Removable(end, topic_id=ids.get(partition.topic, "")) for partition, end in ends.items()}
     stays = index.rows(
         f"""
         SELECT topic, partition, min("offset"), arg_min(id, "offset"), arg_min(state, "offset"),
@@ -87,7 +92,7 @@ def indexed_removable(index: Index, group: str, ends: dict[Partition, int]) -> d
     )
     for topic, number, before, name, state, is_ours in stays:
         because = f"{name} is {state}" if is_ours else f"{name} is not ours"
-        found[Partition(topic, number)] = Removable(before, because=because)
+        found[Partition(topic, number)] = Removable(before, because=because, topic_id=ids.get(topic, ""))
     counts = index.rows(
         """
         SELECT topic, partition, count(*) FROM stored_letters

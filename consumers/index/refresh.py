@@ -27,6 +27,7 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import RedriveRecordError
 from kafka_redelivery.topology.redrive.actions import Action, doubt_of, read_action
 from kafka_redelivery.topology.redrive.job import JobLog
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.identities import Identities, identities
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.bulk_reader import read_batches
@@ -126,6 +127,10 @@ class Refresh:
                 )
                 number += 1
             slots.append(replace(slot, start=starts[each], position=max(slot.position, starts[each])))
+        was = {each.topic: each.topic_id for each in before.slots}
+        now = {each.topic: each.topic_id for each in slots}
+        for name in TopicIds(ids=was).made_again(TopicIds(ids=now)):
+            _log.warning("topic %s was deleted and created again; what earlier jobs say is about other letters", name)
         self._total = sum(ends[Partition(each.topic, each.partition)] - each.position for each in slots)
         self._ends = ends
         return replace(before, slots=tuple(slots), next_slot=number)
@@ -189,7 +194,11 @@ class Refresh:
         left_out = LeftOut()
         end = read_jobs(self.settings, topic, log, 0, left_out, settled=self.settled, offsets=self.offsets)
         log.settle()
-        return replace(facts, jobs=end, owned_file=store.owned(log.jobs.values()), unread_jobs=left_out.count)
+        now = TopicIds(
+            cluster=self.basis.cluster
+        )  # the ids of topics are compared when it is known where letters stand
+        here = [job for job in log.jobs.values() if not job.spec.topics.elsewhere(now)]
+        return replace(facts, jobs=end, owned_file=store.owned(here), unread_jobs=left_out.count)
 
     def _actions(
         self, store: Store, facts: Facts, topic: str, starts: Mapping[Partition, int], ends: Mapping[Partition, int]

@@ -146,11 +146,11 @@ class Store:
 
     def _give_slots(self, slots: Iterable[Slot]) -> None:
         """Create the table ``slots``: which number stands for which partition, and where its letters start."""
-        columns = "slot INTEGER, topic VARCHAR, partition INTEGER, start BIGINT"
+        columns = "slot INTEGER, topic VARCHAR, topic_id VARCHAR, partition INTEGER, start BIGINT"
         run(self._duckdb, f"CREATE OR REPLACE TEMP TABLE slots ({columns})")
         for each in slots:
-            row = each.number, each.topic, each.partition, each.start
-            run(self._duckdb, "INSERT INTO slots VALUES (?, ?, ?, ?)", row)
+            row = each.number, each.topic, each.topic_id, each.partition, each.start
+            run(self._duckdb, "INSERT INTO slots VALUES (?, ?, ?, ?, ?)", row)
 
     def _merged(self, kind: str, files: Sequence[StoredFile], sql: str) -> tuple[StoredFile, ...]:
         kept = list(files)

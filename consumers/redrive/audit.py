@@ -19,6 +19,7 @@ from kafka_redelivery.consumers.redrive.ledger import redrive_topics
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobLog, Note, note_record
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError
 from kafka_redelivery.transport.protocols import ProducerRecord
 
@@ -40,24 +41,38 @@ class Entry:
     selection: Mapping[str, Any] | None = None
     """How the letters of a job were selected."""
 
+    made_again: str = ""
+    """Why the letters of that time are not there any more: their topic was deleted and created again since."""
 
-def trail(log: JobLog) -> list[Entry]:
-    """Return everything that the topic of the jobs says, the newest first."""
-    found = [Entry(each.at_ms, each.by, each.what, each.about, each.job) for each in log.notes]
+
+def trail(log: JobLog, now: TopicIds | None = None) -> list[Entry]:
+    """Return everything that the topic of the jobs says, the newest first; ``now``: the present ids of topics."""
+    now = now or TopicIds()
+    found = [
+        Entry(each.at_ms, each.by, each.what, each.about, each.job, made_again=each.topics.difference(now, "then"))
+        for each in log.notes
+    ]
     for job in log.jobs.values():
         spec = job.spec
         topics = ", ".join(sorted({each.topic for each in spec.slices}))
         letters = sum(map(len, job.owned))
-        found.append(Entry(spec.at_ms, spec.by, spec.kind, topics, job.id, letters, spec.selection))
+        again = spec.topics.difference(now, "then")
+        found.append(Entry(spec.at_ms, spec.by, spec.kind, topics, job.id, letters, spec.selection, again))
         if job.cancelled_ms is not None:
-            found.append(Entry(job.cancelled_ms, job.cancelled_by, "cancel", topics, job.id))
+            found.append(Entry(job.cancelled_ms, job.cancelled_by, "cancel", topics, job.id, made_again=again))
     return sorted(found, key=lambda each: -each.at_ms)
 
 
 def write_note(
-    settings: Settings, by: str, what: str, about: str = "", job: str = "", clock: Clock = wall_clock_ms
+    settings: Settings,
+    by: str,
+    what: str,
+    about: str = "",
+    job: str = "",
+    topics: TopicIds | None = None,
+    clock: Clock = wall_clock_ms,
 ) -> None:
-    """Write what a person is about to do.
+    """Write what a person is about to do; ``topics``: of the letters that it is about.
 
     Raises:
         RedriveError: Kafka does not take it.
@@ -65,7 +80,8 @@ def write_note(
     """
     topic, _ = redrive_topics(settings, settings.group)
     name = secrets.token_hex(5)
-    key, value = note_record(name, Note(at_ms=clock(), by=by, what=what, about=about, job=job))
+    note = Note(at_ms=clock(), by=by, what=what, about=about, job=job, topics=topics or TopicIds())
+    key, value = note_record(name, note)
     records = [ProducerRecord(topic, 0, key, value)]
     try:
         with closing(open_dlq_writer(settings, settings.group, f"note-{name}")) as writer:

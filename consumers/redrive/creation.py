@@ -18,6 +18,7 @@ from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.checksum import checksum
 from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress, StoredLetter, dead_letters
 from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
 from kafka_redelivery.consumers.redrive.meant import meant
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.consumers.redrive.rules import refuse_options, targets_of
@@ -28,6 +29,7 @@ from kafka_redelivery.topology.redrive.letter import Letter, Selection
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord
 from kafka_redelivery.topology.redrive.standing import LetterState, Standing
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.expiry import has_expired
 from kafka_redelivery.transport.client_config import producer_config
 from kafka_redelivery.transport.clients.writer import TransactionalWriter
@@ -73,6 +75,9 @@ class Preview:
     refused: int = 0
     """Those among the listed that the job will refuse: what they say about their origin is damaged."""
 
+    no_content: int = 0
+    """Those among the listed that the job will refuse because another system has written them without content."""
+
     in_jobs: Counter[str] = field(default_factory=Counter)
     """Letters that are meant but belong to a job that has not sent them yet."""
 
@@ -81,6 +86,9 @@ class Preview:
 
     expired: int = 0
     """Letters that are meant but have expired, so that they are hidden."""
+
+    topics: TopicIds = field(default_factory=TopicIds)
+    """The ids of the dead-letter topics before their letters were read."""
 
 
 def preview(
@@ -118,6 +126,7 @@ def preview_of(
     """
     sorting = Sorting(settings, options, ledger.partition_counts, now_ms)
     result = sorting.preview
+    result.topics = ledger.topics
     for each in letters:
         if sorting.add(each.letter, each.standing):
             result.letters[SliceId(each.letter.topic, each.letter.partition)].append(each.letter.offset)
@@ -166,6 +175,8 @@ class Sorting:
             result.refused += number
         elif sends >= options.max_redrives:
             result.parking += number
+        elif letter.no_content and not options.allow_empty:
+            result.no_content += number
         elif (
             letter.reason == Reason.BAD_HEADERS
             and target not in self._topics
@@ -208,10 +219,13 @@ def create(
     this process.
 
     Raises:
-        RedriveError: Kafka does not take it.
+        RedriveError: Kafka does not take it, or a topic was deleted and created again since the letters were read.
         TransportError: Kafka does not answer or denies access.
     """
     job = secrets.token_hex(5)
+    topics = chosen.topics.only(each.topic for each in chosen.letters)
+    if topics.ids:
+        refuse_made_again(topics, ledger.present(topics.ids), "set aside" if options.discard else "sent")
     spec = JobSpec(
         job=job,
         at_ms=clock(),
@@ -221,6 +235,7 @@ def create(
         selection=selection.document(),
         slices=tuple(sorted(chosen.letters)),
         edited=None if edit is None else edit.summary(),
+        topics=topics,
     )
     letters = {each: OffsetSet(offsets) for each, offsets in chosen.letters.items()}
     append_jobs(settings, ledger, job, list(job_records(spec, letters, None if edit is None else edit.value)))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.consumers.redrive.letter_places import letter_ends
+from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.foreign.letter import foreign_letter
@@ -19,6 +20,7 @@ from kafka_redelivery.topology.wire.headers import HeaderList
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of
+from kafka_redelivery.transport.errors import ReaderError
 from kafka_redelivery.transport.protocols import Message, Partition
 
 _REPORTED_EACH = 1000
@@ -46,7 +48,8 @@ def stored_letter(message: Message, standings: Standings, settings: Settings) ->
         headers = headers_of(message)
     place = message.topic(), message.partition(), message.offset()
     if isinstance(settings, ForeignTopic):
-        letter = foreign_letter(place, message.timestamp()[1], message.key(), headers, settings.mapping)
+        at_ms, has_value = message.timestamp()[1], message.value() is not None
+        letter = foreign_letter(place, at_ms, message.key(), headers, settings.mapping, has_value=has_value)
     else:
         class_only = settings.failure_details.class_only
         letter = letter_of(*place, message.timestamp()[1], message.key(), headers, class_only=class_only)
@@ -65,16 +68,21 @@ def dead_letters(
         ends: yield the letters below these; without it, below the present ends.
 
     Raises:
-        RedriveError: the cluster shows no dead-letter topic.
+        RedriveError: the cluster shows no dead-letter topic, or one is created again meanwhile.
         TransportError: Kafka does not answer or denies access.
     """
     ends = letter_ends(settings, ledger.partition_counts) if ends is None else ends
     starts = PartitionOffsets(settings.kafka).log_start_offsets(ends)
     total, standings = sum(max(0, end - starts[each]) for each, end in ends.items()), ledger.standings()
-    for number, message in enumerate(read_between(settings.kafka, settings.group, starts, ends)):
-        if number % _REPORTED_EACH == 0:
-            progress(number, total)
-        yield stored_letter(message, standings, settings)
+    try:
+        for number, message in enumerate(read_between(settings.kafka, settings.group, starts, ends)):
+            if number % _REPORTED_EACH == 0:
+                progress(number, total)
+            yield stored_letter(message, standings, settings)
+    except ReaderError:  # a topic that was created again may end before these ends
+        before = ledger.topics.only(each.topic for each in ends)
+        refuse_made_again(before, ledger.present(before.ids), "done", "its letters were counted")
+        raise
 
 
 def one_dead_letter(settings: Settings, ledger: Ledger, name: str) -> StoredLetter:

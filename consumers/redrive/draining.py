@@ -17,6 +17,7 @@ from typing import Protocol, TypeAlias
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.creation import open_dlq_writer
 from kafka_redelivery.consumers.redrive.letter_places import letter_partitions
+from kafka_redelivery.consumers.redrive.made_again import letter_topic_ids, refuse_made_again
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.foreign.activemq import BrokerMessage
@@ -118,6 +119,8 @@ class Drain:
         self._counts: Mapping[str, int] = ClusterAdmin(settings.kafka).partition_counts()
         self._partitions = letter_partitions(settings, self._counts)
         self._targets = _targets(settings, self._counts)
+        self._offsets = PartitionOffsets(settings.kafka)
+        self._ids = letter_topic_ids(settings, self._offsets.calls)
         if origin is not None and origin not in self._targets:
             known = ", ".join(sorted(self._targets)) or "none"
             raise RedriveError(f"{origin} is no source with a dead-letter topic in this cluster; there are: {known}")
@@ -143,7 +146,8 @@ class Drain:
         """Move messages until none comes for ``wait_s`` seconds, ``limit`` are moved, or ``stop`` is set.
 
         Raises:
-            RedriveError: Kafka does not take a letter, or another import for the group has begun. Import again.
+            RedriveError: Kafka does not take a letter, another import for the group has begun, or a topic was deleted
+                and created again. Import again.
             TransportError: Kafka or the broker does not answer, or denies access.
         """
         with closing(open_dlq_writer(self._settings, self._settings.group, "import")) as writer:
@@ -151,7 +155,11 @@ class Drain:
             while not stop.is_set() and not self._full(limit):
                 chunk = self._chunk(inbox, limit, wait_s)
                 if chunk:
-                    inbox.acknowledge(self._write(writer, chunk, stop))
+                    done = self._write(writer, chunk, stop)
+                    # Those that seem to be in their topics may be in one that is deleted.
+                    now = letter_topic_ids(self._settings, self._offsets.calls)
+                    refuse_made_again(self._ids, now, "removed from the queue", "the import began")
+                    inbox.acknowledge(done)
                     progress(self.result.topics.total())
                 elif inbox.widen():
                     self.result.forget_left()  # they come again
@@ -262,7 +270,7 @@ class Drain:
             the identities of the messages whose dead letters were added.
         """
         added: set[str] = set()
-        ends = PartitionOffsets(self._settings.kafka).high_watermarks(self._partitions)
+        ends = self._offsets.high_watermarks(self._partitions)
         for message in read_between(self._settings.kafka, self._settings.group, self._read, ends):
             with suppress(UnreadableHeadersError):
                 value = dict(headers_of(message)).get(IMPORTED_FROM)

@@ -18,6 +18,7 @@ from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import Job, JobOptions
 from kafka_redelivery.topology.redrive.letter import Selection
 from kafka_redelivery.topology.redrive.standing import LetterState
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 
 MAX_BYTES: Final = 8 * 2**20
 """Size of an edited value. It is kept in the topic of the jobs, which every command reads."""
@@ -80,6 +81,11 @@ class LetterEditing:
         if problem:
             raise RedriveError(f"{letter.id} cannot be sent: {problem}")
         return chosen
+
+    @property
+    def topics(self) -> TopicIds:
+        """The ids of the letter's topic, and of the cluster, before it was read."""
+        return self.chosen.topics.only([self.found.letter.topic])
 
     @property
     def target(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
-from kafka_redelivery.topology.foreign.letter import sent_again, system_of
+from kafka_redelivery.topology.foreign.letter import lacks_content, sent_again, system_of
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.letter import Letter
 from kafka_redelivery.topology.wire.headers import HeaderList
@@ -68,7 +68,7 @@ class ForeignCopies:
         the one with the number of its own.
 
         Raises:
-            RedriveError: the headers do not name a target, or it does not exist.
+            RedriveError: the headers do not name a target, or it does not exist; or the letter has no content.
         """
         del now_ms  # other systems have no expiration of their own
         if mark.number > self._options.max_redrives:
@@ -79,6 +79,14 @@ class ForeignCopies:
         topic = self._options.to or failure.topic
         if not topic or _forbidden(self._settings, topic):
             raise RedriveError(f"its headers name no topic that it could be sent to: {topic!r}; see --to and --map")
+        if not self._options.allow_empty and lacks_content(
+            system, message.key(), has_value=message.value() is not None
+        ):
+            missing = "neither key nor value" if message.key() is None else "no value"
+            raise RedriveError(
+                f"no_content: it has {missing}, and its headers do not say that the record had none; send the record "
+                "from its source, or the letter as it is with --allow-empty"
+            )
         text = str(mark) if self._options.to is None else ""
         kept = sent_again(headers, system, text if len(text) <= MAX_MARK else "")
         partition = self._partition(topic, failure.partition, message)

@@ -19,6 +19,7 @@ from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.creation import open_dlq_writer
 from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress
 from kafka_redelivery.consumers.redrive.letter_places import letter_partitions
+from kafka_redelivery.consumers.redrive.made_again import letter_topic_ids, refuse_made_again
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import ExportedLetterError
@@ -76,6 +77,7 @@ class Import:
         self._partitions = letter_partitions(settings, self._counts)
         self._topics = {partition.topic for partition in self._partitions}
         self._offsets = PartitionOffsets(settings.kafka)
+        self._ids = letter_topic_ids(settings, self._offsets.calls)
         self._read: dict[Partition, int] = {}
         self._missing: set[str] = set()
 
@@ -110,13 +112,15 @@ class Import:
         """Send what :meth:`preview` has found missing; return whether nothing is missing any more.
 
         Raises:
-            RedriveError: Kafka does not take a letter, or another import for the group has begun. Import again.
+            RedriveError: Kafka does not take a letter, another import for the group has begun, or a topic was deleted
+                and created again since :meth:`preview` has read what it has. Import again.
             TransportError: Kafka does not answer or denies access.
         """
         failures, total = 0, len(self._missing)
         with closing(open_dlq_writer(self._settings, self._group, "import")) as writer:
             while self._missing and not stop.is_set():
                 # The writer has ended the transaction of its predecessor, so all that it has committed is seen here.
+                self._refuse_made_again("imported into it")
                 self._leave_out_present(lambda *_: None)
                 before = len(self._missing)
                 try:
@@ -132,7 +136,11 @@ class Import:
                     stop.wait(_PAUSE_S)
                 else:
                     break
+        self._refuse_made_again("said about what it has now")
         return not self._missing
+
+    def _refuse_made_again(self, undone: str) -> None:
+        refuse_made_again(self._ids, letter_topic_ids(self._settings, self._offsets.calls), undone)
 
     def _send(self, writer: TransactionalWriter, stop: Event, total: int, progress: ReportProgress) -> None:
         chunk: dict[str, ProducerRecord] = {}

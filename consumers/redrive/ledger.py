@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
@@ -9,6 +10,7 @@ from dataclasses import replace
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.job_reading import LeftOut, read_jobs
 from kafka_redelivery.consumers.redrive.letter_places import letter_ends
+from kafka_redelivery.consumers.redrive.rules import letter_topics
 from kafka_redelivery.consumers.redrive.second_deaths import SecondDeaths
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
@@ -17,16 +19,23 @@ from kafka_redelivery.topology.redrive.actions import ActionLog
 from kafka_redelivery.topology.redrive.job import Job, JobLog
 from kafka_redelivery.topology.redrive.letter import Letter
 from kafka_redelivery.topology.redrive.standing import Standings
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.admin.cluster_admin import ClusterAdmin
+from kafka_redelivery.transport.admin.identities import topic_ids
 from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.client_config import servers_of
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.errors import grant
 from kafka_redelivery.transport.protocols import Partition
 
+_log = logging.getLogger(__name__)
+
 
 class Ledger:
     """What the topics of the jobs and the actions say. Not thread-safe."""
+
+    topics = TopicIds()
+    """The ids of the dead-letter topics, and of those of the jobs and the actions, at the last :meth:`refresh`."""
 
     def __init__(self, settings: Settings, group: str | None = None) -> None:
         """Read both topics to their ends.
@@ -51,21 +60,32 @@ class Ledger:
         self.partition_counts: Mapping[str, int] = {}
         """The topics of the cluster and their numbers of partitions."""
 
+        self._cluster: str | None = None
+        self._named: set[str] = set()
+        """Topics that were named because there are jobs from before they were created again."""
+
+        self.left_out = LeftOut()
+        """The records of both topics that cannot be read."""
+
+        self._forget()
+        self.refresh()
+
+    def _forget(self) -> None:
+        """Begin to read both topics anew."""
         self.jobs = JobLog()
         self.actions = ActionLog()
         self.seen = 0
         """The end of the topic of the jobs that was read."""
 
-        self.left_out = LeftOut()
-        """The records of both topics that cannot be read."""
-
         self._read: dict[Partition, int] = {}
-        self._second_deaths = SecondDeaths(settings) if isinstance(settings, ForeignTopic) else None
-        self.refresh()
+        self._second_deaths = SecondDeaths(self._settings) if isinstance(self._settings, ForeignTopic) else None
 
     def refresh(self) -> None:
         """Read what was added, up to ends that include open transactions, and thus waits for these."""
         self.partition_counts = self._admin.partition_counts()
+        before, self.topics = self.topics, self.present((*letter_topics(self._settings), *self._own_topics))
+        if before.only(self._own_topics).difference(self.topics, ""):
+            self._forget()
         if self._foreign and self.jobs_topic not in self.partition_counts:
             return
         refuse_missing((self.jobs_topic, self._actions_topic), self.partition_counts, self.group)
@@ -87,7 +107,31 @@ class Ledger:
         self.left_out.tell()
         if self._second_deaths is not None and self.jobs.jobs:
             ends = letter_ends(self._settings, self.partition_counts)
-            self._second_deaths.note(self.jobs, self.actions, ends)
+            self._second_deaths.note(self.jobs, self.actions, ends, self.topics)
+        self._name_made_again()
+
+    def present(self, topics: Iterable[str]) -> TopicIds:
+        """Ask for the ids that topics have now.
+
+        Raises:
+            TransportError: Kafka does not answer or denies access.
+        """
+        found = topic_ids(self._offsets.calls, topics, cluster=self._cluster)
+        self._cluster = found.cluster
+        return found
+
+    @property
+    def _own_topics(self) -> tuple[str, str]:
+        return self.jobs_topic, self._actions_topic
+
+    def _name_made_again(self) -> None:
+        """Log a warning for each topic with jobs from before it was created again."""
+        for job in self.jobs.jobs.values():
+            for topic in {each.topic for each in job.spec.slices} - self._named:
+                if not job.spec.is_about(topic, self.topics):
+                    self._named.add(topic)
+                    why = job.spec.topics.only([topic]).difference(self.topics, f"job {job.id} was created")
+                    _log.warning("%s; what jobs from before say is about other letters, so it is left out", why)
 
     def has(self, letter: Letter) -> bool:
         """Whether the jobs of this ledger are for the letter: another group's is another ledger's."""
@@ -95,7 +139,7 @@ class Ledger:
 
     def standings(self) -> Standings:
         """Return where letters stand now."""
-        return Standings(self.jobs, self.actions)
+        return Standings(self.jobs, self.actions, self.topics)
 
     def job(self, name: str) -> Job:
         """Return a job.

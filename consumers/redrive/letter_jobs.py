@@ -61,6 +61,8 @@ def predecessor(ledger: Ledger, letter: Letter) -> str | None:
     if mark is None or job is None or mark.slice >= len(job.spec.slices):
         return None
     topic, partition = job.spec.slices[mark.slice]
+    if not job.spec.is_about(topic, ledger.topics):
+        return None  # another letter has this id now
     return f"{topic}-{partition}@{mark.offset}"
 
 
@@ -68,7 +70,7 @@ def _jobs(ledger: Ledger, letter: Letter) -> Iterator[InJob]:
     for job in sorted(ledger.jobs.jobs.values(), key=lambda each: each.position):
         with suppress(ValueError):
             number = job.spec.slices.index(SliceId(letter.topic, letter.partition))
-            if letter.offset in job.owned[number]:
+            if letter.offset in job.owned[number] and job.spec.is_about(letter.topic, ledger.topics):
                 its = ledger.actions.slice(job.id, number)
                 outcome = its.outcomes.get(letter.offset)
                 yield InJob(job, number, ledger.actions_partition(number), its.through >= letter.offset, outcome)

@@ -1,4 +1,8 @@
-"""Removes dead letters that are done from the start of their partitions; Kafka can remove nothing else."""
+"""Removes dead letters that are done from the start of their partitions; Kafka can remove nothing else.
+
+Kafka removes records of a topic by its name. So its id is compared immediately before the request, and what is left is
+the time that the request takes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,11 @@ from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.consumers.redrive.letter_places import letter_ends
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.standing import LetterState
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
+from kafka_redelivery.transport.admin.identities import topic_ids
+from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 from kafka_redelivery.transport.admin.record_deletion import RecordDeleter
+from kafka_redelivery.transport.errors import TransportError
 from kafka_redelivery.transport.protocols import Partition
 
 DONE = frozenset(
@@ -36,6 +44,9 @@ class Removable:
     because: str = "nothing is left"
     """Why the record at ``before`` stays."""
 
+    topic_id: str = ""
+    """Of the topic whose letters were read; empty if it is not known."""
+
 
 def removable(
     settings: Settings, ledger: Ledger, progress: ReportProgress, ends: Mapping[Partition, int] | None = None
@@ -53,7 +64,8 @@ def removable(
         TransportError: Kafka does not answer or denies access.
     """
     ends = letter_ends(settings, ledger.partition_counts) if ends is None else ends
-    found = {partition: Removable(end) for partition, end in ends.items()}
+    ids = ledger.topics.ids
+    found = {partition: Removable(end, topic_id=ids.get(partition.topic, "")) for partition, end in ends.items()}
     stopped: set[Partition] = set()
     for letter, standing, _ in dead_letters(settings, ledger, progress, ends):
         partition = Partition(letter.topic, letter.partition)
@@ -69,7 +81,29 @@ def removable(
     return found
 
 
-def remove(settings: Settings, chosen: dict[Partition, Removable]) -> dict[Partition, str]:
-    """Remove the letters; return the partitions of which Kafka removes nothing, each with the reason."""
-    wanted = {partition: each.before for partition, each in chosen.items() if each.letters}
-    return dict(RecordDeleter(settings.kafka).delete_before(wanted)) if wanted else {}
+def topics_of(chosen: Mapping[Partition, Removable]) -> TopicIds:
+    """Return the ids of the topics whose letters were read."""
+    return TopicIds(ids={partition.topic: each.topic_id for partition, each in chosen.items() if each.topic_id})
+
+
+def remove(settings: Settings, chosen: Mapping[Partition, Removable]) -> dict[Partition, str]:
+    """Remove the letters; return the partitions of which nothing is removed, each with the reason.
+
+    Nothing is removed from a topic that was deleted and created again since its letters were read.
+    """
+    wanted: dict[str, dict[Partition, int]] = {}
+    for partition, each in chosen.items():
+        if each.letters:
+            wanted.setdefault(partition.topic, {})[partition] = each.before
+    if not wanted:
+        return {}
+    calls, before = PartitionOffsets(settings.kafka).calls, topics_of(chosen)
+    deleter, failed = RecordDeleter(settings.kafka, calls=calls), dict[Partition, str]()
+    for topic, ends in wanted.items():
+        try:
+            problem = before.only([topic]).difference(topic_ids(calls, [topic], cluster=""), "its letters were read")
+        except TransportError as error:
+            failed |= dict.fromkeys(ends, str(error))
+            continue
+        failed |= dict.fromkeys(ends, f"{problem}; preview again") if problem else deleter.delete_before(ends)
+    return failed

@@ -69,5 +69,7 @@ def refuse_options(settings: Settings, options: JobOptions) -> None:
     """
     if isinstance(settings, ForeignTopic):
         refuse_foreign_options(settings, options)
+    elif options.allow_empty:
+        raise RedriveError("--allow-empty is for dead letters of other systems: ours have the record that was read")
     else:
         refuse_target(settings, options)

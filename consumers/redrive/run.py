@@ -22,16 +22,18 @@ from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.consumers.redrive.rules import copies
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import HeaderError, RedriveRecordError
+from kafka_redelivery.topology.printable import printable_time
 from kafka_redelivery.topology.redrive.actions import ChunkProgress, End, SliceProgress, progress_record
 from kafka_redelivery.topology.redrive.chunking import Chunk, chunk_size, chunks
 from kafka_redelivery.topology.redrive.job import Job, cancel_record
 from kafka_redelivery.topology.redrive.standing import Standings
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.headers import read_mark
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 from kafka_redelivery.transport.clients.bounded_reader import read_between
 from kafka_redelivery.transport.clients.message_headers import UnreadableHeadersError, headers_of, sizes_of_headers
 from kafka_redelivery.transport.clients.write_thread import WriteThread
-from kafka_redelivery.transport.errors import WriteAbortedError, WriteRefusedError, WriterFencedError
+from kafka_redelivery.transport.errors import ReaderError, WriteAbortedError, WriteRefusedError, WriterFencedError
 from kafka_redelivery.transport.protocols import Message, Partition, ProducerRecord
 
 _log = logging.getLogger(__name__)
@@ -85,7 +87,11 @@ class JobRun:
 
     @property
     def _job(self) -> Job:
-        return self._ledger.jobs.jobs[self._name]
+        try:
+            return self._ledger.jobs.jobs[self._name]
+        except KeyError:
+            problem = f"job {self._name} stops: {self._ledger.jobs_topic} was deleted and created again without it"
+            raise RedriveError(problem) from None
 
     def run(self) -> bool:
         """Run all slices to their ends; return whether none is left.
@@ -186,6 +192,7 @@ class JobRun:
                 "go on with the version of kafka-redelivery that wrote it, or end the job with: "
                 f"{self._command('cancel')}"
             )
+        self._refuse_made_again(self._ledger.topics)
         if not progress.adds_up(job.owned[number]):
             raise RedriveError(
                 f"job {self._name} stops: what {self._ledger.actions_partition(number).topic} says of slice {number} "
@@ -201,10 +208,29 @@ class JobRun:
                 if not self._pace.wait(len(chunk.letters)):
                     return
                 made = sender.make(chunk)
+                # Asked after the letters were read: with the same id as ever, they are those that were chosen.
+                self._refuse_made_again()
                 self._finish(writer, number)
                 self._begin(writer, number, made)
         finally:
             self._finish(writer, number)
+
+    def _refuse_made_again(self, now: TopicIds | None = None) -> None:
+        """Refuse to go on where the letters of the job are not there any more, but others with their offsets.
+
+        Args:
+            now: the present ids; without them Kafka is asked.
+        """
+        spec = self._job.spec
+        if now is None:
+            now = self._ledger.present(spec.topics.ids) if spec.topics.ids else spec.topics
+        problem = spec.topics.difference(now, f"it was created at {printable_time(spec.at_ms)}")
+        if problem:
+            nothing = "nothing more" if any(self._slice(each).dealt for each in range(len(spec.slices))) else "nothing"
+            raise RedriveError(
+                f"job {self._name} stops: {problem}; {nothing} was {'set aside' if spec.options.discard else 'sent'}; "
+                f"preview again, and end this job with: {self._command('cancel')}"
+            )
 
     def _letters(self, number: int, offsets: Sequence[int]) -> Iterator[tuple[int, int, Message]]:
         if not offsets:
@@ -220,9 +246,13 @@ class JobRun:
             )
         if partition.number >= count:
             return  # the topic was deleted and created again with fewer partitions
-        for message in read_between(self._settings.kafka, self._settings.group, starts, ends):
-            size = len(message) + len(message.key() or b"") + sizes_of_headers([message])[0]
-            yield message.offset(), size, message
+        try:
+            for message in read_between(self._settings.kafka, self._settings.group, starts, ends):
+                size = len(message) + len(message.key() or b"") + sizes_of_headers([message])[0]
+                yield message.offset(), size, message
+        except ReaderError:  # a topic that was created again may end before these offsets
+            self._refuse_made_again()
+            raise
 
     def _begin(self, writer: WriteThread, number: int, made: _Made) -> None:
         """Begin the transaction of a chunk: its records, and how far the slice then is."""

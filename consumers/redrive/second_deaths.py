@@ -17,6 +17,7 @@ from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.redrive.actions import ActionLog, Outcome
 from kafka_redelivery.topology.redrive.job import Job, JobLog, SliceId
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.headers import read_mark
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 from kafka_redelivery.transport.clients.bounded_reader import read_between
@@ -39,24 +40,29 @@ class SecondDeaths:
     def __init__(self, settings: ForeignTopic) -> None:
         self._settings = settings
         self._jobs = 0
+        self._topics = TopicIds()
         self._read: Mapping[Partition, int] = {}
         self._contents: dict[_Place, _Content] = {}
         """Of the letters that jobs have."""
 
         self._marked: list[tuple[RedriveMark, _Place, _Content]] = []
 
-    def note(self, jobs: JobLog, actions: ActionLog, ends: Mapping[Partition, int]) -> None:
+    def note(self, jobs: JobLog, actions: ActionLog, ends: Mapping[Partition, int], topics: TopicIds) -> None:
         """Read the dead letters up to these ends, and note which of those that were sent have died again.
+
+        Letters of a topic that was deleted, and created again with another of the ids ``topics``, are not compared.
 
         Raises:
             TransportError: Kafka does not answer or denies access.
         """
-        if self._jobs != len(jobs.jobs):  # letters that were read before may belong to a new job
-            self._jobs, self._read, self._contents, self._marked = len(jobs.jobs), {}, {}, []
+        # Letters that were read before may belong to a new job, or to a topic that is deleted.
+        if self._jobs != len(jobs.jobs) or self._topics != topics:
+            self._jobs, self._topics, self._read, self._contents, self._marked = len(jobs.jobs), topics, {}, {}, []
         owned: defaultdict[SliceId, list[OffsetSet]] = defaultdict(list)
         for job in jobs.jobs.values():
             for each, letters in zip(job.spec.slices, job.owned, strict=True):
-                owned[each].append(letters)
+                if job.spec.is_about(each.topic, topics):
+                    owned[each].append(letters)
         for message in read_between(self._settings.kafka, self._settings.group, self._read, ends):
             self._look_at(message, owned)
         self._read = ends
@@ -80,6 +86,8 @@ class SecondDeaths:
         if mark.slice >= len(job.spec.slices):
             return False
         letter = (*job.spec.slices[mark.slice], mark.offset)
+        if not job.spec.is_about(letter[0], self._topics):
+            return False
         sent = self._contents.get(letter)
         if sent is not None and job.spec.edited is not None:
             sent = sent._replace(value=job.spec.edited.sha256)

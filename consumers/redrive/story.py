@@ -160,7 +160,7 @@ class _Story:
         mark = self._letter.mark
         if mark is not None:
             name, job = self._jobs.predecessor, self._jobs.sent_by
-            text = f"was dead letter {name or '(its job is not known)'}, sent again for the {_nth(mark.number)} time"
+            text = f"was dead letter {name or '(not known any more)'}, sent again for the {_nth(mark.number)} time"
             at_ms = None if job is None else job.spec.at_ms
             yield Event(at_ms, "before", text, name or "", mark.job, self._letter.timestamp_ms)
         imported = self._letter.headers.get(IMPORTED_FROM)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafka_redelivery.consumers.flow.first_offsets import Topics
+from kafka_redelivery.consumers.flow.control import Topics
 from kafka_redelivery.consumers.routes import counts_to_produce_with
 from kafka_redelivery.topology.cluster.acls import configured_topics
 from kafka_redelivery.topology.config.settings import Settings

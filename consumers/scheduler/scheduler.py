@@ -55,9 +55,7 @@ from kafka_redelivery.transport.protocols import (
 _log = logging.getLogger(__name__)
 
 _MAX_WAIT_S = 0.2
-_WRITE_WAIT_S = 0.005
-"""How long a turn waits for the write in flight before it fetches."""
-
+_WRITE_WAIT_S = 0.005  # how long a turn waits for the write in flight before it fetches
 _REPORT_INTERVAL_S = 1.0
 
 
@@ -114,11 +112,6 @@ class Scheduler:
     def obey(self, pauses: PauseView) -> None:
         """Release nothing that is paused. Call it before :meth:`run`."""
         self._paused_tiers = PausedTiers(pauses)
-
-    @property
-    def stopping(self) -> bool:
-        """Whether a shutdown was requested."""
-        return self._stopping
 
     def stop(self) -> None:
         """Request a shutdown. Safe in a signal handler and from any thread."""

@@ -2,7 +2,8 @@
 
 A duplicate is a second retry record of the same redelivery. A crash can leave one in the modes that are at least once.
 A redriven record has the same origin, but arrives in the ready topic without a due time and may be dead-lettered again.
-A record with damaged headers is no duplicate of any other, because part of its lineage may be wrong.
+A record with damaged headers is no duplicate of any other, because part of its lineage may be wrong. Nor is one of a
+source that was deleted and created again: it has another time.
 The audit of a partition starts anew when the source partition or its ready partition is assigned or revoked. It has
 therefore seen every record that was redriven since its start.
 """
@@ -45,7 +46,9 @@ class DeadLetterAudit:
             suffix: distinguishes several dead letters of one origin; part of the producer's name in the audit.
         """
         audit = self._audits.get(lineage.address)
-        return audit is not None and audit.is_duplicate(_producer(lineage, suffix), lineage.offset)
+        return audit is not None and audit.is_duplicate(
+            _producer(lineage, suffix), lineage.offset, lineage.timestamp_ms
+        )
 
     def forget(self, lineages: Iterable[Lineage], suffix: str = "") -> None:
         """Remove records: they were not dead-lettered after all, or may be dead-lettered again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafka_redelivery.consumers.flow.first_offsets import Topics
+from kafka_redelivery.consumers.flow.control import Topics
 from kafka_redelivery.pipeline.stream.lost_positions import RecordsDeletedError
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.wire.topic_mark import is_other_topic

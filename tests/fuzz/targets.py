@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from kafka_redelivery.serdes.codec import JsonCodec, StringCodec
@@ -32,6 +33,7 @@ from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, S
 from kafka_redelivery.topology.redrive.letter import letter_of
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.standing import Standings
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.headers import HeaderList, read_lineage, read_redelivery
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark, parse_mark
 from kafka_redelivery.transport.activemq.frame_ends import FrameEnds
@@ -55,6 +57,8 @@ def _spec() -> JobSpec:
 
 
 _JOB: Final = tuple(job_records(_spec(), {_SLICE: _EVERY}))
+_TOPICS: Final = TopicIds(cluster="c", ids={_SLICE.topic: "a"})
+_NEWER: Final = tuple(job_records(replace(_spec(), job="b", topics=_TOPICS), {_SLICE: _EVERY}))
 _SENT: Final = progress_record("a", 0, ChunkProgress(through=4, sent=2, gone=(1,), parked=(2,), refused={3: "no"}), 1)
 
 
@@ -66,9 +70,10 @@ def _jobs(value: bytes) -> None:
     try:
         log.add(2, b"a", value)
         log.add(3, value[:9], value)
+        log.add(4, b"b", value)
     finally:
         log.settle()
-        Standings(log, ActionLog()).history("DLQ.orders", 0, 3)
+        Standings(log, ActionLog(), _TOPICS).history("DLQ.orders", 0, 3)
 
 
 def _actions(value: bytes) -> None:
@@ -231,7 +236,7 @@ TARGETS: Final = (
         "jobs: specification, letters, edit, cancellation",
         _jobs,
         (
-            *(record.value for record in _JOB),
+            *(record.value for record in (*_JOB, *_NEWER)),
             cancel_record("a", 1, "me").value,
             json.dumps(_EDIT).encode(),
             json.dumps({"version": 1, "type": "letters", "slice": 0, "offsets": _BOMB}).encode(),

@@ -136,12 +136,12 @@ def test_a_job_of_a_newer_version(group: Group) -> None:
     """Its letters are no other job's; this version does not send it."""
     group.prepare()
     dead_letter(group, range(0, 8, 2))
-    _write(group, "jobs", _job(group, "newer", range(2), version=3))
+    _write(group, "jobs", _job(group, "newer", range(2), version=9))
     assert _states(group) == {"in_job": 2, "waiting": 2}
     assert dlq_json(group, "redrive", "--yes")["sent"] == 2
     resumed = dlq(group, "resume", "newer")
     assert resumed.code == exit_codes.FAILED
-    assert "version 3" in _flat(resumed)
+    assert "version 9" in _flat(resumed)
     assert sent(group) == {4: 1, 6: 1}
 
 

@@ -1,7 +1,8 @@
 """The audit of a dead-letter strategy, which keeps a record from being dead-lettered twice.
 
 It remembers messages by producer and sequence number. On Kafka, the producer is the consumer group with the source
-partition, and the sequence number is the source offset.
+partition, and the sequence number is the source offset. A source topic that is deleted and created again has other
+records with these numbers; so a number also has a mark, which distinguishes them.
 
 Source: ``ActiveMQMessageAuditNoSync`` and ``BitArrayBin``. They do not remember exactly ``maxAuditDepth`` numbers, but
 a window of whole blocks of 64, which moves on when a higher number comes.
@@ -24,9 +25,14 @@ class _Window:
     blocks: int
     first: int = -1
     bits: int = 0
+    marks: dict[int, int] = field(default_factory=dict)
+    """Of the numbers that were seen, if it is not 0."""
 
-    def put(self, number: int, *, seen: bool) -> bool:
-        """Set whether a number was seen; return whether it was before. Numbers below the window count as not seen."""
+    def put(self, number: int, mark: int = 0, *, seen: bool) -> bool:
+        """Set whether a number was seen; return whether it was before, with this mark.
+
+        Numbers below the window count as not seen.
+        """
         if self.first < 0:
             self.first = number - number % _BLOCK
         index = number - self.first
@@ -37,8 +43,11 @@ class _Window:
             self.first += beyond * _BLOCK
             self.bits >>= beyond * _BLOCK
             index -= beyond * _BLOCK
-        before = bool(self.bits >> index & 1)
+            self.marks = {each: its for each, its in self.marks.items() if each >= self.first}
+        before = bool(self.bits >> index & 1) and self.marks.pop(number, 0) == mark
         self.bits = self.bits | 1 << index if seen else self.bits & ~(1 << index)
+        if seen and mark:
+            self.marks[number] = mark
         return before
 
 
@@ -50,15 +59,15 @@ class DuplicateAudit:
     producers: int = 64
     _windows: OrderedDict[str, _Window] = field(default_factory=OrderedDict)
 
-    def is_duplicate(self, producer: str, number: int) -> bool:
-        """Remember a message; return whether it was remembered before."""
+    def is_duplicate(self, producer: str, number: int, mark: int = 0) -> bool:
+        """Remember a message; return whether it was remembered before, with this mark."""
         window = self._windows.pop(producer, None)
         if window is None:
             window = _Window(max((self.depth + 1) // _BLOCK + 1, 1))
         self._windows[producer] = window
         while len(self._windows) > self.producers:
             self._windows.popitem(last=False)
-        return window.put(number, seen=True)
+        return window.put(number, mark, seen=True)
 
     def drop(self, matches: Callable[[str], bool]) -> None:
         """Forget all messages of the producers whose name matches."""

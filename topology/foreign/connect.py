@@ -40,4 +40,6 @@ def _read(values: Values) -> Failure:
     )
 
 
-CONNECT: Final = System(name="connect", recognises=having(f"{_PREFIX}topic"), read=_read, removed=(f"{_PREFIX}*",))
+CONNECT: Final = System(
+    name="connect", recognises=having(f"{_PREFIX}topic"), read=_read, removed=(f"{_PREFIX}*",), keeps_content=True
+)

@@ -46,6 +46,9 @@ class System:
     removed: tuple[str, ...]
     """What is removed from a letter that is sent again: names of headers; one that ends with ``*`` is a prefix."""
 
+    keeps_content: bool = False
+    """Whether its letters have key and value of the record, so that a key without a value was a tombstone."""
+
     binary: frozenset[str] = frozenset()
     """Headers that are big-endian numbers."""
 

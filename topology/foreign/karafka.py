@@ -51,6 +51,7 @@ def _system(prefix: str) -> System:
         recognises=having(*(f"{prefix}{name}" for name in ("topic", "partition", "offset", "consumer_group"))),
         read=lambda values: _read(values, prefix),
         removed=tuple(f"{prefix}{name}" for name in _NAMES),
+        keeps_content=True,
     )
 
 

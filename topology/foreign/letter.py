@@ -39,8 +39,23 @@ def system_of(headers: Headers, mapping: Mapping[str, str]) -> System:
     return found[-1] if found else UNKNOWN
 
 
+def lacks_content(system: System, key: bytes | None, *, has_value: bool) -> bool:
+    """Whether a letter says nothing of its record: it has no value, and the record was no tombstone as far as is known.
+
+    Share groups of Kafka write neither key nor value by default, and Kafka Streams neither of a record that was too
+    large.
+    """
+    return not has_value and (key is None or not system.keeps_content)
+
+
 def foreign_letter(
-    place: tuple[str, int, int], timestamp_ms: int, key: bytes | None, headers: Headers, mapping: Mapping[str, str]
+    place: tuple[str, int, int],
+    timestamp_ms: int,
+    key: bytes | None,
+    headers: Headers,
+    mapping: Mapping[str, str],
+    *,
+    has_value: bool = True,
 ) -> Letter:
     """Return a record of another system's dead-letter topic as a letter.
 
@@ -50,9 +65,10 @@ def foreign_letter(
         key: its key.
         headers: its headers.
         mapping: which header has what, by the names of :data:`mapping.FIELDS`; empty for a system that is recognised.
+        has_value: whether its value is not null.
     """
-    values = dict(headers)
-    failure = system_of(headers, mapping).read(values)
+    values, system = dict(headers), system_of(headers, mapping)
+    failure = system.read(values)
     named = failure.topic and None not in {failure.partition, failure.offset}
     return Letter(
         *place,
@@ -68,6 +84,7 @@ def foreign_letter(
         failure.message,
         0,
         parse_mark(text(values.get(REDRIVE))),
+        no_content=lacks_content(system, key, has_value=has_value),
     )
 
 

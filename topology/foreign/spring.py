@@ -83,6 +83,7 @@ SPRING: Final = System(
         "retry_topic-*",
         "springDeserializerException*",
     ),
+    keeps_content=True,
     binary=frozenset(
         {
             *(f"{prefix}original-{name}" for prefix in _PREFIXES for name in ("partition", "offset", "timestamp")),

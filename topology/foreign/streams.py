@@ -11,7 +11,8 @@ header                              content, all text
 ``__streams.errors.stacktrace``     text of several KiB
 ==================================  ===================================
 
-The headers do not say which application it was. Key and value are those of the record as it was read.
+The headers do not say which application it was. Key and value are those of the record as it was read; both are null if
+Streams had not kept it, as after an error of the producer or of a punctuator.
 
 Source: KIP-1034, https://cwiki.apache.org/confluence/display/KAFKA/KIP-1034%3A+Dead+letter+queue+in+Kafka+Streams
 """
@@ -47,4 +48,6 @@ def _read(values: Values) -> Failure:
     )
 
 
-STREAMS: Final = System(name="streams", recognises=having(f"{_PREFIX}topic"), read=_read, removed=(f"{_PREFIX}*",))
+STREAMS: Final = System(
+    name="streams", recognises=having(f"{_PREFIX}topic"), read=_read, removed=(f"{_PREFIX}*",), keeps_content=True
+)

@@ -7,16 +7,23 @@ type        fields
 ==========  ================================================================================
 ``job``     ``atMs``, ``by``, ``seen`` (the end of this topic that its author had read),
             ``options``, ``selection``, ``slices`` (each a ``topic`` and a ``partition``),
-            ``edited``: of a job that sends one letter with another value
+            ``edited``: of a job that sends one letter with another value,
+            ``topics``: ids of the ``cluster`` and (``ids``) of the topics of the slices
 ``letters``  ``slice``, ``offsets``: a part of the offsets of a slice, see :class:`OffsetSet`
 ``edit``    ``part``, ``value`` (base64): a part of the value that the job sends
 ``cancel``  ``atMs``, ``by``
 ``note``    ``atMs``, ``by``, ``what``, ``about``, ``job``: what a person has done that no other
-            record says, for the audit trail; its key is no job
+            record says, for the audit trail; its key is no job; ``topics``: as of a job, of the
+            letters that it is about
 ==========  ================================================================================
 
 A job, its letters and its edited value are written in one transaction. The records of a job with an edited value have
-version 2, so that a program which does not know it refuses them. Versions that do not know notes leave them out.
+version 2, those of a job with the ids of its topics version 3, so that a program which does not know these refuses
+them. Versions that do not know notes leave them out.
+
+Offsets are those of the topics with these ids. If a topic was deleted and created again, or the cluster is another one,
+the job says nothing about the letters that are there now, and sends none of them. Jobs of earlier versions have no ids,
+and are about any topic of the name.
 
 **A letter belongs to the first job that lists it.** The author of a job leaves out the letters of all jobs up to
 ``seen`` that it must not send. The author does not know a job that was written between ``seen`` and its own: what
@@ -40,12 +47,14 @@ from kafka_redelivery.topology.java.numbers import INT_MAX
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet, read_part
 from kafka_redelivery.topology.redrive.records import (
     EDITS_VERSION,
-    WITH_EDITS,
+    JOB_VERSIONS,
+    TOPICS_VERSION,
     StoredRecord,
     fields_of,
     reading,
     stored_record,
 )
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.control import whole
 
 CHUNK = 500
@@ -94,6 +103,9 @@ class JobOptions:
     rate: float | None = None
     """Letters in a second; ``None`` = unlimited."""
 
+    allow_empty: bool = False
+    """Whether letters of another system are sent that have no content, see :attr:`Letter.no_content`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
@@ -120,6 +132,12 @@ class JobSpec:
 
     slices: tuple[SliceId, ...]
     edited: Edited | None = None
+    topics: TopicIds = field(default_factory=TopicIds)
+    """Of the dead-letter topics, when the letters were chosen."""
+
+    def is_about(self, topic: str, now: TopicIds) -> bool:
+        """Whether the offsets of its slices of a topic are those of the topic that has this name now."""
+        return self.topics.holds(topic, now)
 
     @property
     def kind(self) -> Literal["edit", "discard", "redrive"]:
@@ -170,6 +188,8 @@ class Note:
     """What it was about, for people."""
 
     job: str = ""
+    topics: TopicIds = field(default_factory=TopicIds)
+    """Of the letters that it was about."""
 
 
 def job_records(
@@ -178,6 +198,8 @@ def job_records(
     """Yield the records of a new job, which are written in one transaction; ``edited``: the value that it sends."""
     version = 1 if spec.edited is None else EDITS_VERSION
     more: dict[str, object] = {} if spec.edited is None else {"edited": asdict(spec.edited)}
+    if spec.topics != TopicIds():
+        version, more["topics"] = TOPICS_VERSION, spec.topics.document()
     yield stored_record(
         spec.job,
         "job",
@@ -206,8 +228,9 @@ def cancel_record(job: str, at_ms: int, by: str) -> StoredRecord:
 
 def note_record(name: str, note: Note) -> StoredRecord:
     """Return the record of a note; ``name`` is a unique key."""
+    more: dict[str, Any] = {} if note.topics == TopicIds() else {"topics": note.topics.document()}
     return stored_record(
-        f"note-{name}", "note", atMs=note.at_ms, by=note.by, what=note.what, about=note.about, job=note.job
+        f"note-{name}", "note", atMs=note.at_ms, by=note.by, what=note.what, about=note.about, job=note.job, **more
     )
 
 
@@ -220,7 +243,7 @@ def edited_value(edited: Edited, parts: Iterable[bytes | None]) -> bytes:
     found = bytearray()
     for part in parts:
         record = fields_of(part) or {}
-        with reading(None, record, (EDITS_VERSION,)):
+        with reading(None, record, (EDITS_VERSION, TOPICS_VERSION)):
             found += base64.b64decode(record["value"], validate=True)
     if hashlib.sha256(found).hexdigest() != edited.sha256:
         raise RedriveRecordError("edit", f"{len(found)} bytes are not the {edited.bytes} bytes that were edited")
@@ -249,10 +272,10 @@ class JobLog:
         if record is None:
             return False
         try:
-            with reading(key, record, WITH_EDITS) as job:
+            with reading(key, record, JOB_VERSIONS) as job:
                 self._take(offset, job, record)
         except RedriveRecordError as error:
-            if record["version"] not in WITH_EDITS:
+            if record["version"] not in JOB_VERSIONS:
                 with suppress(RedriveRecordError), reading(key, record, (record["version"],)) as job:
                     self._take(offset, job, record)
             known = self.jobs.get((key or b"").decode(errors="replace"))
@@ -296,7 +319,10 @@ class JobLog:
             unknown = ordered[bisect_left(positions, job.spec.seen) : index]
             job.owned = [
                 job.letters[number].without(
-                    other.owned[at] for other in unknown for at, its in enumerate(other.spec.slices) if its == own
+                    other.owned[at]
+                    for other in unknown
+                    for at, its in enumerate(other.spec.slices)
+                    if its == own and other.spec.is_about(own.topic, job.spec.topics)
                 )
                 for number, own in enumerate(job.spec.slices)
             ]
@@ -317,12 +343,13 @@ def _spec(job: str, record: Mapping[str, Any]) -> JobSpec:
         selection=dict(record["selection"]),
         slices=tuple(SliceId(str(each["topic"]), whole(each["partition"], most=INT_MAX)) for each in record["slices"]),
         edited=_edited(record),
+        topics=TopicIds.of(record.get("topics")),
     )
 
 
 def _note(record: Mapping[str, Any]) -> Note:
     texts = {name: str(record.get(name, "")) for name in ("by", "what", "about", "job")}
-    return Note(at_ms=whole(record["atMs"]), **texts)
+    return Note(at_ms=whole(record["atMs"]), topics=TopicIds.of(record.get("topics")), **texts)
 
 
 def _edited(record: Mapping[str, Any]) -> Edited | None:
@@ -347,7 +374,7 @@ def _check(options: Mapping[str, object]) -> None:
         match name, value:
             case ("group", str()) | ("to" | "ready", str() | None) | ("rate", None):
                 pass
-            case ("discard" | "keep_attempts" | "again", bool()):
+            case ("discard" | "keep_attempts" | "again" | "allow_empty", bool()):
                 pass
             case ("max_redrives", _):
                 whole(value, least=1)

@@ -53,6 +53,9 @@ class Letter(NamedTuple):
     class_only: bool = False
     """Whether its fingerprint is that of the exception's class alone, as with ``failureDetails: class-only``."""
 
+    no_content: bool = False
+    """Whether another system has written it without what it had read. Our own letters always have that."""
+
     @property
     def id(self) -> str:
         """``topic-partition@offset`` of the dead letter itself."""

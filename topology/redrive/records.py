@@ -13,7 +13,10 @@ _VERSION: Final = 1
 EDITS_VERSION: Final = 2
 """Of the records of a job with an edited value: a program that only knows version 1 would send the letter's own."""
 
-WITH_EDITS: Final = (_VERSION, EDITS_VERSION)
+TOPICS_VERSION: Final = 3
+"""Of the records of a job with the ids of its topics: an earlier program would send from a topic of the same name."""
+
+JOB_VERSIONS: Final = (_VERSION, EDITS_VERSION, TOPICS_VERSION)
 """What the topic of the jobs may have."""
 
 _SHOWN: Final = 100
@@ -57,7 +60,7 @@ def reading(key: bytes | None, fields: dict[str, Any], versions: tuple[int, ...]
     name = repr(key)[:_SHOWN]
     try:
         if fields["version"] not in versions:
-            readable = " and ".join(map(str, versions))
+            readable = " and ".join(filter(None, (", ".join(map(str, versions[:-1])), str(versions[-1]))))
             raise RedriveRecordError(name, f"version {fields['version']!r}; this program reads {readable}")
         yield (key or b"").decode()
     except (ValueError, TypeError, LookupError, AttributeError) as error:

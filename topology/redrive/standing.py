@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kafka_redelivery.topology.redrive.actions import ActionLog, End, Outcome, SliceProgress
 from kafka_redelivery.topology.redrive.job import Job, JobLog
 from kafka_redelivery.topology.redrive.offset_set import block_of
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 
 
 class LetterState(StrEnum):
@@ -67,9 +68,14 @@ class Standing(NamedTuple):
 
 
 class Standings:
-    """Answers where letters stand, from all jobs and actions."""
+    """Answers where letters stand, from all jobs and actions.
 
-    def __init__(self, jobs: JobLog, actions: ActionLog) -> None:
+    A job about a topic that was deleted and created again says nothing about the letters that are there now.
+    """
+
+    def __init__(self, jobs: JobLog, actions: ActionLog, now: TopicIds | None = None) -> None:
+        """Take all jobs and actions, and the present ids of the dead-letter topics; without them no job is left out."""
+        now = TopicIds() if now is None else now
         self._actions = actions
         self._adding_up: dict[tuple[str, int, int, int], bool] = {}
         self._owners: defaultdict[tuple[str, int, int], list[tuple[Job, int]]] = defaultdict(list)
@@ -77,6 +83,8 @@ class Standings:
 
         for job in sorted(jobs.jobs.values(), key=lambda each: each.position):
             for number, each in enumerate(job.spec.slices):
+                if not job.spec.is_about(each.topic, now):
+                    continue
                 for block in job.owned[number].blocks():
                     self._owners[*each, block].append((job, number))
 

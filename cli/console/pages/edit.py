@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from itertools import islice
 from typing import Final
@@ -19,8 +20,10 @@ from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.cli.views.dlq_diff import line_diff
 from kafka_redelivery.consumers.redrive.editing import LetterEditing
 from kafka_redelivery.consumers.redrive.ledger import Ledger
+from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
 from kafka_redelivery.topology.printable import printable_line
 from kafka_redelivery.topology.redrive.job import JobOptions
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 
 _SETTLED_S: Final = 5.0
 _SHOWN: Final = 2000
@@ -56,7 +59,8 @@ def _show(console: Console, request: Request) -> Response:
         editing = _editing(console, request, again)
     except LIBRARY_ERRORS as error:
         return _page(console, request, "", again, fault=str(error), status=HTTPStatus.CONFLICT)
-    return _page(console, request, editing.form.text, again, target=editing.target, size=len(editing.original))
+    topics, size = editing.topics, len(editing.original)
+    return _page(console, request, editing.form.text, again, target=editing.target, size=size, topics=topics)
 
 
 def _page(
@@ -72,6 +76,7 @@ def _page(
     new_size: int = 0,
     diff: list[str] | None = None,
     status: int = HTTPStatus.OK,
+    topics: TopicIds = TopicIds(),
 ) -> Response:
     return console.page(
         request,
@@ -86,6 +91,7 @@ def _page(
         size=size,
         new_size=new_size,
         diff=diff,
+        topics=topics,
     )
 
 
@@ -96,26 +102,29 @@ def _edit(console: Console, request: Request, form: FormData, user: User) -> Res
     text = (given if isinstance(given, str) else "").replace("\r\n", "\n")
     try:
         editing = _editing(console, request, again)
+        # The text is that of the letter that was there when the page was opened.
+        topics = TopicIds.read(text_of(form, "topics"))
+        refuse_made_again(topics, editing.topics, since="the letter was read")
     except LIBRARY_ERRORS as error:
         return _page(console, request, text, again, fault=str(error), status=HTTPStatus.CONFLICT)
     before, size = editing.form.text, len(editing.original)
     if "\r\n" in before:
         text = text.replace("\n", "\r\n")
+    shown = partial(_page, console, request, text, again, target=editing.target, size=size, topics=editing.topics)
     try:
         value = editing.encode(text)
         after = editing.text_of(value)
     except LIBRARY_ERRORS as error:
-        status = HTTPStatus.BAD_REQUEST
-        return _page(console, request, text, again, invalid=str(error), target=editing.target, size=size, status=status)
+        return shown(invalid=str(error), status=HTTPStatus.BAD_REQUEST)
     if value == editing.original:
         invalid = "nothing is changed; to send the letter as it is, redrive it"
-        return _page(console, request, text, again, invalid=invalid, target=editing.target, size=size, status=400)
+        return shown(invalid=invalid, status=HTTPStatus.BAD_REQUEST)
     if text_of(form, "send") != "yes":
         lines = line_diff(before.splitlines(), after.splitlines(), ("before", "after"))
         diff = [printable_line(each) for each in islice(lines, 2, 2 + _SHOWN)]
         if next(lines, None) is not None:
             diff.append(f"@@ more than {_SHOWN} lines @@")
-        return _page(console, request, text, again, target=editing.target, size=size, new_size=len(value), diff=diff)
+        return shown(new_size=len(value), diff=diff)
 
     def make(_: Task) -> tuple[Ledger, str]:
         return editing.ledger, editing.create(value, signature(user)).id

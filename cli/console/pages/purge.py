@@ -19,7 +19,9 @@ from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.index.previewing import indexed_removable
 from kafka_redelivery.consumers.redrive.audit import write_note
 from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.purge import Removable, removable, remove
+from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
+from kafka_redelivery.consumers.redrive.purge import Removable, removable, remove, topics_of
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.protocols import Partition
 
 _SETTLED_S = 3.0
@@ -43,7 +45,8 @@ def _show(console: Console, request: Request, fault: str = "", status: int = HTT
         found = _removable(console)
     except LIBRARY_ERRORS as error:
         fault, status = str(error), HTTPStatus.SERVICE_UNAVAILABLE
-    return console.page(request, "purge.html", status, found=found, total=removable_letters(found), purge_fault=fault)
+    total, topics = removable_letters(found), topics_of(found)
+    return console.page(request, "purge.html", status, found=found, total=total, topics=topics, purge_fault=fault)
 
 
 def _removable(console: Console) -> dict[Partition, Removable]:
@@ -51,13 +54,16 @@ def _removable(console: Console) -> dict[Partition, Removable]:
     if state is None:
         raise RedriveError("the index of dead letters is not there yet")
     return console.letters.ask(
-        ("purge", tuple(sorted(state.ends.items()))),
-        lambda index: indexed_removable(index, console.settings.group, dict(state.ends)),
+        ("purge", tuple(sorted(state.ends.items())), state.ids.text()),
+        lambda index: indexed_removable(index, console.settings.group, dict(state.ends), state.ids),
     )
 
 
 def _purge(console: Console, request: Request, form: FormData, user: User) -> Response:
     shown = _removable(console)
+    problem = TopicIds.read(text_of(form, "topics")).difference(topics_of(shown), "the preview")
+    if problem:
+        return _show(console, request, f"{problem}; nothing was removed", HTTPStatus.CONFLICT)
     total = removable_letters(shown)
     if not total:
         raise HTTPException(HTTPStatus.CONFLICT, "there is nothing to remove any more")
@@ -67,9 +73,11 @@ def _purge(console: Console, request: Request, form: FormData, user: User) -> Re
     def make(task: Task) -> None:
         ends = {partition: each.before for partition, each in shown.items()}  # nothing that was not shown is removed
         ledger = Ledger(console.settings)
+        refuse_made_again(topics_of(shown), ledger.topics, "removed")
         chosen = removable(console.settings, ledger, console.tasks.progress(task), ends)
         left = removable_letters(chosen)
-        write_note(console.settings, signature(user), "purge", f"{left} letters from the start of each partition")
+        about = f"{left} letters from the start of each partition"
+        write_note(console.settings, signature(user), "purge", about, topics=ledger.topics.only(topics_of(chosen).ids))
         failed = remove(console.settings, chosen)
         task.result = f"{removable_letters(chosen, failed)} dead letters are removed"
         if failed:

@@ -22,6 +22,7 @@ from kafka_redelivery.consumers.index.previewing import indexed_preview
 from kafka_redelivery.consumers.redrive.creation import Preview
 from kafka_redelivery.topology.redrive.job import MAX_RATE, MIN_RATE, JobOptions
 from kafka_redelivery.topology.redrive.standing import UNKNOWN_OUTCOME
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 
 _SETTLED_S = 3.0
 """A small job is created in this time, so that its own page is shown at once."""
@@ -41,6 +42,9 @@ class Asked(NamedTuple):
 
     fault: str = ""
     """Why nothing can be sent."""
+
+    topics: TopicIds = TopicIds()
+    """The ids of the dead-letter topics before the preview."""
 
 
 async def show_redrive(console: Console, request: Request) -> Response:
@@ -82,6 +86,11 @@ def _do(console: Console, request: Request, form: FormData, user: User, *, disca
     asked = _asked(console, form, discard=discard)
     if asked.faults or asked.wanted.faults or asked.fault:
         return _page(console, request, asked, HTTPStatus.BAD_REQUEST)
+    problem = TopicIds.read(text_of(form, "topics")).difference(asked.topics, "the preview")
+    if problem:
+        undone = "set aside" if discard else "sent"
+        notice = f"{problem}; nothing was {undone}. This is the preview of what is there now."
+        return _page(console, request, asked, HTTPStatus.CONFLICT, notice=notice)
     preview = asked.preview
     if preview is not None:
         if not preview.total:
@@ -99,7 +108,7 @@ def _do(console: Console, request: Request, form: FormData, user: User, *, disca
     if state is None:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "Kafka does not answer, so that nothing can be sent now")
     shown = {} if preview is None else preview_document(preview, asked.options)
-    task = console.tasks.send(user, asked.wanted.selection, asked.options, shown, state.ends)
+    task = console.tasks.send(user, asked.wanted.selection, asked.options, shown, state.ends, asked.topics)
     task.settled.wait(_SETTLED_S)
     console.jobs.look()
     return go_to(f"/jobs/{task.job}" if task.job else f"/tasks/{task.id}")
@@ -124,10 +133,10 @@ def _asked(console: Console, given: QueryParams | FormData, *, discard: bool) ->
             keep_attempts=bool(texts["keep"]),
             max_redrives=DEFAULT_MAX_REDRIVES if most is None else int(most),
         )
-    asked = Asked(wanted, options, texts, faults)
+    state = console.index.value  # before the index is asked: what it says is of these topics, or of later ones
+    asked = Asked(wanted, options, texts, faults, topics=TopicIds() if state is None else state.ids)
     if faults or wanted.faults:
         return asked
-    state = console.index.value
     topics = {} if state is None else state.topics
     try:
         preview = console.letters.ask(

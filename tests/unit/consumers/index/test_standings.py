@@ -28,6 +28,7 @@ from kafka_redelivery.topology.redrive.job import JobLog, JobOptions, JobSpec, S
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
 from kafka_redelivery.topology.redrive.records import StoredRecord
 from kafka_redelivery.topology.redrive.standing import Standing, Standings
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 from tests.unit.consumers.index.stored import BASIS, SLOTS, TOPIC
 
@@ -64,7 +65,9 @@ def _actions(draw: st.DrawFn) -> StoredRecord:
     return outcome_record(RedriveMark(job, number, draw(st.integers(0, OFFSETS)), 1), draw(st.sampled_from(Outcome)), 1)
 
 
-def _job(name: str, seen: int, letters: dict[SliceId, frozenset[int]]) -> list[StoredRecord]:
+def _job(
+    name: str, seen: int, letters: dict[SliceId, frozenset[int]], topics: TopicIds | None = None
+) -> list[StoredRecord]:
     spec = JobSpec(
         job=name,
         at_ms=1,
@@ -73,24 +76,34 @@ def _job(name: str, seen: int, letters: dict[SliceId, frozenset[int]]) -> list[S
         options=JobOptions(group="billing"),
         selection={},
         slices=tuple(sorted(letters)),
+        topics=topics or TopicIds(),
     )
     return list(job_records(spec, {each: OffsetSet(offsets) for each, offsets in letters.items()}))
 
 
+_topics = st.sampled_from([TopicIds(), *(TopicIds(cluster="c", ids={TOPIC: each}) for each in ("t", "before"))])
+
+
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(_letters, st.integers(0, 3)), max_size=4), st.lists(_actions(), max_size=25), st.data())
+@given(
+    st.lists(st.tuples(_letters, st.integers(0, 3), _topics), max_size=4),
+    st.lists(_actions(), max_size=25),
+    st.data(),
+)
 def test_the_index_and_the_ledger_agree(
-    wanted: list[tuple[dict[SliceId, frozenset[int]], int]], actions: list[StoredRecord], data: st.DataObject
+    wanted: list[tuple[dict[SliceId, frozenset[int]], int, TopicIds]],
+    actions: list[StoredRecord],
+    data: st.DataObject,
 ) -> None:
     """Jobs whose authors knew some of the jobs before, and actions in any order, in one refresh or in several.
 
-    Some actions cannot be read.
+    Some actions cannot be read, and some jobs are from before the topic was created again.
     """
     log, ledger, positions = JobLog(), ActionLog(), [0]
     written: list[list[tuple[int, StoredRecord]]] = []
-    for name, (letters, unknown) in zip("abcd", wanted, strict=False):
+    for name, (letters, unknown, topics) in zip("abcd", wanted, strict=False):
         seen = positions[max(0, len(positions) - 1 - unknown)]
-        records = [(positions[-1] + at, record) for at, record in enumerate(_job(name, seen, letters))]
+        records = [(positions[-1] + at, record) for at, record in enumerate(_job(name, seen, letters, topics))]
         positions.append(positions[-1] + len(records) + 1)  # the marker of the transaction
         written.append(records)
     for offset, (key, value) in (each for records in written for each in records):
@@ -105,7 +118,7 @@ def test_the_index_and_the_ledger_agree(
     for key, value in actions:
         with suppress(RedriveRecordError):
             ledger.add(key, value)
-    standings = Standings(log, ledger)
+    standings = Standings(log, ledger, TopicIds(cluster="c", ids={TOPIC: "t"}))
 
     cuts = data.draw(st.lists(st.tuples(st.integers(0, len(written)), st.integers(0, len(actions))), max_size=3))
     jobs_at, actions_at = sorted(cut for cut, _ in cuts), sorted(cut for _, cut in cuts)

@@ -10,6 +10,7 @@ from kafka_redelivery.consumers.redrive.letter_jobs import LetterJobs
 from kafka_redelivery.consumers.redrive.story import story
 from kafka_redelivery.topology.redrive.actions import ActionLog, ChunkProgress, Outcome, outcome_record, progress_record
 from kafka_redelivery.topology.redrive.standing import Standings
+from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
 from kafka_redelivery.transport.protocols import Partition
 from tests.unit.consumers.redrive.test_damaged_origin import READY, SETTINGS, letter
@@ -24,6 +25,7 @@ def _ledger(*, recovered: bool) -> Ledger:
         actions.add(*outcome_record(RedriveMark("first", 0, 0, 1), Outcome.RECOVERED, 3))
     known = {
         "partition_counts": {READY: 1},
+        "topics": TopicIds(),
         "jobs": log_of([("first", 0, {LETTERS: {0, 1}})]),
         "actions": actions,
         "actions_partition": lambda number: Partition("billing.dlq.actions", number),

@@ -182,3 +182,16 @@ class TestReport:
             batch.add(handled(of, record(0), failures={0: REJECTED}))
             assert dict(batch.tally.dropped) == dropped
             assert batch.report(0.0).discarded == {("orders", Reason.REJECTED): 1}
+
+
+def test_a_record_of_a_source_that_was_made_again() -> None:
+    """It repeats topic, partition and offset, but not the time, so that it is no duplicate; a second one of it is."""
+    audit = DeadLetterAudit({"orders": ENTRY})
+    before, after = lineage(7), lineage(7)._replace(timestamp_ms=lineage(7).timestamp_ms + 1)
+    assert [audit.is_duplicate(each) for each in (before, before, after, after)] == [False, True, False, True]
+    audit.forget([after])
+    assert not audit.is_duplicate(after)
+    for offset in range(8, 5000):  # what is remembered stays bounded
+        audit.is_duplicate(lineage(offset))
+    (window,) = audit._audits["orders"]._windows.values()
+    assert len(window.marks) <= 2200

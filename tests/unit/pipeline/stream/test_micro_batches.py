@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from kafka_redelivery.consumers.flow.first_offsets import NoTopics
+from kafka_redelivery.consumers.flow.control import NoTopics
 from kafka_redelivery.pipeline.errors import StreamHaltedError
 from kafka_redelivery.pipeline.handler.config import HandlerConfig
 from kafka_redelivery.pipeline.stream import micro_batches

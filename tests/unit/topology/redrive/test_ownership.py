@@ -218,8 +218,8 @@ def test_a_job_of_a_newer_version_owns_its_letters() -> None:
     """What this version can read of it counts, so that no other job sends them; the job itself has a problem."""
     log = log_of([])
     for offset, (key, value) in enumerate(records_of("newer", 0, {LETTERS: {1}})):
-        with pytest.raises(RedriveRecordError, match="version 3"):
-            log.add(offset, key, json.dumps({**json.loads(value), "version": 3}).encode())
+        with pytest.raises(RedriveRecordError, match="version 9"):
+            log.add(offset, key, json.dumps({**json.loads(value), "version": 9}).encode())
     log.settle()
     assert owned_by(log) == {"newer": {1}}
-    assert log.jobs["newer"].problem.startswith("version 3")
+    assert log.jobs["newer"].problem.startswith("version 9")
