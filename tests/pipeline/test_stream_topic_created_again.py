@@ -5,7 +5,8 @@ import logging
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.streaming import prepare, run, running
+from kafka_redelivery.pipeline.lake.table import read_table
+from tests.pipeline.streaming import prepare, run, running, settle
 from tests.scenarios.running import Group, exactly, script
 from tests.scenarios.waiting import until
 
@@ -20,10 +21,10 @@ def warnings(log: pytest.LogCaptureFixture, topic: str) -> list[str]:
     return [each.getMessage() for each in log.records if said in each.getMessage()]
 
 
-def create_again(group: Group, topic: str) -> None:
+def create_again(group: Group, topic: str, config: dict[str, str] | None = None) -> None:
     """Delete a topic and create it again."""
     group.cluster.delete(topic)
-    group.cluster.create(topic, partitions=2)
+    group.cluster.create(topic, partitions=2, config=config)
 
 
 def test_a_source_between_two_runs(spark: SparkSession, group: Group, caplog: pytest.LogCaptureFixture) -> None:
@@ -54,3 +55,31 @@ def test_a_source_while_the_query_runs(spark: SparkSession, group: Group, caplog
         until(lambda: group.outputs().keys() == handled, "the new one is handled", within_s=LONG_S)
     assert max(group.outputs().values()) <= 2, "what was read before it was noticed is read again"
     assert len(warnings(caplog, group.source)) == 1
+
+
+@pytest.mark.long
+def test_a_ready_topic_and_a_tier_between_two_runs(spark: SparkSession, group: Group) -> None:
+    """All redeliveries come, also those at offsets that the query and its scheduler have read of the older topics."""
+    prepare(group, pipeline={"checkpoint": "checkpoint", "scheduler": "driver"})
+    group.send([["raise", "ok"]] * 30)
+    settle(group, spark, minutes=3)
+    assert group.outputs() == exactly(range(30))
+    for topic in (group.ready, group.tier("200ms")):
+        create_again(group, topic, {"retention.ms": "-1", "max.message.bytes": "1060000"})
+    group.send([["raise", "ok"]] * 40, first=100)
+    settle(group, spark, minutes=3)
+    assert group.outputs() == exactly([*range(30), *range(100, 140)])
+
+
+@pytest.mark.long
+def test_the_topic_of_a_table_between_two_runs(spark: SparkSession, group: Group) -> None:
+    """The table keeps its rows, and gets all records of the new topic."""
+    sink = {"topic": group.output, "path": "table", "format": "parquet"}
+    prepare(group, pipeline={"checkpoint": "checkpoint", "sink": sink})
+    for first, number in ((0, 20), (100, 30), (200, 25)):
+        if first:
+            create_again(group, group.output)
+        group.send([["ok"]] * number, first=first)
+        run(group, spark)
+    rows = read_table(spark, str(group.folder / "table")).collect()
+    assert sorted(int(row.value) for row in rows) == [*range(20), *range(100, 130), *range(200, 225)]
