@@ -50,6 +50,8 @@ def test_a_source_between_two_runs(group: Group, client: dict[str, str], start: 
     until(lambda: "of an older topic of this name" in topology("apply", file=group.file).out, "it has been read")
     assert not any(found in each for each in status_faults(group))
     worker.stop()
+    assert not any(found in each for each in status_faults(group))
+    assert "of an older topic of this name" not in topology("apply", file=group.file).out
     worker = group.worker()
     group.send([["ok"]] * 10, first=200)
     until(lambda: group.outputs() == exactly([*range(50), *range(100, 180), *range(200, 210)]), "nothing is repeated")
@@ -57,10 +59,11 @@ def test_a_source_between_two_runs(group: Group, client: dict[str, str], start: 
     assert warned not in worker.own_log
 
 
+@pytest.mark.parametrize("start", ["earliest", "latest"])
 @pytest.mark.parametrize("client", PROTOCOLS)
-def test_a_source_while_a_worker_runs(group: Group, client: dict[str, str]) -> None:
+def test_a_source_while_a_worker_runs(group: Group, client: dict[str, str], start: str) -> None:
     """It had read the older one to offset 100 of each partition. None of these offsets is skipped in the new one."""
-    group.prepare(kafka=client)
+    group.prepare(kafka={**client, "auto.offset.reset": start})
     worker = group.worker()
     until(lambda: len(group.cluster.committed(group.name, group.source)) == 2, "the worker has begun")
     group.cluster.produce(group.source, [script(n, ["ok"], partition=n % 2) for n in range(200)])
