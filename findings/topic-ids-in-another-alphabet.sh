@@ -10,8 +10,8 @@
 #   digits are one of the two in 1 of 32, digit 11 in 1 of 16, and digits 9 and 22 never (they hold fixed bits), so
 #   1 - 62/63 * (31/32)^18 * 15/16 = 48 % of all ids differ.
 # For a user: an id in Python does not equal the same id from Kafka's tools or logs, and it can contain "/", which breaks
-#   paths and URLs. It seems right with every second topic, so a test with one topic can pass. Translate before you
-#   compare or store it: str(topic_id).translate(str.maketrans("+/", "-_")).
+#   paths and URLs. A test with one topic passes about every second time. Translate before you compare or store it:
+#   str(topic_id).translate(str.maketrans("+/", "-_")).
 #
 # Needs: python3 with venv, a JDK of version 17 or newer, mvn, timeout. It exits with 0 if all this is still so.
 set -eu
