@@ -172,8 +172,8 @@ def purge(
     """
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import print_removable, removable_document, removable_letters
+    from kafka_redelivery.consumers.redrive.created_again import refuse_created_again
     from kafka_redelivery.consumers.redrive.ledger import Ledger
-    from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
     from kafka_redelivery.consumers.redrive.purge import Removable, removable, remove, topics_of
 
     refuse_without_question(dry_run=dry_run, yes=yes, as_json=as_json)
@@ -181,7 +181,7 @@ def purge(
 
     def read(shown: Mapping[Partition, Removable] | None = None) -> dict[Partition, Removable]:
         ledger = Ledger(settings)
-        refuse_made_again(topics_of(shown or {}), ledger.topics, "removed")
+        refuse_created_again(topics_of(shown or {}), ledger.topics, "removed")
         ends = None if shown is None else {partition: each.before for partition, each in shown.items()}
         with progress(stderr(), "reading dead letters") as report_progress:
             return removable(settings, ledger, report_progress, ends)

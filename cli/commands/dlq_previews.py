@@ -109,8 +109,8 @@ def _asked(
 
     if not can_index(settings):
         return None
+    from kafka_redelivery.consumers.redrive.created_again import letter_topic_ids
     from kafka_redelivery.consumers.redrive.letter_places import letter_ends
-    from kafka_redelivery.consumers.redrive.made_again import letter_topic_ids
     from kafka_redelivery.transport.admin.cluster_admin import TIMEOUT_S, ClusterAdmin
     from kafka_redelivery.transport.admin.partition_offsets import PartitionOffsets
 

@@ -47,9 +47,9 @@ def create_and_run(
     """Show what a job would do, ask, create it and run it."""
     from kafka_redelivery.cli.progress import progress
     from kafka_redelivery.cli.views.dlq import preview_document
+    from kafka_redelivery.consumers.redrive.created_again import refuse_created_again
     from kafka_redelivery.consumers.redrive.creation import create, preview
     from kafka_redelivery.consumers.redrive.ledger import Ledger
-    from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
 
     quick = quick_preview(settings, wanted, options, index) if dry_run or not yes else None
     if quick is not None and not _agreed(quick.preview, options, dry_run=dry_run, yes=yes, as_json=as_json):
@@ -57,7 +57,7 @@ def create_and_run(
     # A job has what the topics have. If that is something else than was shown, ask again.
     ledger, ends = Ledger(settings, options.group), None if quick is None else quick.ends
     if quick is not None:
-        refuse_made_again(quick.topics, ledger.topics, "set aside" if options.discard else "sent")
+        refuse_created_again(quick.topics, ledger.topics, "set aside" if options.discard else "sent")
     with progress(stderr(), "reading dead letters") as report_progress:
         chosen = preview(settings, ledger, wanted, options, report_progress, base=base, ends=ends)
     shown = quick is not None and preview_document(quick.preview, options) == preview_document(chosen, options)

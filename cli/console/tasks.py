@@ -18,10 +18,10 @@ from kafka_redelivery.cli.console.users import User
 from kafka_redelivery.cli.views.dlq import preview_document
 from kafka_redelivery.consumers.clock import wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.consumers.redrive.created_again import refuse_created_again
 from kafka_redelivery.consumers.redrive.creation import Preview, author, create, preview, preview_of
 from kafka_redelivery.consumers.redrive.dead_letters import one_dead_letter
 from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
 from kafka_redelivery.consumers.redrive.run import JobRun
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.redrive.job import JobOptions
@@ -143,7 +143,7 @@ class Tasks:
 
         def make(task: Task) -> tuple[Ledger, str] | None:
             ledger = Ledger(self._settings, options.group)
-            refuse_made_again(topics, ledger.topics, "set aside" if options.discard else "sent")
+            refuse_created_again(topics, ledger.topics, "set aside" if options.discard else "sent")
             chosen = self._chosen(task, ledger, selection, options, ends)
             if preview_document(chosen, options) != shown and not self._agreed(task, chosen):
                 return None

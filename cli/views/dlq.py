@@ -220,7 +220,7 @@ def job_document(ledger: Ledger, job: Job) -> dict[str, Any]:
         "refused": sum(len(each.refused) for each in slices),
         "contradictory": sum(each.contradictory(owned) for each, owned in both),
         "refusals": sorted({reason for each in slices for reason in each.refused.values()})[:10],
-        "madeAgain": job.spec.topics.difference(ledger.topics, "the job was created") or None,
+        "createdAgain": job.spec.topics.difference(ledger.topics, "the job was created") or None,
         "options": {
             "group": job.spec.options.group,
             "to": job.spec.options.to,
@@ -278,8 +278,8 @@ def print_job(console: Console, document: dict[str, Any]) -> None:
         console.print(f"{document['inOtherJobs']} letters are left to other jobs, which listed them first")
     for reason in document["refusals"]:
         console.print(f"refused: {reason}")
-    if document["madeAgain"]:
-        console.print(f"{document['madeAgain']}, so its letters are not there any more")
+    if document["createdAgain"]:
+        console.print(f"{document['createdAgain']}, so its letters are not there any more")
     if document["contradictory"]:
         console.print(
             f"{document['contradictory']} letters may have been sent or not: what the topic of the actions says cannot "

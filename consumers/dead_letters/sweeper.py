@@ -301,7 +301,7 @@ class Sweeper:
     def _begin_anew(self) -> bool:
         """Read topics from their start that were deleted and created again; return whether there are any."""
         self._asked_s = monotonic_s()
-        topics = self._swept.made_again(self._cursors)
+        topics = self._swept.created_again(self._cursors)
         if not topics:
             return False
         again = [partition for partition in self._cursors if partition.topic in topics]

@@ -28,10 +28,10 @@ class SweptTopics:
         now = self._ask({partition.topic for partition in partitions})
         self._read = TopicIds(cluster=now.cluster, ids={**self._read.ids, **now.ids})
 
-    def made_again(self, partitions: Iterable[Partition]) -> list[str]:
+    def created_again(self, partitions: Iterable[Partition]) -> list[str]:
         """Ask which of the topics are others now."""
         topics = {partition.topic for partition in partitions}
-        return self._read.only(topics).made_again(self._ask(topics))
+        return self._read.only(topics).created_again(self._ask(topics))
 
     def _ask(self, topics: Iterable[str]) -> TopicIds:
         if self._calls is None:

@@ -129,7 +129,7 @@ class Refresh:
             slots.append(replace(slot, start=starts[each], position=max(slot.position, starts[each])))
         was = {each.topic: each.topic_id for each in before.slots}
         now = {each.topic: each.topic_id for each in slots}
-        for name in TopicIds(ids=was).made_again(TopicIds(ids=now)):
+        for name in TopicIds(ids=was).created_again(TopicIds(ids=now)):
             _log.warning("topic %s was deleted and created again; what earlier jobs say is about other letters", name)
         self._total = sum(ends[Partition(each.topic, each.partition)] - each.position for each in slots)
         self._ends = ends

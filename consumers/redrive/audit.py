@@ -41,7 +41,7 @@ class Entry:
     selection: Mapping[str, Any] | None = None
     """How the letters of a job were selected."""
 
-    made_again: str = ""
+    created_again: str = ""
     """Why the letters of that time are not there any more: their topic was deleted and created again since."""
 
 
@@ -49,7 +49,7 @@ def trail(log: JobLog, now: TopicIds | None = None) -> list[Entry]:
     """Return everything that the topic of the jobs says, the newest first; ``now``: the present ids of topics."""
     now = now or TopicIds()
     found = [
-        Entry(each.at_ms, each.by, each.what, each.about, each.job, made_again=each.topics.difference(now, "then"))
+        Entry(each.at_ms, each.by, each.what, each.about, each.job, created_again=each.topics.difference(now, "then"))
         for each in log.notes
     ]
     for job in log.jobs.values():
@@ -59,7 +59,7 @@ def trail(log: JobLog, now: TopicIds | None = None) -> list[Entry]:
         again = spec.topics.difference(now, "then")
         found.append(Entry(spec.at_ms, spec.by, spec.kind, topics, job.id, letters, spec.selection, again))
         if job.cancelled_ms is not None:
-            found.append(Entry(job.cancelled_ms, job.cancelled_by, "cancel", topics, job.id, made_again=again))
+            found.append(Entry(job.cancelled_ms, job.cancelled_by, "cancel", topics, job.id, created_again=again))
     return sorted(found, key=lambda each: -each.at_ms)
 
 

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.redrive.checksum import checksum
+from kafka_redelivery.consumers.redrive.created_again import refuse_created_again
 from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress, StoredLetter, dead_letters
 from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
 from kafka_redelivery.consumers.redrive.meant import meant
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.consumers.redrive.rules import refuse_options, targets_of
@@ -225,7 +225,7 @@ def create(
     job = secrets.token_hex(5)
     topics = chosen.topics.only(each.topic for each in chosen.letters)
     if topics.ids:
-        refuse_made_again(topics, ledger.present(topics.ids), "set aside" if options.discard else "sent")
+        refuse_created_again(topics, ledger.present(topics.ids), "set aside" if options.discard else "sent")
     spec = JobSpec(
         job=job,
         at_ms=clock(),

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.consumers.redrive.created_again import refuse_created_again
 from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.consumers.redrive.letter_places import letter_ends
-from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
 from kafka_redelivery.topology.config.foreign_topic import ForeignTopic
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.foreign.letter import foreign_letter
@@ -81,7 +81,7 @@ def dead_letters(
             yield stored_letter(message, standings, settings)
     except ReaderError:  # a topic that was created again may end before these ends
         before = ledger.topics.only(each.topic for each in ends)
-        refuse_made_again(before, ledger.present(before.ids), "done", "its letters were counted")
+        refuse_created_again(before, ledger.present(before.ids), "done", "its letters were counted")
         raise
 
 

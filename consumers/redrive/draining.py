@@ -15,9 +15,9 @@ from threading import Event
 from typing import Protocol, TypeAlias
 
 from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.consumers.redrive.created_again import letter_topic_ids, refuse_created_again
 from kafka_redelivery.consumers.redrive.creation import open_dlq_writer
 from kafka_redelivery.consumers.redrive.letter_places import letter_partitions
-from kafka_redelivery.consumers.redrive.made_again import letter_topic_ids, refuse_made_again
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.foreign.activemq import BrokerMessage
@@ -158,7 +158,7 @@ class Drain:
                     done = self._write(writer, chunk, stop)
                     # Those that seem to be in their topics may be in one that is deleted.
                     now = letter_topic_ids(self._settings, self._offsets.calls)
-                    refuse_made_again(self._ids, now, "removed from the queue", "the import began")
+                    refuse_created_again(self._ids, now, "removed from the queue", "the import began")
                     inbox.acknowledge(done)
                     progress(self.result.topics.total())
                 elif inbox.widen():

@@ -16,10 +16,10 @@ from threading import Event
 
 from kafka_redelivery.consumers.clock import Clock, wall_clock_ms
 from kafka_redelivery.consumers.errors import RedriveError
+from kafka_redelivery.consumers.redrive.created_again import letter_topic_ids, refuse_created_again
 from kafka_redelivery.consumers.redrive.creation import open_dlq_writer
 from kafka_redelivery.consumers.redrive.dead_letters import ReportProgress
 from kafka_redelivery.consumers.redrive.letter_places import letter_partitions
-from kafka_redelivery.consumers.redrive.made_again import letter_topic_ids, refuse_made_again
 from kafka_redelivery.consumers.redrive.refusal import refusal
 from kafka_redelivery.topology.config.settings import Settings
 from kafka_redelivery.topology.errors import ExportedLetterError
@@ -120,7 +120,7 @@ class Import:
         with closing(open_dlq_writer(self._settings, self._group, "import")) as writer:
             while self._missing and not stop.is_set():
                 # The writer has ended the transaction of its predecessor, so all that it has committed is seen here.
-                self._refuse_made_again("imported into it")
+                self._refuse_created_again("imported into it")
                 self._leave_out_present(lambda *_: None)
                 before = len(self._missing)
                 try:
@@ -136,11 +136,11 @@ class Import:
                     stop.wait(_PAUSE_S)
                 else:
                     break
-        self._refuse_made_again("said about what it has now")
+        self._refuse_created_again("said about what it has now")
         return not self._missing
 
-    def _refuse_made_again(self, undone: str) -> None:
-        refuse_made_again(self._ids, letter_topic_ids(self._settings, self._offsets.calls), undone)
+    def _refuse_created_again(self, undone: str) -> None:
+        refuse_created_again(self._ids, letter_topic_ids(self._settings, self._offsets.calls), undone)
 
     def _send(self, writer: TransactionalWriter, stop: Event, total: int, progress: ReportProgress) -> None:
         chunk: dict[str, ProducerRecord] = {}

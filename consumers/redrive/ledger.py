@@ -108,7 +108,7 @@ class Ledger:
         if self._second_deaths is not None and self.jobs.jobs:
             ends = letter_ends(self._settings, self.partition_counts)
             self._second_deaths.note(self.jobs, self.actions, ends, self.topics)
-        self._name_made_again()
+        self._name_created_again()
 
     def present(self, topics: Iterable[str]) -> TopicIds:
         """Ask for the ids that topics have now.
@@ -124,7 +124,7 @@ class Ledger:
     def _own_topics(self) -> tuple[str, str]:
         return self.jobs_topic, self._actions_topic
 
-    def _name_made_again(self) -> None:
+    def _name_created_again(self) -> None:
         """Log a warning for each topic with jobs from before it was created again."""
         for job in self.jobs.jobs.values():
             for topic in {each.topic for each in job.spec.slices} - self._named:

@@ -192,7 +192,7 @@ class JobRun:
                 "go on with the version of kafka-redelivery that wrote it, or end the job with: "
                 f"{self._command('cancel')}"
             )
-        self._refuse_made_again(self._ledger.topics)
+        self._refuse_created_again(self._ledger.topics)
         if not progress.adds_up(job.owned[number]):
             raise RedriveError(
                 f"job {self._name} stops: what {self._ledger.actions_partition(number).topic} says of slice {number} "
@@ -209,13 +209,13 @@ class JobRun:
                     return
                 made = sender.make(chunk)
                 # Asked after the letters were read: with the same id as ever, they are those that were chosen.
-                self._refuse_made_again()
+                self._refuse_created_again()
                 self._finish(writer, number)
                 self._begin(writer, number, made)
         finally:
             self._finish(writer, number)
 
-    def _refuse_made_again(self, now: TopicIds | None = None) -> None:
+    def _refuse_created_again(self, now: TopicIds | None = None) -> None:
         """Refuse to go on where the letters of the job are not there any more, but others with their offsets.
 
         Args:
@@ -251,7 +251,7 @@ class JobRun:
                 size = len(message) + len(message.key() or b"") + sizes_of_headers([message])[0]
                 yield message.offset(), size, message
         except ReaderError:  # a topic that was created again may end before these offsets
-            self._refuse_made_again()
+            self._refuse_created_again()
             raise
 
     def _begin(self, writer: WriteThread, number: int, made: _Made) -> None:

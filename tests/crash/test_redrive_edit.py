@@ -35,7 +35,7 @@ _EDITED = b'{"n": 0, "do": ["ok"], "edited": true}'
     ],
 )
 def test_death_at(group: Group, trap: str) -> None:
-    """Without a job nothing is sent, and the edit is made again; with one, `resume` sends the edited value."""
+    """Without a job nothing is sent, and the edit is created again; with one, `resume` sends the edited value."""
     with ended(group):
         group.prepare(kafka={"producer.transaction.timeout.ms": TRANSACTION_MS})
         dead_letter(group, range(2))

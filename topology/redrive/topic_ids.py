@@ -38,7 +38,7 @@ class TopicIds:
         before, after = self.ids.get(topic), now.ids.get(topic)
         return not self.elsewhere(now) and (not before or not after or before == after)
 
-    def made_again(self, now: TopicIds) -> list[str]:
+    def created_again(self, now: TopicIds) -> list[str]:
         """Return the topics that are others now."""
         return [topic for topic in sorted(self.ids) if not self.holds(topic, now)]
 
@@ -51,7 +51,7 @@ class TopicIds:
         """
         if self.elsewhere(now):
             return f"since {since} the cluster is another one: its id was {self.cluster}, and is {now.cluster}"
-        again = self.made_again(now)
+        again = self.created_again(now)
         if not again:
             return ""
         named = f"topic {again[0]} was" if len(again) == 1 else f"topics {', '.join(again)} were"

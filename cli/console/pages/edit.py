@@ -18,9 +18,9 @@ from kafka_redelivery.cli.console.requests import action, go_to, refuse_without,
 from kafka_redelivery.cli.console.tasks import Task, signature
 from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.cli.views.dlq_diff import line_diff
+from kafka_redelivery.consumers.redrive.created_again import refuse_created_again
 from kafka_redelivery.consumers.redrive.editing import LetterEditing
 from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
 from kafka_redelivery.topology.printable import printable_line
 from kafka_redelivery.topology.redrive.job import JobOptions
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
@@ -104,7 +104,7 @@ def _edit(console: Console, request: Request, form: FormData, user: User) -> Res
         editing = _editing(console, request, again)
         # The text is that of the letter that was there when the page was opened.
         topics = TopicIds.read(text_of(form, "topics"))
-        refuse_made_again(topics, editing.topics, since="the letter was read")
+        refuse_created_again(topics, editing.topics, since="the letter was read")
     except LIBRARY_ERRORS as error:
         return _page(console, request, text, again, fault=str(error), status=HTTPStatus.CONFLICT)
     before, size = editing.form.text, len(editing.original)

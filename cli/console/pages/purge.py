@@ -18,8 +18,8 @@ from kafka_redelivery.cli.views.dlq import removable_letters
 from kafka_redelivery.consumers.errors import RedriveError
 from kafka_redelivery.consumers.index.previewing import indexed_removable
 from kafka_redelivery.consumers.redrive.audit import write_note
+from kafka_redelivery.consumers.redrive.created_again import refuse_created_again
 from kafka_redelivery.consumers.redrive.ledger import Ledger
-from kafka_redelivery.consumers.redrive.made_again import refuse_made_again
 from kafka_redelivery.consumers.redrive.purge import Removable, removable, remove, topics_of
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.transport.protocols import Partition
@@ -73,7 +73,7 @@ def _purge(console: Console, request: Request, form: FormData, user: User) -> Re
     def make(task: Task) -> None:
         ends = {partition: each.before for partition, each in shown.items()}  # nothing that was not shown is removed
         ledger = Ledger(console.settings)
-        refuse_made_again(topics_of(shown), ledger.topics, "removed")
+        refuse_created_again(topics_of(shown), ledger.topics, "removed")
         chosen = removable(console.settings, ledger, console.tasks.progress(task), ends)
         left = removable_letters(chosen)
         about = f"{left} letters from the start of each partition"

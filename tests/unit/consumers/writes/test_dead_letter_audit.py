@@ -184,7 +184,7 @@ class TestReport:
             assert batch.report(0.0).discarded == {("orders", Reason.REJECTED): 1}
 
 
-def test_a_record_of_a_source_that_was_made_again() -> None:
+def test_a_record_of_a_source_that_was_created_again() -> None:
     """It repeats topic, partition and offset, but not the time, so that it is no duplicate; a second one of it is."""
     audit = DeadLetterAudit({"orders": ENTRY})
     before, after = lineage(7), lineage(7)._replace(timestamp_ms=lineage(7).timestamp_ms + 1)

@@ -25,7 +25,7 @@ def letter_topic_ids(settings: Settings, calls: AdminCalls) -> TopicIds:
     return topic_ids(calls, letter_topics(settings))
 
 
-def refuse_made_again(before: TopicIds, now: TopicIds, undone: str = "sent", since: str = "the preview") -> None:
+def refuse_created_again(before: TopicIds, now: TopicIds, undone: str = "sent", since: str = "the preview") -> None:
     """Refuse to go on if what was read is about other letters now.
 
     Args:

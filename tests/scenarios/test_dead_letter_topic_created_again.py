@@ -130,11 +130,11 @@ def test_between_creation_and_resume(group: Group, *, discard: bool) -> None:
     assert sent(group) == exactly([])
     assert [kind["state"] for kind in dlq_json(group, "list")["kinds"]] == ["waiting"]
     (document,) = dlq_json(group, "jobs")["jobs"]
-    assert names_it(group, document["madeAgain"])
+    assert names_it(group, document["createdAgain"])
     assert (document["state"], document["sent"], document["setAside"]) == ("unfinished", 0, 0)
 
     again = dlq_json(group, "redrive", "--yes")
-    assert (again["sent"], again["inOtherJobs"], again["madeAgain"]) == (50, 0, None)
+    assert (again["sent"], again["inOtherJobs"], again["createdAgain"]) == (50, 0, None)
     assert sent(group) == exactly(range(100, 150))
     assert dlq_json(group, "cancel", job, "--yes")["state"] == "cancelled"
     assert dlq_json(group, "resume", again["job"])["sent"] == 50
@@ -366,7 +366,7 @@ def _topics(page: str) -> str:
 
 
 def test_the_topics_of_the_jobs(group: Group) -> None:
-    """They may be made again, too: a console that runs on forgets the jobs that it has read, and reads new ones."""
+    """They may be created again, too: a console that runs on forgets the jobs that it has read, and reads new ones."""
     group.prepare()
     dead_letter(group, range(4))
     dlq_json(group, "discard", "--yes")
