@@ -28,3 +28,14 @@ def test_the_next_run_starts_after_the_archived_offsets() -> None:
     found = Positions(_BOUNDS, {_READ: 7, _TRIMMED: 5})
 
     assert json.loads(found.starting_offsets()) == {"DLQ.orders": {"0": 7, "1": 6, "2": EARLIEST}}
+
+
+def test_a_topic_that_was_created_again_is_read_from_its_start() -> None:
+    """What was archived of the older one does not count; dead letters that the new one has lost already do."""
+    other = Partition("DLQ.bills", 0)
+    found = Positions({_TRIMMED: Bounds(2, 9), other: Bounds(0, 9)}, {_TRIMMED: 7, other: 4}).forgetting(["DLQ.orders"])
+
+    assert json.loads(found.starting_offsets()) == {"DLQ.orders": {"1": EARLIEST}, "DLQ.bills": {"0": 4}}
+    assert found.removed == [RemovedLetters(*_TRIMMED, 0, 2)]
+    alone = Positions({_TRIMMED: Bounds(2, 9)}, {_TRIMMED: 7}).forgetting(["DLQ.orders"])
+    assert alone.removed == [RemovedLetters(*_TRIMMED, 0, 2)], "it is no first run"
