@@ -192,6 +192,10 @@ class Assignment:
             return []
         return self._first_offsets.changed(self._routes.keys(), self._owned)
 
+    def present(self, committed: Mapping[Partition, Checkpoint | None]) -> Mapping[Partition, Checkpoint | None]:
+        """See :meth:`FirstOffsets.present`."""
+        return self._first_offsets.present(committed)
+
     def take_lost(self) -> list[LostPosition]:
         """Return why partitions were halted when they were opened, each once."""
         lost, self._opened_lost = self._opened_lost, []

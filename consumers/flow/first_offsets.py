@@ -57,8 +57,14 @@ class FirstOffsets:
         self._older: set[str] = set()
         """Marks of topics that were deleted. A broker that lags may still report one."""
 
-        self._restarting: set[Partition] = set()
-        """Partitions that are to be opened again in a new topic."""
+        self._polled: dict[str, str] = {}
+        """The mark of each topic in the last answer. Two equal ones in a row are believed: a broker may lag."""
+
+        self._restarting: dict[Partition, str] = {}
+        """Partitions that are to be opened again, with the mark of the topic that they were opened in."""
+
+        self._void: dict[Partition, Checkpoint] = {}
+        """The committed offset of an older topic, until an offset of the present one is committed."""
 
         self.gone: set[Partition] = set()
         """Partitions that the group has assigned to this process although they do not exist.
@@ -108,23 +114,26 @@ class FirstOffsets:
         partitions = [each for each in partitions if each not in self.gone]
         found = dict(self._reader.committed(partitions))
         void = {
-            partition: committed.offset
+            partition: committed
             for partition, committed in found.items()
             if committed is not None and self._is_older(partition, committed, replaced)
         }
+        self._void |= void
         found |= dict.fromkeys(void)
-        self._control.know(self._marks, void)
+        self._control.know(self._marks, {each: committed.offset for each, committed in void.items()})
         new = [partition for partition in found if partition not in owned]
         if new:
             self._control.begin([partition for partition in new if found[partition] is not None])
         problem = self._control.problem()
-        self._note_created_again(found, void, replaced)
+        self._note_created_again(found, replaced, opened)
         for partition, committed in found.items():
             self.restored.discard(partition)
             self.unknown.pop(partition, None)
-            if committed is None and problem is not None:
+            if committed is not None or partition in self._created_again:
+                continue
+            if problem is not None:
                 self.unknown[partition] = problem
-            elif committed is None and partition not in self._created_again:
+            else:
                 self._restore_saved(partition, found)
         return found
 
@@ -149,11 +158,12 @@ class FirstOffsets:
         if gone - self.gone:
             _log.warning("left out until they exist: %s", ", ".join(map(str, sorted(gone))))
         self.gone = (self.gone - set(opened)) | gone
-        self._marks |= {each: self.found[each.topic].mark for each in opened if each.topic in self.found}
+        self._marks |= {
+            each: self.found[each.topic].mark for each in opened if each.topic in found and each not in gone
+        }
         older = {topic for topic, mark in read if mark in self._older}
-        replaced = {each for each in opened if each.topic in older or each in self._restarting}
-        self._restarting.difference_update(opened)
-        return replaced
+        before = {each: self._restarting.pop(each, "") for each in opened}
+        return {each for each in opened if each.topic in older or is_other_topic(before[each], self.mark_of(each))}
 
     def _is_older(self, partition: Partition, position: Checkpoint, replaced: Collection[Partition] = ()) -> bool:
         """Whether a position is one in an older topic.
@@ -161,24 +171,34 @@ class FirstOffsets:
         A process that has not noticed a new topic yet commits its position in the older one by name.
         """
         unnamed = partition in replaced and not split_mark(position.metadata)[0]
-        return unnamed or is_void(position.metadata, self.mark_of(partition))
+        known = self._void.get(partition) == position
+        return unnamed or known or is_void(position.metadata, self.mark_of(partition))
+
+    def present(self, found: Mapping[Partition, Checkpoint | None]) -> dict[Partition, Checkpoint | None]:
+        """Return committed offsets without those of older topics."""
+        return {
+            partition: None if committed is None or self._is_older(partition, committed) else committed
+            for partition, committed in found.items()
+        }
 
     def _note_created_again(
         self,
         found: Mapping[Partition, Checkpoint | None],
-        void: Mapping[Partition, int],
         replaced: Collection[Partition],
+        opened: Collection[Partition],
     ) -> None:
         """Find out which of these partitions have no offset because the group has read an older topic; warn once."""
         state = self._control.state
-        self._created_again.difference_update(found)
+        self._created_again -= {each for each, committed in found.items() if committed is not None or each in opened}
         news: defaultdict[str, list[str]] = defaultdict(list)
         for partition in sorted(each for each, committed in found.items() if committed is None):
-            saved, former = state.saved.get(partition), state.former.get(partition)
+            saved, former, void = state.saved.get(partition), state.former.get(partition), self._void.get(partition)
             if saved is not None and self._is_older(partition, saved):
                 former = saved.offset
-            elif partition in void or partition in replaced:
-                former = former or void.get(partition) or self._ends.get(partition, 0)
+            elif void is not None:
+                former = void.offset
+            elif partition in replaced:
+                former = former or self._ends.get(partition, 0)
             elif former is None or partition in state.committed:
                 continue
             self._created_again.add(partition)
@@ -230,20 +250,24 @@ class FirstOffsets:
     def to_restart(self, now: Mapping[str, FoundTopic], owned: Iterable[Partition]) -> list[Partition]:
         """Return the partitions whose topics were created again since they were opened, and those that were missing.
 
-        Forget them before they are opened again.
+        A new topic counts with the second answer in a row that names it. Forget partitions before you open them again.
 
         Args:
             now: the topics that exist.
             owned: the partitions that are open.
         """
-        marks = {topic: each.mark for topic, each in now.items() if each.mark and each.mark not in self._older}
-        again = [each for each in owned if (mark := self.mark_of(each)) and marks.get(each.topic, mark) != mark]
-        self._restarting.update(again)
-        return again + [each for each in self.gone if each.topic in now and self._exists(each, now)]
+        answer = {topic: each.mark for topic, each in now.items() if each.mark}
+        marks = {topic: mark for topic, mark in answer.items() if self._polled.get(topic) == mark}
+        self._polled = answer
+        self._older.difference_update(marks.values())
+        again = {each: mark for each in owned if (mark := self.mark_of(each)) and marks.get(each.topic, mark) != mark}
+        self._restarting |= again
+        return [*again] + [each for each in self.gone if each.topic in now and self._exists(each, now)]
 
     def forget(self, partition: Partition) -> None:
         """Drop what is known of a partition that this process gives up, but for where its first commit was to be."""
         self._marks.pop(partition, None)
+        self._void.pop(partition, None)
         self._warned.discard(partition)
         self.gone.discard(partition)
 
@@ -337,6 +361,7 @@ class FirstOffsets:
             committed: the partitions that have a committed offset, each with it or a little more.
         """
         self._control.problem()
+        self._void = {each: void for each, void in self._void.items() if each not in committed}
         state = self._control.state
         if not state.exists:
             return

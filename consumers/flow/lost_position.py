@@ -64,7 +64,7 @@ class LostPosition:
             f"its next offset {error.offset} was beyond the end of the log, which is {error.end} now; Kafka has lost "
             "records at the end of the log, or the topic was created again, which ends this halt within seconds"
         )
-        return cls(partition, error.offset, "truncated", cause, _RESET)
+        return cls(partition, error.offset, "truncated", cause, f"if it is still halted in a minute, {_RESET}")
 
     @classmethod
     def deleted(cls, partition: Partition, offset: int) -> Self:

@@ -80,7 +80,7 @@ class LostPositions:
         if not self._lost or monotonic_s() < self._next_s:
             return []
         idle = [each.partition for each in self._assignment.find(self._lost) if not each.progress.outstanding]
-        committed = self._reader.committed_now(idle)
+        committed = self._assignment.present(self._reader.committed_now(idle))
         self._pause_s = min(2 * self._pause_s, _MAX_PAUSE_S)
         self._next_s = monotonic_s() + self._pause_s
         control_read = self._assignment.control_read

@@ -93,14 +93,14 @@ class AssignedTiers:
         return self._first_offsets.to_restart(now, self.owned)
 
     def restart(self, partitions: Collection[Partition]) -> None:
-        """Read partitions from the start of their new topics. Call it while nothing is written."""
-        self.give_up(partitions)
+        """Read partitions that were given up from the start of their new topics."""
         self._seek(partitions)
 
     def resume_moved(self, in_flight: Release | None) -> None:
         """Open the halted partitions whose committed offset was moved. ``in_flight``: the write that is under way."""
         control_read = self._first_offsets.control_problem() is None
-        self._seek(self._halted.moved(self.opened, in_flight, control_read=control_read))
+        present = self._first_offsets.present
+        self._seek(self._halted.moved(self.opened, in_flight, present, control_read=control_read))
 
     def give_up(self, partitions: Collection[Partition]) -> None:
         """Drop partitions that are no longer owned."""

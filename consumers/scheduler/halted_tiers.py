@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from collections.abc import Set as AbstractSet
 
 from kafka_redelivery.consumers.flow.lost_position import LostPosition
@@ -12,6 +12,7 @@ from kafka_redelivery.consumers.scheduler.release import Release
 from kafka_redelivery.consumers.scheduler.tier_partition import TierPartition
 from kafka_redelivery.consumers.telemetry.health import Health
 from kafka_redelivery.consumers.telemetry.observers import HaltLabel, SchedulerObserver
+from kafka_redelivery.topology.wire.progress import Checkpoint
 from kafka_redelivery.transport.errors import PositionDeletedError
 from kafka_redelivery.transport.protocols import Message, Partition, Reader
 
@@ -59,7 +60,12 @@ class HaltedTiers:
             self._lost.pop(partition).withdraw(self._health)
 
     def moved(
-        self, tiers: Mapping[Partition, TierPartition], in_flight: Release | None, *, control_read: bool
+        self,
+        tiers: Mapping[Partition, TierPartition],
+        in_flight: Release | None,
+        present: Callable[[Mapping[Partition, Checkpoint | None]], Mapping[Partition, Checkpoint | None]],
+        *,
+        control_read: bool,
     ) -> list[Partition]:
         """Return the partitions that can go on, mostly because their committed offset was moved, and drop them.
 
@@ -69,12 +75,13 @@ class HaltedTiers:
         Args:
             tiers: the partitions that were opened.
             in_flight: the write that is under way.
+            present: takes the committed offsets of older topics away.
             control_read: whether the control topic was read since the last partitions were assigned.
         """
         busy = {partition for partition, tier in tiers.items() if tier.progress.outstanding}
         if in_flight is not None:
             busy |= in_flight.checkpoints.keys()
-        found = self._reader.committed_now(self._lost.keys() - busy)
+        found = present(self._reader.committed_now(self._lost.keys() - busy))
         moved = [
             partition
             for partition, committed in found.items()

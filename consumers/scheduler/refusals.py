@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kafka_redelivery.consumers.flow.halted_partitions import HaltedPartitions
 from kafka_redelivery.consumers.scheduler.release import Release
@@ -53,3 +53,7 @@ class Refusals:
         for partition, offset in list(self._reasons):
             if partition in checkpoints and offset < checkpoints[partition].offset:
                 del self._reasons[partition, offset]
+
+    def forget(self, partitions: Collection[Partition]) -> None:
+        """Drop the refusals of partitions that are given up, or whose topics were created again."""
+        self._reasons = {origin: reason for origin, reason in self._reasons.items() if origin[0] not in partitions}

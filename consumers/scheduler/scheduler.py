@@ -179,9 +179,8 @@ class Scheduler:
     def _restart(self) -> None:
         """Read tiers from their start that were created again since they were opened."""
         if partitions := self._assigned.to_restart(self.topics.found):
-            self._await_write(None)
+            self._give_up(partitions)
             self._assigned.restart(partitions)
-            self._full_buffer.forget(partitions)
             self._reader.resume(partitions)
 
     def _use_topics(self) -> None:
@@ -397,3 +396,4 @@ class Scheduler:
         self._await_write(None)
         for partition in partitions:  # the end of the write may have halted them
             self._halted.forget(partition)
+        self._refusals.forget(partitions)

@@ -133,6 +133,8 @@ class Worker:
         if restarted := self.assignment.to_restart():
             self._give_up(restarted)
             self.fetcher.restart(restarted)
+            for assigned in self.assignment.find(restarted):
+                self.committer.forget(assigned)
         self._report_state()
 
     def _check_clock(self) -> None:

@@ -71,8 +71,8 @@ class OwnedProducer:
     def compressing_more(self) -> Iterator[None]:
         """Have a producer with the best compression during the block. No transaction may be open at its ends."""
         self._compresses_more, fenced = True, False
-        self.replace()
         try:
+            self.replace()
             yield
         except WriterFencedError:
             fenced = True  # another producer with this id would fence its owner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -187,6 +187,7 @@ class GroupReader:
     def seek(self, partition: Partition, offset: int) -> None:
         """See :class:`Reader`. During a fetch, by the listener, it also applies to the records of that fetch."""
         self._ends.forget(partition)
+        self._forget_deleted([partition])
         self._started[partition] = self._starts[partition] = offset
         try:
             self._consumer.seek(TopicPartition(*partition, offset))
@@ -329,6 +330,7 @@ class GroupReader:
         # Any valid offset will do, also after a failure: fetch() raises that before it returns a record.
         offsets = [TopicPartition(*partition, starts.get(partition, OFFSET_BEGINNING)) for partition in assigned]
         unread = [partition for partition in assigned if partition not in starts]
+        self._forget_deleted(assigned)
         self._starts.update(zip(assigned, (entry.offset for entry in offsets), strict=True))
         if self._cooperative:
             consumer.incremental_assign(offsets)
@@ -362,6 +364,11 @@ class GroupReader:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+
+    def _forget_deleted(self, partitions: Collection[Partition]) -> None:
+        """Drop what was found about positions before the present ones."""
+        if self._deleted:
+            self._deleted = deque(each for each in self._deleted if (each.topic, each.number) not in partitions)
 
     def _raise_if_deleted(self) -> None:
         """Raise what the previous fetch found, unless the partition has a new start since then."""

@@ -179,6 +179,12 @@ class Topics:
         return self.look(topics)
 
 
+def noticed(first: FirstOffsets, *owned: Partition) -> list[Partition]:
+    """The partitions to restart after two equal answers."""
+    first.changed(["orders"], owned)
+    return first.changed(["orders"], owned)
+
+
 def of_topic(state: ControlState, topics: Topics, commits: dict[Partition, Checkpoint]) -> FirstOffsets:
     """First offsets with ``latest`` of a group at level 3 that has read its control topic."""
     control = Known(replace(state, exists=True, level=3))
@@ -244,12 +250,12 @@ def test_a_topic_that_is_created_again_is_opened_again() -> None:
     topics = Topics(OLDER)
     first = of_topic(ControlState(), topics, {OLD: Checkpoint(40, "")})
     assert first.positions([OLD]) == {OLD: Checkpoint(40, "")}
-    assert first.changed(["orders"], [OLD, READY]) == []
+    assert noticed(first, OLD, READY) == []
     topics.mark = PRESENT
-    assert first.changed(["orders"], [OLD, READY]) == [OLD]
+    assert noticed(first, OLD, READY) == [OLD]
     first.forget(OLD)
     assert first.positions([OLD]) == {OLD: None}
-    assert first.changed(["orders"], [OLD, READY]) == []
+    assert noticed(first, OLD, READY) == []
 
 
 def test_each_partition_is_opened_again_also_if_another_one_was_opened_meanwhile() -> None:
@@ -261,10 +267,10 @@ def test_each_partition_is_opened_again_also_if_another_one_was_opened_meanwhile
     topics.mark = PRESENT
     assert first.positions([OLD], [OLD]) == {OLD: Checkpoint(40, "")}, "an aborted write opens no new topic"
     assert first.positions([ADDED], [OLD]) == {ADDED: None}, "its offset names no topic, and this process has read both"
-    assert first.changed(["orders"], [OLD, ADDED]) == [OLD]
+    assert noticed(first, OLD, ADDED) == [OLD]
     first.forget(OLD)
     assert first.positions([OLD], [ADDED]) == {OLD: None}
-    assert first.changed(["orders"], [OLD, ADDED]) == []
+    assert noticed(first, OLD, ADDED) == []
 
 
 def test_a_start_at_the_end_of_an_older_topic_is_void() -> None:
@@ -275,7 +281,7 @@ def test_a_start_at_the_end_of_an_older_topic_is_void() -> None:
         first.positions([OLD])
         assert first.source(OLD) == (90, True)
         topics.mark = PRESENT
-        assert first.changed(["orders"], [OLD]) == [OLD]
+        assert noticed(first, OLD) == [OLD]
         first.forget(OLD)
         assert isinstance(first._reader, StoredOffsets)
         first._reader.commits = dict(commits)
@@ -323,15 +329,77 @@ def test_a_broker_that_lags_does_not_bring_an_older_topic_back() -> None:
     assert first.positions([OLD]) == first._reader.commits
 
 
+def test_an_older_topic_that_a_lagging_broker_has_named_is_left_again() -> None:
+    """One partition was opened with its answer."""
+    topics = Topics(PRESENT)
+    point = Checkpoint(40, marked(PRESENT, ""))
+    first = of_topic(ControlState(), topics, {OLD: point, ADDED: point})
+    first.positions([OLD])
+    topics.mark = OLDER
+    assert first.positions([ADDED], [OLD]) == {ADDED: None}
+    topics.mark = PRESENT
+    assert noticed(first, OLD, ADDED) == [ADDED]
+    first.forget(ADDED)
+    assert first.positions([ADDED], [OLD]) == {ADDED: point}
+    assert noticed(first, OLD, ADDED) == []
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_an_aborted_write_does_not_bring_an_older_offset_back(level: int) -> None:
+    """Until an offset of the new topic is committed, also one that names no topic, or one that starts at its end."""
+    topics = Topics(OLDER)
+    control = Known(ControlState(exists=True, level=level))
+    commits = {OLD: Checkpoint(40, "")}
+    reader = StoredOffsets(commits, ends={OLD: (3, 90)})
+    first = FirstOffsets(reader, "latest", control, topics)
+    first.positions([OLD])
+    topics.mark = PRESENT
+    assert noticed(first, OLD) == [OLD]
+    first.forget(OLD)
+    for owned in ((), (OLD,), (OLD,)):
+        assert first.positions([OLD], owned) == {OLD: None}
+        assert first.present(commits) == {OLD: None}, "a halted partition does not go on there either"
+        assert (first.expired(OLD), first.source(OLD)) == (None, (3, False))
+    first.note_first_offsets({OLD: 41})
+    reader.commits = {OLD: Checkpoint(41, "")}
+    assert first.positions([OLD], [OLD]) == reader.commits
+    reader.commits = {}
+    first.positions([OLD], [OLD])
+
+
+def test_a_new_topic_is_read_while_the_control_topic_is_away() -> None:
+    """This process knows by itself that its partitions had another one."""
+    topics = Topics(OLDER)
+    control = Known(ControlState(exists=True, level=3))
+    first = FirstOffsets(StoredOffsets({OLD: Checkpoint(40, "")}, ends={OLD: (3, 90)}), "latest", control, topics)
+    first.positions([OLD])
+    topics.mark, control.unreadable = PRESENT, "no answer"
+    assert noticed(first, OLD) == [OLD]
+    first.forget(OLD)
+    assert (first.positions([OLD]), first.unknown) == ({OLD: None}, {})
+    assert first.source(OLD) == (3, False)
+
+
+def test_another_cluster_is_no_new_topic() -> None:
+    """A mirror has copied the offsets. The partition is opened again, where the group stands there."""
+    topics = Topics(OLDER)
+    first = of_topic(ControlState(), topics, {OLD: Checkpoint(40, "")})
+    first.positions([OLD])
+    topics.mark = ELSEWHERE
+    assert noticed(first, OLD) == [OLD]
+    first.forget(OLD)
+    assert first.positions([OLD]) == {OLD: Checkpoint(40, "")}
+
+
 def test_a_partition_that_does_not_exist_is_left_out_until_it_does() -> None:
     """A static member gets its former assignment back, also that of a topic which has fewer partitions now."""
     topics = Topics(PRESENT)
     topics.partitions = 2
     first = of_topic(ControlState(), topics, {OLD: Checkpoint(40, ""), ADDED: Checkpoint(7, "")})
     assert (first.positions([OLD, ADDED]), first.gone) == ({OLD: Checkpoint(40, "")}, {ADDED})
-    assert first.changed(["orders"], [OLD]) == []
+    assert noticed(first, OLD) == []
     topics.partitions = 3
-    assert first.changed(["orders"], [OLD]) == [ADDED]
+    assert noticed(first, OLD) == [ADDED]
     assert (first.positions([ADDED]), first.gone) == ({ADDED: Checkpoint(7, "")}, set())
 
 

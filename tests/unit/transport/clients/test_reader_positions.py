@@ -6,9 +6,11 @@ seek had moved the position since then (librdkafka#3471), which skipped the reco
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 
 from kafka_redelivery.transport.broker.embedded import EmbeddedKafka
 from kafka_redelivery.transport.client_config import consumer_config
@@ -148,3 +150,16 @@ def test_a_log_that_is_truncated_under_its_consumer(tmp_path: Path, partition: P
 
 def _of(partition: Partition, messages: Iterable[Message]) -> list[Message]:
     return [message for message in messages if message.partition() == partition.number]
+
+
+def test_a_new_position_ends_what_was_found_about_the_one_before() -> None:
+    """The partition may have been sought to the start of a topic that was created again, before the next fetch."""
+    reader = GroupReader(
+        consumer_config({"bootstrap.servers": "localhost:1", "log_level": 0}, group="g", instance=None)
+    )
+    other = PositionDeletedError("t", 1, 50, "")
+    reader._deleted.extend([PositionDeletedError("t", 0, 50, ""), other])
+    with suppress(KafkaException):  # nothing is assigned
+        reader.seek(Partition("t", 0), 0)
+    assert list(reader._deleted) == [other]
+    reader.close()

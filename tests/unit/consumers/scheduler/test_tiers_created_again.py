@@ -1,0 +1,43 @@
+"""A tier that was created again begins without what was known of the older one."""
+
+from kafka_redelivery.consumers.flow.first_offsets import FirstOffsets
+from kafka_redelivery.topology.wire.progress import Checkpoint
+from kafka_redelivery.topology.wire.topic_mark import topic_mark
+from kafka_redelivery.transport.clients.topic_watch import FoundTopic
+from kafka_redelivery.transport.errors import RefusedRecord
+from kafka_redelivery.transport.protocols import ProducerRecord
+from tests.unit.consumers.flow.test_first_offsets import OLDER, PRESENT, Topics
+from tests.unit.consumers.scheduler.test_scheduler import COUNTS, MIXED, QUICK, SLOW, Running, due, refused
+
+
+def notice(running: Running) -> None:
+    """Two answers in a row name the new topic."""
+    for _ in range(2):
+        running.scheduler.topics.found = {topic: FoundTopic(count, PRESENT) for topic, count in COUNTS.items()}
+        running.scheduler._restart()
+
+
+def test_refusals_and_halts_of_the_older_tier_are_forgotten() -> None:
+    """They would dead-letter a good record of the new one, or hold it."""
+    assert topic_mark("here", 22 * "o") == OLDER
+    running = Running(refused(0))
+    topics = Topics(OLDER)
+    running.reader.ends = dict.fromkeys((QUICK, SLOW, MIXED), (0, 1))
+    running.scheduler._assigned._first_offsets = FirstOffsets(running.reader, topics=topics)
+    running.scheduler.assigned([QUICK, SLOW, MIXED])
+    running.turn(due(QUICK, 0))
+    running.scheduler._halted.halt(QUICK, 0, ProducerRecord("DLQ.orders", 0, None, b"0"), RefusedRecord(0, "too large"))
+    assert running.scheduler._refusals.reason(QUICK, 0)
+
+    topics.mark = PRESENT
+    running.reader.paused = {QUICK}
+    notice(running)
+    assert running.scheduler._halted.paused == frozenset()
+    assert running.scheduler._refusals.reason(QUICK, 0) is None
+    assert running.reader.paused == set()
+    assert running.reader.sought[-3:] == [(each, 0) for each in (QUICK, SLOW, MIXED)]
+    running.scheduler._abort_deadline.succeeded()
+    running.turn(due(QUICK, 0))
+    assert running.topics()[-1] == ["billing.ready.orders"]
+    [(_, checkpoints)] = running.writer.confirmed[-1:]
+    assert checkpoints[QUICK] == Checkpoint(1, "")
