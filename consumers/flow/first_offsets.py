@@ -118,12 +118,11 @@ class FirstOffsets:
             for partition, committed in found.items()
             if committed is not None and self._is_older(partition, committed, replaced)
         }
-        self._void |= void
-        found |= dict.fromkeys(void)
-        self._control.know(self._marks, {each: committed.offset for each, committed in void.items()})
+        self._take_away(void, found)
         new = [partition for partition in found if partition not in owned]
         if new:
             self._control.begin([partition for partition in new if found[partition] is not None])
+            self._take_away(self._born_in_older(new, found), found)
         problem = self._control.problem()
         self._note_created_again(found, replaced, opened)
         for partition, committed in found.items():
@@ -136,6 +135,27 @@ class FirstOffsets:
             else:
                 self._restore_saved(partition, found)
         return found
+
+    def _take_away(self, void: Mapping[Partition, Checkpoint], found: dict[Partition, Checkpoint | None]) -> None:
+        self._void |= void
+        found |= dict.fromkeys(void)
+        self._control.know(self._marks, {each: committed.offset for each, committed in void.items()})
+
+    def _born_in_older(
+        self, partitions: Iterable[Partition], found: Mapping[Partition, Checkpoint | None]
+    ) -> dict[Partition, Checkpoint]:
+        """Return the offsets that name no topic, of partitions whose first offset was noted in an older topic.
+
+        Before feature level 3 no offset names its topic. Who commits the first one in the new topic notes it within a
+        second, so such an offset is most likely that of a process that had not noticed the new topic.
+        """
+        state = self._control.state
+        return {
+            partition: committed
+            for partition in partitions
+            if (committed := found[partition]) is not None and not split_mark(committed.metadata)[0]
+            if partition in state.former and partition not in state.committed
+        }
 
     def _look(self, opened: Collection[Partition]) -> set[Partition]:
         """Find out which topics stand behind the names of partitions that are opened.
@@ -286,7 +306,7 @@ class FirstOffsets:
         """Save the committed positions of partitions that this process gives up because it stops."""
         if not self._control.state.exists:
             return
-        found = self._reader.committed_now(partitions)
+        found = self.present(self._reader.committed_now(partitions))
         self._control.save({partition: committed for partition, committed in found.items() if committed is not None})
 
     @property

@@ -6,7 +6,7 @@ from kafka_redelivery.topology.wire.topic_mark import topic_mark
 from kafka_redelivery.transport.clients.topic_watch import FoundTopic
 from kafka_redelivery.transport.errors import RefusedRecord
 from kafka_redelivery.transport.protocols import ProducerRecord
-from tests.unit.consumers.flow.test_first_offsets import OLDER, PRESENT, Topics
+from tests.unit.consumers.flow.test_topics_created_again import OLDER, PRESENT, Topics
 from tests.unit.consumers.scheduler.test_scheduler import COUNTS, MIXED, QUICK, SLOW, Running, due, refused
 
 
