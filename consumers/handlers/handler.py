@@ -152,6 +152,9 @@ def as_handler(
     Raises:
         HandlerLoadError: the callable takes neither ``(record)`` nor ``(record, context)``, or is a generator.
     """
+    if function is None:
+        problem = "is None: what a class returns from __enter__ or __aenter__ is called"
+        raise HandlerLoadError(target, problem, "end that method with `return self`")
     if not callable(function):
         raise HandlerLoadError(target, "is not callable", "name a function, or a class whose objects can be called")
     if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in _bodies(function)):
