@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,8 @@ def _source_records() -> list[Sent]:
     ]
 
 
-def _ready_records(group: Group, victim: int) -> list[Sent]:
-    """Make records of the ready topic; the last one names the source record at offset ``victim``."""
+def _ready_records(group: Group, victim: int, timestamp_ms: int) -> list[Sent]:
+    """Make records of the ready topic; the last one names the source record at offset ``victim``, with its time."""
     return [
         _redelivery(group, 20, ["ok"]),
         _redelivery(group, 21, ["ok"], JMSXDeliveryCount=99),
@@ -79,7 +80,7 @@ def _ready_records(group: Group, victim: int) -> list[Sent]:
         _redelivery(group, 23, ["ok"], ORIG_MESSAGE_ID=f"{group.source}-0@{10**30}"),
         _redelivery(group, 25, ["ok"], redrive="job/0@7/1"),
         Sent(json.dumps({"n": 26, "do": ["ok"]}).encode(), b"k", (), 0),
-        _redelivery(group, 24, ["raise"], ORIG_MESSAGE_ID=f"{group.source}-0@{victim}"),
+        _redelivery(group, 24, ["raise"], ORIG_MESSAGE_ID=f"{group.source}-0@{victim}", JMSTimestamp=timestamp_ms),
     ]
 
 
@@ -95,12 +96,12 @@ def test_every_attempt(group: Group) -> None:
     # Control: the first three records of partition 1 seem to be finished.
     group.cluster.produce(group.source, [script(n, ["ok"], partition=1) for n in range(10, 15)])
     _save_position(group, 1, 3)
-    victim = len(of_source)
-    group.cluster.produce(group.ready, _ready_records(group, victim))
+    victim, timestamp_ms = len(of_source), _now_ms()
+    group.cluster.produce(group.ready, _ready_records(group, victim, timestamp_ms))
     worker = group.worker()
     group.scheduler()
     until(lambda: 24 in group.dead(), "the forged duplicate is a dead letter")
-    group.cluster.produce(group.source, [script(6, ["raise"], partition=0)])
+    group.cluster.produce(group.source, [replace(script(6, ["raise"], partition=0), timestamp_ms=timestamp_ms)])
     group.cluster.produce(
         tier,
         [
