@@ -1,6 +1,5 @@
 #!/bin/sh
-# A producer whose transactional.id has expired while it was idle fails forever, and each time it is told to abort and
-# go on.
+# A producer whose transactional.id has expired while it was idle fails forever, and each error asks for an abort only.
 #
 # Versions: confluent-kafka 2.16.0 (with librdkafka 2.16.0), Apache Kafka 4.3.1.
 # Good guess: librdkafka marks the error of the first transaction after the expiration as one that needs an abort

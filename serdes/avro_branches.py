@@ -2,7 +2,7 @@
 
 fastavro takes the first branch that accepts a value in some form: a ``datetime`` becomes a date, an ``int`` a double, a
 date a text. Here the classes decide: the branch is the one that decodes to an equal value of the same class. fastavro
-is told the branch by its notation for unions, a tuple of the branch's name and the value.
+gets the branch in its notation for unions, a tuple of the branch's name and the value.
 
 Records of several branches may have the same fields. Then a decoded record knows its name, see :class:`AvroRecord`.
 """
