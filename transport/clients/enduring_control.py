@@ -66,7 +66,7 @@ class EnduringControlTopic(ControlTopic):
         """Whether the topic is there, or was."""
 
         try:
-            self.state = read_permitted(kafka, group, topic, self._timeout_s)
+            self.state = self._present(read_permitted(kafka, group, topic, self._timeout_s))
         except TopicForbiddenError as error:
             self._exists = not error.hidden
             if self._exists:
