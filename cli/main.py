@@ -1,71 +1,133 @@
-"""The `redelivery` command and its subcommands, each of which imports what it needs when it runs."""
+"""The `redelivery` command. It imports a command when that runs, and a command imports what it needs when it runs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
-from kafka_redelivery.cli.commands import (
-    config,
-    dlq,
-    dlq_edit,
-    dlq_export,
-    dlq_import,
-    dlq_show,
-    dlq_summary,
-    dlq_watch,
-    pipeline,
-    topology,
-)
-from kafka_redelivery.cli.commands.broker import broker
-from kafka_redelivery.cli.commands.console import console
-from kafka_redelivery.cli.commands.explain import explain
-from kafka_redelivery.cli.commands.find import find
-from kafka_redelivery.cli.commands.import_letters import import_letters
-from kafka_redelivery.cli.commands.importing import import_configuration
-from kafka_redelivery.cli.commands.pauses import pause, resume
-from kafka_redelivery.cli.commands.run import scheduler, worker
-from kafka_redelivery.cli.commands.status import status
-from kafka_redelivery.cli.commands.sweep import sweep
 from kafka_redelivery.cli.errors import ReportingGroup
 from kafka_redelivery.cli.output import print_text
 from kafka_redelivery.topology import exit_codes
 
+if TYPE_CHECKING:
+    from typer.core import TyperGroup
+
+_COMMANDS: Final = {
+    "worker": ("run:worker", "Run a worker: handle the records of the sources until SIGTERM or Ctrl-C."),
+    "scheduler": (
+        "run:scheduler",
+        "Run a scheduler: release retry records when they are due, until SIGTERM or Ctrl-C.",
+    ),
+    "status": (
+        "status:status",
+        "Show the group: members, what waits and when it is due, dead letters, pauses and which processes obey,"
+        " faults.",
+    ),
+    "find": (
+        "find:find",
+        "Say where a record is: in its source, a tier, a ready topic or a dead-letter topic, or finished.",
+    ),
+    "console": (
+        "console:console",
+        "Serve a web console: what moves and waits, failures, letters, jobs, topology and the audit trail.",
+    ),
+    "pause": ("pauses:pause", "Pause the group, or the sources and tiers that are named."),
+    "resume": ("pauses:resume", "End all pauses, or those of the sources and tiers that are named."),
+    "sweep": ("sweep:sweep", "Remove expired dead letters in one pass."),
+    "explain": (
+        "explain:explain",
+        "Explain what happens to a failing record: policy, delays, tiers and dead-letter topic of a destination.",
+    ),
+    "import": (
+        "importing:import_configuration",
+        "Print the YAML equivalent of a broker's configuration; notes on standard error name what it leaves out.",
+    ),
+    "import-letters": (
+        "import_letters:import_letters",
+        "Move the messages of a dead-letter queue of ActiveMQ Classic or Artemis to dead-letter topics.",
+    ),
+    "broker": (
+        "broker:broker",
+        "Run an Apache Kafka on this machine until Ctrl-C: one or more nodes on 127.0.0.1, for trying things out.",
+    ),
+    "topology": ("topology:app", "Plan, create and check the topics of a group."),
+    "config": ("config:app", "Check and print the configuration; needs no cluster."),
+    "pipeline": ("pipeline:app", "Run jobs on Spark."),
+    "dlq": (
+        "dlq_commands:app",
+        "List dead letters and send them again, each exactly once: ours, or with --bootstrap those of another system.",
+    ),
+}
+"""For each command the function or group in ``cli/commands`` and the line of ``redelivery --help``."""
+
 _EPILOG = "\n".join(["Exit codes", *(f"{code:>3} {text}" for code, text in exit_codes.MEANINGS.items())])
+
+
+class _Commands(Mapping[str, "TyperCommand | TyperGroup"]):
+    """The commands by name. A command is imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
+        return _imported(name, *_COMMANDS[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+@cache
+def _imported(name: str, home: str, summary: str) -> TyperCommand | TyperGroup:
+    module, _, attribute = home.partition(":")
+    found = getattr(import_module(f"kafka_redelivery.cli.commands.{module}"), attribute)
+    alone = typer.Typer()
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name, help=summary)
+    else:
+        alone.command(name=name)(found)
+    return typer.main.get_group(alone).commands[name]  # type: ignore[return-value]
+
+
+class _Group(ReportingGroup):
+    """The top group. Its help lists the commands without importing them."""
+
+    _lists = False
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - as its base
+        super().__init__(**options)
+        self.commands = _Commands()  # type: ignore[assignment]
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override] # noqa: ANN401
+        """Write the help from the table above."""
+        self._lists = True
+        super().format_help(ctx, formatter)
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002
+        """Return the names; its base looks each command up."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> TyperCommand | TyperGroup | None:  # type: ignore[override]
+        """Return a command; while the help is written, only its name and summary."""
+        if self._lists:
+            return TyperCommand(cmd_name, help=_COMMANDS[cmd_name][1])
+        return super().get_command(ctx, cmd_name)  # type: ignore[arg-type, return-value]
+
 
 app = typer.Typer(
     name="redelivery",
-    cls=ReportingGroup,
+    cls=_Group,
     help="ActiveMQ's redelivery policies and dead-letter strategies for Kafka consumers.",
     epilog=_EPILOG,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(topology.app, name="topology")
-app.add_typer(config.app, name="config")
-app.add_typer(pipeline.app, name="pipeline")
-dlq.app.command()(dlq_show.show)
-dlq.app.command()(dlq_edit.edit)
-dlq.app.command()(dlq_export.export)
-dlq.app.command(name="import")(dlq_import.import_letters)
-dlq.app.command()(dlq_summary.summary)
-dlq.app.command()(dlq_watch.watch)
-app.add_typer(dlq.app, name="dlq")
-app.command()(worker)
-app.command()(scheduler)
-app.command()(status)
-app.command()(find)
-app.command()(console)
-app.command()(pause)
-app.command()(resume)
-app.command()(sweep)
-app.command()(explain)
-app.command(name="import")(import_configuration)
-app.command(name="import-letters")(import_letters)
-app.command()(broker)
 
 
 def _print_version(wanted: bool) -> None:

@@ -24,7 +24,8 @@ class ComposeMissingError(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "no Docker Compose: install its plugin for the docker command, or run `./dev engine` as root on Debian"
+            "no Docker Compose: install its plugin for the docker command, or run "
+            "`./dev doctor --install` as root on Debian"
         )
 
 

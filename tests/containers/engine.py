@@ -1,7 +1,5 @@
 """The container engine of the tests: a running one, else one that the tests start and stop.
 
-    python -m tests.containers.engine      installs what is missing (Debian, root): ./dev engine
-
 A test run never installs anything; it starts what is installed.
 """
 
@@ -10,7 +8,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,14 +19,11 @@ from docker.errors import DockerException
 
 from kafka_redelivery.transport.broker.guard import GuardedProcess
 from kafka_redelivery.transport.broker.jars import cache_directory
-from tests.containers.compose import compose_command
-
-ENGINE: Final = ("docker.io", "containerd", "runc", "iptables")
 
 _START_S: Final = 180.0
 _STOP_S: Final = 20.0
 _LOOK_S: Final = 0.1
-_LEAVE_OUT: Final = "`./dev test --no-containers` skips the tests with containers"
+_LEAVE_OUT: Final = "`./dev verify --no-containers` skips the tests with containers"
 
 
 class EngineMissingError(Exception):
@@ -38,7 +32,7 @@ class EngineMissingError(Exception):
     def __init__(self, problem: str) -> None:
         super().__init__(
             f"no container engine: {problem}. Start Docker, or give your user the right to use it, or run "
-            f"`./dev engine` as root on Debian; {_LEAVE_OUT}"
+            f"`./dev doctor --install` as root on Debian; {_LEAVE_OUT}"
         )
 
 
@@ -142,34 +136,3 @@ def _listens(path: str) -> bool:
     """Return whether a process listens. Checked before a client is made, which would leave its socket open."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(path) == 0
-
-
-def install() -> None:
-    """Install the missing packages that the tests with containers need.
-
-    Raises:
-        EngineMissingError: this is not Debian or not root.
-        subprocess.CalledProcessError: a package cannot be installed.
-    """
-    wanted: list[str] = []
-    if not answers() and shutil.which("dockerd") is None:
-        wanted += ENGINE
-    if shutil.which("debootstrap") is None and os.geteuid() == 0:
-        wanted.append("debootstrap")
-    if compose_command() is None:
-        wanted.append("docker-compose")
-    if not wanted:
-        return
-    apt = shutil.which("apt-get")
-    if os.geteuid() != 0 or apt is None:
-        raise EngineMissingError("the engine can be installed on Debian by root only")
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    subprocess.run([apt, "update", "-qq"], env=quiet, check=True)
-    subprocess.run([apt, "install", "-qq", "--yes", "--no-install-recommends", *wanted], env=quiet, check=True)
-
-
-if __name__ == "__main__":
-    try:
-        install()
-    except EngineMissingError as missing:
-        sys.exit(str(missing))

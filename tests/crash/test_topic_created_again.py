@@ -4,7 +4,7 @@ import pytest
 
 from tests.crash.crashing import trapped
 from tests.scenarios.running import SIGKILLED, Group, Process, Role, exactly, script
-from tests.scenarios.test_topic_created_again import KEPT, create_again
+from tests.scenarios.topology.test_topic_created_again import KEPT, create_again
 from tests.scenarios.waiting import LONG_S, until
 
 OTHER: dict[Role, Role] = {"worker": "scheduler", "scheduler": "worker"}

@@ -1,11 +1,12 @@
 """The recorded answers of the real brokers (see data/README.md)."""
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.every import Check, every
 
 DATA = Path(__file__).parent / "data"
 
@@ -24,6 +25,6 @@ def cases(name: str, section: str) -> list[Case]:
     return list(recording(name)[section])
 
 
-def each(name: str, section: str) -> pytest.MarkDecorator:
-    """Run a test once for each case of a section."""
-    return pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in cases(name, section)])
+def each(name: str, section: str) -> Callable[[Check], Check]:
+    """Check all cases of a section."""
+    return every([(case,) for case in cases(name, section)])

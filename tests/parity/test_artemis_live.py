@@ -1,12 +1,11 @@
 """A message that fails has the same outcome as in the real Artemis (live runs)."""
 
-import pytest
-
 from kafka_redelivery.topology.classic.destination import without_kind
 from kafka_redelivery.topology.config.artemis_section import ArtemisSection
 from kafka_redelivery.topology.policy.acknowledgement import Dialect
 from kafka_redelivery.topology.resolution.artemis import ArtemisResolution, resolve_artemis
 from kafka_redelivery.topology.topics.naming import kafka_topic
+from tests.every import every
 from tests.parity.differences import differences
 from tests.parity.recordings import Case, cases
 from tests.parity.simulation import MODES_WITHOUT_CONSUMER, SENT, MessageOutcome, simulate, topic_of
@@ -43,7 +42,7 @@ def simulated(found: ArtemisResolution, given: Case) -> list[MessageOutcome]:
     ]
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in ALL if case["id"] not in differences()])
+@every([(case,) for case in ALL if case["id"] not in differences()])
 def test_a_failing_message_has_the_recorded_outcome(case: Case) -> None:
     """The number of deliveries, the least delays and the topics of dead or expired messages are the recorded ones."""
     given, recorded_outcome = case["input"], case["outcome"]
@@ -64,7 +63,7 @@ def test_a_failing_message_has_the_recorded_outcome(case: Case) -> None:
 STORED = [case for case in ALL if case["outcome"].get("stored_expiration_minus_send_time_ms_approx")]
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in STORED])
+@every([(case,) for case in STORED])
 def test_a_message_has_the_recorded_expiration(case: Case) -> None:
     """The expiration is the message's own, or is set by expiry-delay and its bounds."""
     given = case["input"]
@@ -76,14 +75,11 @@ def test_a_message_has_the_recorded_expiration(case: Case) -> None:
 
 
 LETTERS = [
-    pytest.param(case, letter, id=case["id"])
-    for case in ALL
-    for letter in case["outcome"]["dead_letters"][:1]
-    if case["id"] not in differences()
+    (case, letter) for case in ALL for letter in case["outcome"]["dead_letters"][:1] if case["id"] not in differences()
 ]
 
 
-@pytest.mark.parametrize(("case", "letter"), LETTERS)
+@every(LETTERS, lambda case, _: case["id"])
 def test_a_dead_letter_has_the_recorded_headers(case: Case, letter: Case) -> None:
     """A dead letter has no expiration any more; an expired one has the time at which it was found expired."""
     outcome = simulated(resolved(case["input"]), case["input"])[0]

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice, pairwise, repeat
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 
 from kafka_redelivery.topology.classic.policy import RedeliveryPolicy
 from kafka_redelivery.topology.config.policy_section import RedeliveryPolicySection
+from tests.every import Check, every
 
 Case = dict[str, Any]
 """A recorded case as in the file."""
@@ -34,16 +35,16 @@ NOT_OURS = {"preDispatchCheck"}
 """Properties without influence on delays."""
 
 
-def recorded(section: str) -> pytest.MarkDecorator:
-    """Run a test once for each recorded case, with the policy read from configuration properties."""
+def recorded(section: str) -> Callable[[Check], Check]:
+    """Check all recorded cases of a section, with the policy read from configuration properties."""
     cases = []
-    for version, (name, algorithm) in RECORDINGS.items():
+    for name, algorithm in RECORDINGS.values():
         recording = json.loads((Path(__file__).parent / "data" / name).read_text())
         for case in recording[section]:
             written = {**case.get("policy", case.get("set")), **algorithm}
             policy = RedeliveryPolicySection.model_validate(written).value()
-            cases.append(pytest.param(policy, case, id=f"{version}-{case['id']}"))
-    return pytest.mark.parametrize(("policy", "case"), cases)
+            cases.append((policy, case))
+    return every(cases, lambda _, case: case["id"])
 
 
 def chain(policy: RedeliveryPolicy, length: int, jitter: Iterable[float]) -> list[int]:

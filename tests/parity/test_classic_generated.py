@@ -1,5 +1,6 @@
 """Generated, unusual inputs have the same results as in the real ActiveMQ Classic."""
 
+from collections.abc import Callable
 from itertools import islice, repeat
 
 import pytest
@@ -11,15 +12,16 @@ from kafka_redelivery.topology.classic.filters import filter_kind, matches
 from kafka_redelivery.topology.config.policy_section import RedeliveryPolicySection
 from kafka_redelivery.topology.explanation import policy_document
 from kafka_redelivery.topology.migration.result import MigrationError
+from tests.every import Check, every
 from tests.parity.importing import Migrated
 from tests.parity.recordings import Case, cases
 
 FILE = "classic_generated.json"
 
 
-def each(section: str) -> pytest.MarkDecorator:
-    """Run a test once for each case of a section."""
-    return pytest.mark.parametrize("case", cases(FILE, section), ids=lambda case: ascii(case)[:80])
+def each(section: str) -> Callable[[Check], Check]:
+    """Check all cases of a section."""
+    return every([(case,) for case in cases(FILE, section)], ascii)
 
 
 @each("filters")

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from kafka_redelivery.topology.classic.destination import parse_destination
 from kafka_redelivery.topology.config.classic_section import ClassicSection
 from kafka_redelivery.topology.migration.connection_uri import read_connection_uri
@@ -11,6 +9,7 @@ from kafka_redelivery.topology.policy.acknowledgement import Dialect
 from kafka_redelivery.topology.policy.entry import PolicyEntry
 from kafka_redelivery.topology.resolution.classic import ClassicResolution, resolve_classic
 from kafka_redelivery.topology.topics.naming import kafka_topic
+from tests.every import every
 from tests.parity.differences import differences
 from tests.parity.importing import Migrated
 from tests.parity.recordings import Case, cases
@@ -86,7 +85,7 @@ def still_there(entry: PolicyEntry, given: Case) -> bool:
     return not 0 < life <= given.get("settle_ms", 0)
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in ALL if case["id"] not in differences()])
+@every([(case,) for case in ALL if case["id"] not in differences()])
 def test_a_failing_message_has_the_recorded_outcome(case: Case) -> None:
     """Deliveries, least delays, and destination and expiration of the dead letters are the recorded ones."""
     given, recorded_outcome = case["input"], case["outcome"]
@@ -105,14 +104,11 @@ def test_a_failing_message_has_the_recorded_outcome(case: Case) -> None:
 
 
 LETTERS = [
-    pytest.param(case, letter, id=case["id"])
-    for case in ALL
-    for letter in case["outcome"]["dead_letters"][:1]
-    if case["id"] not in differences()
+    (case, letter) for case in ALL for letter in case["outcome"]["dead_letters"][:1] if case["id"] not in differences()
 ]
 
 
-@pytest.mark.parametrize(("case", "letter"), LETTERS)
+@every(LETTERS, lambda case, _: case["id"])
 def test_a_dead_letter_has_the_recorded_headers(case: Case, letter: Case) -> None:
     """Expiration, original expiration and delivery mode, cause and the user's own properties are as recorded."""
     given = case["input"]

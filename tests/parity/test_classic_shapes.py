@@ -6,6 +6,7 @@ import pytest
 
 from kafka_redelivery.topology.java.regex import java_pattern
 from kafka_redelivery.topology.migration.result import MigrationError
+from tests.every import every
 from tests.parity.importing import Migrated
 from tests.parity.recordings import Case, cases, recording
 
@@ -19,7 +20,7 @@ def source(case: Case) -> str:
     return str(case["xml"]).replace("{head}", recording(FILE)["head"])
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in REFUSED])
+@every([(case,) for case in REFUSED])
 def test_what_the_broker_refuses_is_refused(case: Case) -> None:
     """The error has the line of the file, or says that a placeholder needs a value."""
     with pytest.raises(MigrationError) as caught:
@@ -28,7 +29,7 @@ def test_what_the_broker_refuses_is_refused(case: Case) -> None:
     assert "refuses" in caught.value.problem or "needs a value" in caught.value.problem
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in LOADED])
+@every([(case,) for case in LOADED])
 def test_what_the_broker_loads_decides_as_in_the_broker(case: Case) -> None:
     """The entry, the strategy and the plugin's policy of each destination are the recorded ones."""
     ours = Migrated(source(case))
@@ -49,7 +50,7 @@ JAVA_ONLY = re.compile(
 """Syntax that Python lacks, or, in the last alternatives, interprets differently from Java."""
 
 
-@pytest.mark.parametrize("case", cases(FILE, "patterns"), ids=lambda case: repr(case["pattern"]))
+@every([(case,) for case in cases(FILE, "patterns")], lambda case: repr(case["pattern"]))
 def test_a_pattern_of_the_discarding_plugin_matches_the_same_names(case: Case) -> None:
     """A pattern matches what it matches in Java, or is refused where Java refuses it or Python lacks the syntax."""
     try:

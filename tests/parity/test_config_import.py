@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_redelivery.topology.migration.result import MigrationError
+from tests.every import every
 from tests.parity.differences import differences
 from tests.parity.importing import Migrated, migrated
 from tests.parity.recordings import DATA, Case, each
@@ -33,7 +34,7 @@ def answers(explained: dict[str, Any], expected: Case) -> dict[str, Any]:
     return found | {field: expected[field] for field in ("destination", "resolved_by")}
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every([(name,) for name in REFUSED], str)
 def test_what_the_broker_refuses_is_refused(name: str) -> None:
     """The error names the file and the line."""
     folder, file, expected = recorded(name)
@@ -43,7 +44,7 @@ def test_what_the_broker_refuses_is_refused(name: str) -> None:
     assert expected["load_error"]
 
 
-@pytest.mark.parametrize("name", LOADED)
+@every([(name,) for name in LOADED], str)
 def test_each_destination_is_resolved_as_recorded(name: str) -> None:
     """After import, ``explain`` gives the recorded policies, strategies and plugins of every destination."""
     folder, file, expected = recorded(name)
@@ -57,7 +58,7 @@ def test_each_destination_is_resolved_as_recorded(name: str) -> None:
         assert ours.explain(address["address"])["policy"] == address["settings"]
 
 
-@pytest.mark.parametrize("name", [name for name in LOADED if recorded(name)[2]["start_error"] is not None])
+@every([(name,) for name in LOADED if recorded(name)[2]["start_error"] is not None], str)
 def test_a_file_that_the_broker_does_not_start_with_has_a_note(name: str) -> None:
     """The import of a file that the broker reads but does not start with has a note that says so."""
     folder, file, _ = recorded(name)

@@ -13,7 +13,7 @@ from tests.scenarios.running import Group, script
 
 
 def test_what_is_written_while_no_query_runs_is_not_skipped(group: Group) -> None:
-    """As a worker does (tests/scenarios/test_added_partitions.py)."""
+    """As a worker does (tests/scenarios/topology/test_added_partitions.py)."""
     prepare(group, kafka={"auto.offset.reset": "latest"})
     settings = load_settings(group.file.read_text(encoding="utf-8"))
     wanted = partitions_of(settings, partition_counts(settings))

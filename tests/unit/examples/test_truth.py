@@ -1,13 +1,11 @@
 """The rules for expected outcomes, in their order."""
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from examples.flights import data
 from examples.flights.data import Flight
-from examples.flights.scenario import Broken, scenario
+from examples.flights.scenario import Broken
 from examples.flights.truth import Ending, Expected, expected
 from tests.unit.examples.flights import flight, world
 
@@ -40,19 +38,3 @@ def test_dead_letters_of_unknown_planes_are_sent_again() -> None:
     assert expected(flight(1, "N404"), given) == Expected(dead, None, dead)
     assert expected(flight(1, "N3", dep_time=None), given) == Expected(Ending.ACKED)
     assert expected(flight(1, None), given).again is None
-
-
-@pytest.mark.long
-def test_the_totals_of_the_year(year: list[Flight]) -> None:
-    """Without late planes they are those counted by hand from the files."""
-    given = scenario(year, data.planes())
-    ends = Counter(expected(record, given).ending for record in given.records)
-    late = sum(given.awaited.values())
-    assert ends == {
-        Ending.ACKED: 279_971 - late + 5_743,
-        Ending.RECOVERED: late,
-        Ending.REDELIVERIES_EXCEEDED: 48_550,
-        Ending.REJECTED: 2_512,
-        Ending.UNDECODABLE: 300,
-    }
-    assert late > 10_000

@@ -3,12 +3,11 @@
 import re
 from itertools import pairwise
 
-import pytest
-
 from kafka_redelivery.topology import metric_catalogue
 from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, Kind, Metric
+from tests.every import every
 
-EACH = pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
+EACH = every([(metric,) for metric in CATALOGUE], lambda metric: metric.name)
 UNITS = ("_records", "_seconds", "_bytes", "_ratio")
 RESERVED = ("_total", "_created", "_count", "_sum", "_bucket")
 """Endings that the exposition adds itself; a name that has one collides with a sample of another."""

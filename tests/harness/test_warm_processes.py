@@ -1,9 +1,11 @@
 """A warm process does what a fresh interpreter does."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -24,6 +26,15 @@ _ENDS = {
 }
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """Of a job in the background a shell makes SIGINT ignored, which a fresh interpreter inherits."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 @pytest.mark.parametrize("end", _ENDS)
 def test_output_and_exit_code(end: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Arguments, standard input, folder, environment, output and exit code are the same."""

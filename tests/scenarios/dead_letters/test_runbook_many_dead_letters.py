@@ -18,7 +18,7 @@ from tests.scenarios.waiting import until
 
 pytestmark = pytest.mark.kafka
 
-PAGE = (Path(__file__).parents[2] / "docs" / "runbooks" / "many-dead-letters.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "runbooks" / "many-dead-letters.md").read_text(encoding="utf-8")
 LETTERS, REJECTED = 300, 20
 
 

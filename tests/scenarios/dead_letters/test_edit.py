@@ -19,9 +19,9 @@ from kafka_redelivery.consumers.redrive.editing import MAX_BYTES
 from kafka_redelivery.consumers.redrive.ledger import Ledger
 from kafka_redelivery.topology.redrive.job import EDIT_PART_BYTES, JobOptions, JobSpec, job_records
 from kafka_redelivery.topology.redrive.offset_set import OffsetSet
+from tests.scenarios.dead_letters.test_show import ORDER, UNITED
 from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, settings_of
 from tests.scenarios.running import Group
-from tests.scenarios.test_show import ORDER, UNITED
 from tests.scenarios.waiting import until
 from tests.unit.serdes.conftest import Registry, registry  # noqa: F401 - a fixture
 

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.containers.engine import EngineMissingError, engine, install
-
-_CONFTEST = Path(__file__).parents[1] / "conftest.py"
+from tests.containers.engine import EngineMissingError, engine
 
 
 @pytest.fixture
@@ -19,21 +17,17 @@ def _no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_no_engine")
 def test_the_error_names_the_mend() -> None:
     """How to get an engine, and how to do without."""
-    with pytest.raises(EngineMissingError, match=r"`./dev engine` as root.*`./dev test --no-containers`"), engine():
+    with (
+        pytest.raises(EngineMissingError, match=r"`./dev doctor --install` as root.*`./dev verify --no-containers`"),
+        engine(),
+    ):
         pass
-
-
-@pytest.mark.usefixtures("_no_engine")
-def test_nothing_is_installed_where_that_cannot_be() -> None:
-    """No apt-get: the error says so."""
-    with pytest.raises(EngineMissingError, match="on Debian by root only"):
-        install()
 
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A project with our conftest, and two tests of which one needs an engine."""
-    pytester.makeconftest(_CONFTEST.read_text())
+    """A project with our plugin, and two tests of which one needs an engine."""
+    pytester.makeconftest("pytest_plugins = ['tests.choosing']")
     pytester.makepyfile(
         """
         import pytest

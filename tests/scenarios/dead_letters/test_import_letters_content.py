@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.activemq.broker import Broker
+from tests.scenarios.dead_letters.test_drain_activemq import drain, numbers
 from tests.scenarios.running import Group
-from tests.scenarios.test_drain_activemq import drain, numbers
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

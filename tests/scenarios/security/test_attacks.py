@@ -19,7 +19,7 @@ from tests.scenarios.cluster import Seen, Sent
 from tests.scenarios.running import Group, exactly, number, script
 from tests.scenarios.waiting import LONG_S, until
 
-_PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+_PAGE = Path(__file__).parents[3] / "docs" / "security.md"
 _YEAR_2100_MS = 4_102_444_800_000
 _HOSTILE_KEY = b"[red]\x1b]0;x\x07\n2026-01-01 INFO root: forged"
 

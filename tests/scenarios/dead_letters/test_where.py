@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.scenarios.dead_letters.test_show import ORDER, UNITED
 from tests.scenarios.redriving import dead_letter, died, dlq, dlq_json, sent
 from tests.scenarios.running import Group, exactly
-from tests.scenarios.test_show import ORDER, UNITED
 from tests.unit.serdes.conftest import Registry, registry  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.kafka

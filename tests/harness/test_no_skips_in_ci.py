@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 _MODULE = """
@@ -16,10 +14,9 @@ def test_that_is_skipped():
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A project with our conftest and one skipped test."""
-    pytester.makeconftest(Path(__file__).parents[1].joinpath("conftest.py").read_text())
+    """A project with our plugin and one skipped test."""
+    pytester.makeconftest("pytest_plugins = ['tests.no_skips']")
     pytester.makepyfile(_MODULE)
-    pytester.makeini("[pytest]\nmarkers =\n kafka: needs the embedded broker\n containers: needs an engine")
     return pytester
 
 

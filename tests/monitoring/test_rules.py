@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "prometheus"
 RULES = sorted(FOLDER.glob("rules/*.yml"))
 TESTS = sorted(FOLDER.glob("tests/*.yml"))

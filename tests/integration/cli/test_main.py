@@ -6,9 +6,10 @@ import sys
 from importlib.metadata import version
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from kafka_redelivery.cli.main import app
+from kafka_redelivery.cli.main import _COMMANDS, app
 from kafka_redelivery.topology import exit_codes
 
 
@@ -36,17 +37,34 @@ def test_unknown_command_is_a_usage_error() -> None:
     assert (result.exit_code, result.stdout) == (exit_codes.USAGE, "")
 
 
-def test_help_imports_no_client() -> None:
-    """Commands import the Kafka client and the consumers when they run, so that help is quick."""
+@pytest.mark.parametrize(
+    ("command", "without"),
+    [
+        (["topology"], ("consumers", "topology.migration", "transport")),
+        ([], ("cli.commands", "consumers", "pipeline", "serdes", "topology.config", "transport")),
+    ],
+    ids=["group", "top"],
+)
+def test_help_imports_little(command: list[str], without: tuple[str, ...]) -> None:
+    """So it is quick: help of a group imports no Kafka client, and that of all commands none of them nor pydantic."""
     script = (
         "import sys\nfrom kafka_redelivery.cli.main import app\n"
-        "try: app(['topology', '--help'])\nexcept SystemExit: pass\n"
-        "ours = ['kafka_redelivery.' + name for name in ('consumers', 'topology.migration', 'transport')]\n"
-        "heavy = ('confluent_kafka', 'defusedxml', *ours)\n"
-        "print([name for name in heavy if name in sys.modules])"
+        f"try: app([*{command}, '--help'])\nexcept SystemExit: pass\n"
+        "print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    imported = set(done.stdout.splitlines()[-1].split())
+    others = {"confluent_kafka", "defusedxml"} | ({"pydantic"} if not command else set())
+    assert imported & ({f"kafka_redelivery.{name}" for name in without} | others) == set()
+
+
+def test_help_says_of_each_command_what_it_says_of_itself() -> None:
+    """The line of ``redelivery --help`` is the first sentence of the command."""
+    group = typer.main.get_command(app)
+    listed = dict(_COMMANDS)
+    assert {name: command.help.partition("\n\n")[0] for name, command in group.commands.items()} == {  # type: ignore[attr-defined]
+        name: summary for name, (_, summary) in listed.items()
+    }
 
 
 @pytest.mark.parametrize("command", ["worker", "scheduler", "sweep"])

@@ -1,0 +1,83 @@
+"""`./dev test` and `./dev verify` run the tests that they name."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.__main__ import options
+from tests.areas import AREAS, QUICK
+from tests.choosing import PARTS, part_of
+
+ROOT = Path(__file__).parents[2]
+IN_NO_AREA = ("tests/crash/", "tests/fuzz/", "tests/activemq/")
+
+
+def files() -> list[str]:
+    """All test files of the repository."""
+    return [
+        str(path.relative_to(ROOT)) for folder in ("tests", "examples") for path in ROOT.glob(f"{folder}/**/test_*.py")
+    ]
+
+
+def places(arguments: list[str]) -> list[str]:
+    """The paths among the arguments of pytest."""
+    return [argument for argument in arguments if not argument.startswith("-")]
+
+
+def test_without_an_area_the_quick_tests_run() -> None:
+    """On as many processes as there are cores in the smallest machine that counts."""
+    assert options("test", ["-x"]) == ["--numprocesses=2", "--dist=loadfile", "-x", *QUICK]
+
+
+def test_an_area_is_what_its_folders_hold() -> None:
+    """Areas and paths can be combined, and arguments of pytest stay as they are."""
+    assert options("test", ["scheduler", "tests/unit/docs", "-k", "due"])[2:] == [
+        *("-k", "due"),
+        *AREAS["scheduler"],
+        "tests/unit/docs",
+    ]
+
+
+def test_verify_runs_everything() -> None:
+    """It gives up after five failures, and says which tests take long."""
+    assert options("verify", [])[2:] == ["--maxfail=5", "--durations=20", "tests"]
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_rare_tests_are_looked_for_everywhere(kind: str) -> None:
+    """Also outside the folder that is named like the option."""
+    assert places(options("test", [f"--{kind}"])) == ["tests"]
+
+
+def test_every_test_is_quick_or_belongs_to_an_area() -> None:
+    """Of the others, which take long, CONTRIBUTING.md says when to run them."""
+    found = [*QUICK, *(place for area in AREAS.values() for place in area)]
+    assert [path for path in files() if not path.startswith((*found, *IN_NO_AREA))] == []
+    assert [place for place in found if not (ROOT / place).exists()] == []
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_every_part_has_tests(kind: str) -> None:
+    """Each name of a part is the beginning of some file, and each file belongs to one part."""
+    for index, part in enumerate(PARTS[kind]):
+        for place in part.places:
+            assert any(
+                path.startswith(place.partition("::")[0]) and part_of(kind, path + place.partition(".py")[2]) == index
+                for path in files()
+            )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--crash", "--part", "9/9"], "--crash has the parts 1/5, 2/5, 3/5, 4/5, 5/5"),
+        (["--part", "1/5"], "--part needs one of --crash and --long"),
+    ],
+)
+def test_a_part_that_does_not_exist_is_refused(pytester: pytest.Pytester, arguments: list[str], told: str) -> None:
+    """And the error lists the parts."""
+    pytester.makeconftest("pytest_plugins = ['tests.choosing']")
+    pytester.makepyfile("def test_nothing(): pass")
+    result = pytester.runpytest_inprocess(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{told}*"])
