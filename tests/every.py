@@ -34,6 +34,7 @@ def every(
             assert not differ, f"{len(differ)} of {len(arguments)} cases differ:\n" + "\n".join(differ)
 
         del test.__wrapped__  # type: ignore[attr-defined] # pytest would look for fixtures with the names of its arguments
+        test.check = check  # type: ignore[attr-defined]
         return test
 
     return decorate
