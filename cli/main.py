@@ -116,7 +116,7 @@ class _Group(ReportingGroup):
         """Return a command; while the help is written, only its name and summary."""
         if self._lists:
             return TyperCommand(cmd_name, help=_COMMANDS[cmd_name][1])
-        return super().get_command(ctx, cmd_name)  # type: ignore[arg-type, return-value]
+        return super().get_command(ctx, cmd_name)  # type: ignore[return-value]
 
 
 app = typer.Typer(

@@ -116,7 +116,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_SPARK_S))
     part = chosen(config)
-    wanted, others = [], []
+    wanted: list[pytest.Item] = []
+    others: list[pytest.Item] = []
     for item in items:
         (wanted if _is_wanted(item, config, part) else others).append(item)
     if others:

@@ -33,8 +33,8 @@ def every(
                     differ.append(f"{name(*each_case)}: {type(error).__name__}: {error}")
             assert not differ, f"{len(differ)} of {len(arguments)} cases differ:\n" + "\n".join(differ)
 
-        del test.__wrapped__  # type: ignore[attr-defined] # pytest would look for fixtures with the names of its arguments
-        test.check = check  # type: ignore[attr-defined]
+        del test.__wrapped__  # pytest would look for fixtures with the names of its arguments
+        vars(test)["check"] = check
         return test
 
     return decorate
