@@ -14,6 +14,8 @@ from typing import Final
 
 import pytest
 
+from tests.rare import is_rare, lost_choices
+
 _IMAGES_S = 600
 """Time-out of a test with containers, in seconds; the first one builds the images."""
 
@@ -115,6 +117,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(_IMAGES_S))
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_SPARK_S))
+        if is_rare(*_parts(item)):
+            item.add_marker(pytest.mark.full if item.get_closest_marker("crash") else pytest.mark.long)
+    if config.args == ["tests"] and (lost := lost_choices({_parts(item) for item in items})):
+        raise pytest.UsageError(f"tests/rare.py keeps what does not exist: {lost}")
     part = chosen(config)
     wanted: list[pytest.Item] = []
     others: list[pytest.Item] = []
@@ -123,6 +129,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = wanted
+
+
+def _parts(item: pytest.Item) -> tuple[str, str, str]:
+    """Return file, function and parameters of a test."""
+    path, _, name = item.nodeid.partition("::")
+    function, _, parameters = name.partition("[")
+    return path, function, parameters.removesuffix("]")
 
 
 def _is_wanted(item: pytest.Item, config: pytest.Config, part: tuple[str, int] | None) -> bool:

@@ -6,6 +6,8 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+from tests.areas import QUICK
+
 _CONTAINERS: Final = "tests/containers/"
 _BROKERS: Final = "tests/crash/brokers/"
 _WHOLE: Final = (_CONTAINERS, _BROKERS)
@@ -21,8 +23,6 @@ a browser gives up its requests when the engine adds the interface of a containe
 
 _LAST: Final = 2
 """A process begins its last tests when it gets more or has to end."""
-
-_QUICK: Final = ("tests/unit/", "tests/parity/")
 
 
 class _Scheduling(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
@@ -67,22 +67,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileS
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with containers and Spark, go on with files of slow tests, and end with quick tests.
+    """Begin with quick tests, so that a slip of the pen shows within a minute, and go on with what takes longest.
 
-    Each of the first two has a process to itself and takes longest. So no process waits for another one at the end.
-    Otherwise the order stays random. Tests with three brokers come last, when no other process works: two cores are too
-    slow for others beside them.
+    Containers and Spark have a process to themselves. Tests with three brokers come last, when no other process works:
+    two cores are too slow for others beside them. Otherwise the order stays random.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def rank(item: pytest.Item) -> int:
+        if item.nodeid.startswith(QUICK):
+            return 0
         if item.nodeid.startswith(_BROKERS):
             return 4
         if item.nodeid.startswith((_CONTAINERS, _SPARK)):
-            return 0
-        if item.path in slow:
             return 1
-        return 3 if item.nodeid.startswith(_QUICK) else 2
+        return 2 if item.path in slow else 3
 
     items.sort(key=rank)
 

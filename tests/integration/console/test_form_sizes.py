@@ -10,8 +10,8 @@ from kafka_redelivery.cli.console.authentication import LocalUser
 from kafka_redelivery.cli.console.guard import Guard
 from kafka_redelivery.cli.console.options import ConsoleOptions
 from kafka_redelivery.cli.console.users import Role, User
+from tests.integration.console.test_protection import _csrf, _login
 from tests.unit.cli.console.consoles import answered, console_of, guarded, routes
-from tests.unit.cli.console.test_protection import _csrf, _login
 
 _MIB = 2**20
 _FIELDS = "application/x-www-form-urlencoded"

@@ -8,8 +8,8 @@ from kafka_redelivery.cli.console.authentication import LocalUser
 from kafka_redelivery.cli.console.tasks import Phase, Task
 from kafka_redelivery.cli.console.users import Role, User
 from kafka_redelivery.consumers.redrive.creation import Preview
+from tests.integration.console.test_protection import _csrf
 from tests.unit.cli.console.consoles import client, console_of, guarded
-from tests.unit.cli.console.test_protection import _csrf
 
 
 def _answered(tmp_path: Path, what: str, total: int, **answer: str) -> tuple[Task, int]:

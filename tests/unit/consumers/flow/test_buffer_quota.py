@@ -14,6 +14,7 @@ from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.topology.config.settings import LimitsSection, Ordering
 from kafka_redelivery.transport.clients.message_headers import HEADER_OVERHEAD_BYTES
 from kafka_redelivery.transport.protocols import Partition
+from tests.examples import share
 from tests.unit.consumers.records import ready, record, source
 
 LIMITS = LimitsSection(batch=100, buffer_records=1200, buffer_bytes=2**20)
@@ -199,7 +200,7 @@ def test_two_batches_leave_most_of_the_buffer() -> None:
     assert batch_bytes(LimitsSection(buffer_bytes=2**30)) == 2**24
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=share(50))
 @given(st.data())
 def test_the_buffer_is_always_bounded_and_never_stuck(data: st.DataObject) -> None:
     """It exceeds its limits by at most one fetch, and an empty buffer pauses no partition."""

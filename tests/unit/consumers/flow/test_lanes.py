@@ -12,6 +12,7 @@ from kafka_redelivery.consumers.flow.lane import Buffered
 from kafka_redelivery.consumers.flow.lanes import MAX_RECORDS_PER_ITEM, TARGET_ITEM_S, Lanes
 from kafka_redelivery.consumers.flow.work_item import WorkItem
 from kafka_redelivery.topology.config.settings import Ordering
+from tests.examples import share
 from tests.unit.consumers.lane_steps import all_items, cheap, finish, keyed, offsets, opened
 from tests.unit.consumers.records import ready, record, source
 
@@ -372,7 +373,7 @@ class _Unordered(_Machine):
     ordering = Ordering.UNORDERED
 
 
-_SETTINGS = settings(max_examples=40, stateful_step_count=40, deadline=None)
+_SETTINGS = settings(max_examples=share(40), stateful_step_count=40, deadline=None)
 TestAnythingByPartition = _ByPartition.TestCase
 TestAnythingByPartition.settings = _SETTINGS
 TestAnythingByKey = _ByKey.TestCase

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kafka_redelivery.consumers.index import listing
 from kafka_redelivery.consumers.index.selecting import EVERY, Condition
+from tests.examples import share
 from tests.unit.consumers.index.stored import TOPIC, published
 from tests.unit.consumers.index.test_selecting import opened
 from tests.unit.consumers.records import NOW, Fetched
@@ -31,7 +32,7 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "_SORTED", 5)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=share(10))
 @given(times=_times, limit=st.integers(4, 9), oldest=st.booleans())
 def test_pages_are_those_of_the_sorted_list(times: list[int], limit: int, oldest: bool) -> None:  # noqa: FBT001
     """Also of letters that died in the same millisecond, and of times that are far from all others."""

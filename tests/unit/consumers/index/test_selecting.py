@@ -17,6 +17,7 @@ from kafka_redelivery.consumers.index.index import Index
 from kafka_redelivery.topology.redrive.letter import Selection, letter_of
 from kafka_redelivery.topology.redrive.standing import LetterState, Standing
 from kafka_redelivery.topology.redrive.summary_columns import By
+from tests.examples import share
 from tests.unit.consumers.index.stored import BASIS, TOPIC, published
 from tests.unit.consumers.records import NOW, Fetched
 
@@ -78,7 +79,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
     return opened(published(tmp_path_factory.mktemp("index") / "billing", LETTERS))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=share(80))
 @given(selection=_selections)
 def test_a_condition_selects_what_a_selection_does(index: Index, selection: Selection) -> None:
     """Patterns, headers and all; what no header says is empty."""

@@ -30,6 +30,7 @@ from kafka_redelivery.topology.redrive.records import StoredRecord
 from kafka_redelivery.topology.redrive.standing import Standing, Standings
 from kafka_redelivery.topology.redrive.topic_ids import TopicIds
 from kafka_redelivery.topology.wire.redrive_mark import RedriveMark
+from tests.examples import share
 from tests.unit.consumers.index.stored import BASIS, SLOTS, TOPIC
 
 OFFSETS = 2
@@ -84,7 +85,7 @@ def _job(
 _topics = st.sampled_from([TopicIds(), *(TopicIds(cluster="c", ids={TOPIC: each}) for each in ("t", "before"))])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(
     st.lists(st.tuples(_letters, st.integers(0, 3), _topics), max_size=4),
     st.lists(_actions(), max_size=25),

@@ -17,6 +17,7 @@ from kafka_redelivery.topology.query.errors import ExpressionError
 from kafka_redelivery.topology.query.where import Where
 from kafka_redelivery.topology.redrive.letter import Selection, letter_of
 from kafka_redelivery.topology.redrive.standing import Standing
+from tests.examples import share
 from tests.pipeline.where_expressions import JSONS, TEXTS, conditions
 from tests.unit.consumers.index.stored import TOPIC, published
 from tests.unit.consumers.index.test_selecting import opened
@@ -65,7 +66,7 @@ def _read(selection: Selection) -> list[str]:
     return [each.letter.id for each in meant(FOUND, selection, _SETTINGS, Path())]
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=share(60), suppress_health_check=list(HealthCheck))
 @given(text=conditions(3))
 def test_index_and_letters_agree(index: Index, text: str) -> None:
     """Otherwise `list` would show other letters than `redrive` sends."""

@@ -34,6 +34,7 @@ from kafka_redelivery.consumers.telemetry.observers import (
 from kafka_redelivery.topology.metric_catalogue import CATALOGUE, COMMON, DELIVERY_LATENESS, Kind
 from kafka_redelivery.topology.policy.decision import AckType, Reason
 from kafka_redelivery.transport.errors import WriterFencedError
+from tests.examples import share
 
 BUILD = Build("1.2.3", "worker", "billing", "billing-0")
 NOW_MS = 1_780_000_100_250
@@ -360,7 +361,7 @@ class TestHistograms:
         assert histogram(found, "redelivery_delivery_lateness_seconds")[1:] == (2, 0.703)
         assert histogram(found, "redelivery_release_lateness_seconds")[1:] == (1, 0.004)
 
-    @settings(max_examples=30)
+    @settings(max_examples=share(30))
     @given(st.lists(st.integers(-1000, 10**7), max_size=50))
     def test_a_bucket_counts_every_value_up_to_its_bound(self, lateness_ms: list[int]) -> None:
         """For any values."""

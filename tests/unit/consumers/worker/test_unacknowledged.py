@@ -20,6 +20,7 @@ from kafka_redelivery.topology.policy.acknowledgement import AcknowledgementMode
 from kafka_redelivery.topology.policy.decision import AckType
 from kafka_redelivery.topology.wire.headers import read_lineage
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT
+from tests.examples import share
 from tests.unit.consumers.batches import RAISED, TIER, handled, output, shared
 from tests.unit.consumers.doubles import Clock
 from tests.unit.consumers.records import record, source
@@ -174,7 +175,7 @@ def test_a_record_that_failed_after_its_handler_returned_is_not_retained() -> No
 
 
 @pytest.mark.usefixtures("hasty")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(
     st.sampled_from(MODES),
     st.sampled_from(list(Ordering)),

@@ -18,6 +18,7 @@ from kafka_redelivery.topology.redrive.actions import ActionLog, ChunkProgress, 
 from kafka_redelivery.topology.redrive.exported import ExportedLetter
 from kafka_redelivery.topology.redrive.job import CHUNK, JobLog
 from kafka_redelivery.topology.redrive.offset_set import read_part
+from tests.examples import share
 
 _JOB: dict[str, Any] = {
     "type": "job",
@@ -161,7 +162,7 @@ def test_anything_is_read_or_refused(data: st.DataObject, key: bytes) -> None:
             ExportedLetter.parse(value)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share(20), deadline=None)
 @given(st.text(), st.integers(1, 5000))
 def test_reasons_are_cut(text: str, times: int) -> None:
     """A header of the letter may be in them: a chunk of refused letters fits into a record of a megabyte."""

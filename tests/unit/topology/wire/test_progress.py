@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kafka_redelivery.topology.errors import ProgressError
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT, WaitingRecord
+from tests.examples import share
 
 LONG_MAX = 2**63 - 1
 WAITS = st.builds(WaitingRecord, deliveries=st.integers(0, 2**21 - 1), due_ms=st.integers(0, LONG_MAX))
@@ -204,7 +205,7 @@ class TestMetadataLimit:
             progress.wait_in_place(offset, deliveries=2**21 - 1, due_ms=LONG_MAX)
         assert len(restart(progress.checkpoint()).waiting) == 140
 
-    @settings(max_examples=40)
+    @settings(max_examples=share(40))
     @given(st.lists(st.tuples(st.integers(1, 9000), st.integers(1, 40), st.integers(2, 50)), max_size=6))
     def test_a_commit_is_possible_while_can_track_is_respected(self, stretches: list[tuple[int, int, int]]) -> None:
         """Dense and sparse stretches, every nth record unfinished: the progress fits into 4096 bytes.

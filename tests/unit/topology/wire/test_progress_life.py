@@ -6,6 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kafka_redelivery.topology.wire.progress import Checkpoint, Progress
 from kafka_redelivery.topology.wire.progress_metadata import METADATA_LIMIT, WaitingRecord
+from tests.examples import share
 
 WAITS = st.builds(WaitingRecord, deliveries=st.integers(0, 2**21 - 1), due_ms=st.integers(0, 2**63 - 1))
 DISTANCES = st.lists(st.sampled_from([1, 1, 2, 4]), min_size=1, max_size=20)
@@ -129,4 +130,4 @@ class PartitionLife(RuleBasedStateMachine):
 
 
 TestPartitionLife = PartitionLife.TestCase
-TestPartitionLife.settings = settings(max_examples=200, stateful_step_count=40)
+TestPartitionLife.settings = settings(max_examples=share(200), stateful_step_count=40)

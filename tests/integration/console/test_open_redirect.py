@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.console.test_protection import _login
 from tests.unit.cli.console.consoles import ADDRESS, client, console_of, guarded
-from tests.unit.cli.console.test_protection import _login
 
 
 @pytest.mark.parametrize("path", ["//evil.example/login", "///evil.example/", "/\\evil.example", "//evil.example"])

@@ -1,0 +1,266 @@
+"""Tests that every run leaves out because others prove the same promise sooner; `./dev test --long` has them.
+
+By file and function: the parameter that every run keeps, or an empty text if it keeps none. Each group says what still
+proves the promise in every run.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+_SCENARIOS: Final[Mapping[str, Mapping[str, str]]] = {
+    # The same right at another step, for another topic or in the other mode. What a worker does without a right is in
+    # what is kept here, in tests/unit/consumers (a write, a position, a topic that is forbidden) and in the ACL tests.
+    "security/test_denied_and_wildcard_rights.py": {
+        "test_a_denied_right_at_start": "name---topic-Read",
+        "test_a_tier_that_may_not_be_described_any_more": "",
+        "test_an_output_that_is_not_listed_and_may_not_be_described": "",
+        "test_a_saved_position_is_dropped_without_the_right_to_read_it": "",
+        "test_a_control_topic_that_is_denied_while_the_source_grows": "",
+        "test_a_worker_that_starts_without_the_right_to_read_the_control_topic": "",
+        "test_a_source_that_is_denied_while_it_grows": "",
+        "test_a_scheduler_that_starts_without_the_right_to_read_the_saved_positions": "",
+    },
+    "security/test_write_forbidden.py": {
+        "test_a_ready_topic": "transacted",
+        "test_a_dead_letter_topic": "transacted-nothing",
+        "test_an_output_topic": "",
+        "test_the_journal": "",
+    },
+    "security/test_least_rights.py": {
+        "test_every_record_arrives": "transacted",
+        "test_a_policy_changes": "",
+        "test_an_operator_looks_at_a_group_and_pauses_it": "",
+    },
+    "security/test_each_right.py": {
+        "test_a_process_that_may_not_write_to_the_control_topic_works": "",
+        "test_a_right_is_revoked_while_the_group_runs": "",
+    },
+    "security/test_tls.py": {"test_a_certificate_that_cannot_be_verified": "host name"},
+    "security/test_connections.py": {"test_a_fault_is_named": "wrong password"},
+    "scheduler/test_hidden_ready_topic.py": {"test_a_hidden_ready_topic": ""},
+    # What a forged record achieves: each row of docs/security.md is in test_attacks.py and in
+    # tests/unit/topology/redrive/test_forged_records.py.
+    "security/test_attacks_on_actions.py": {
+        "test_an_outcome_of_a_letter_that_was_not_sent": "expired",
+        "test_records_that_are_deleted_by_hand": "",
+        "test_progress_that_does_not_fit_the_job": "",
+        "test_more_records_of_an_existing_job": "",
+        "test_a_mark_that_says_how_often_a_letter_was_sent": "",
+    },
+    # The same with the other group protocol or another start; each step is in
+    # tests/unit/consumers/flow/test_topics_created_again.py and scheduler/test_tiers_created_again.py beside it.
+    "topology/test_topic_created_again.py": {
+        "test_a_source_between_two_runs": "consumer-earliest",
+        "test_a_source_while_a_worker_runs": "consumer-latest",
+        "test_a_tier_between_two_runs": "cooperative-sticky",
+        "test_a_tier_and_a_ready_topic_while_the_group_runs": "",
+        "test_a_source_that_is_added_again_after_its_ready_topic_was_deleted": "",
+    },
+    "dead_letters/test_dead_letter_topic_created_again.py": {
+        "test_between_creation_and_resume": "True",
+        "test_between_preview_and_answer": "redrive-True",
+        "test_what_became_of_earlier_letters": "",
+        "test_in_the_console": "",
+        "test_it_is_empty_now": "",
+    },
+    # The other protocol, other writers; tests/unit/transport/clients/test_owned_producer.py has the rule.
+    "worker/test_expired_transactional_id.py": {
+        "test_worker_and_scheduler": "consumer",
+        "test_a_standby_of_eight_days": "",
+        "test_expired_dead_letters_are_moved": "",
+        "test_a_slow_job_of_redrive": "",
+        "test_a_lock_is_taken_again": "",
+    },
+    # Lines of docs/operations.md; a source that grows is kept.
+    "topology/test_grow_and_change.py": {
+        "test_a_source_grows": "consumer",
+        "test_a_delay_changes": "",
+        "test_a_source_is_added": "",
+    },
+    "topology/test_added_partitions.py": {
+        "test_what_is_written_while_no_worker_runs_is_handled": "",
+        "test_a_group_without_a_control_topic_gets_one": "",
+    },
+    "topology/test_operations_many_partitions.py": {"test_topics_are_narrowed": "consumer"},
+    "topology/test_shared_ready_topic.py": {"test_a_ready_topic_of_two_groups_is_refused": "0"},
+    # Faults of the exchange with ActiveMQ; both brokers are drained in every run.
+    "dead_letters/test_drain_activemq.py": {
+        "test_what_only_one_broker_says": "",
+        "test_another_reader_holds_messages": "",
+        "test_ended_between_commit_and_acknowledgement": "",
+        "test_killed_in_the_middle": "",
+    },
+    "dead_letters/test_import_letters_content.py": {
+        "test_only_whole_content_is_taken": "classic",
+        "test_a_user_who_may_not_ask_artemis": "",
+    },
+    # Other systems: tests/unit/topology/foreign reads every recorded letter.
+    "dead_letters/test_foreign_letters.py": {
+        "test_what_spring_says": "",
+        "test_recorded_letters": "connect-orders-dlq",
+        "test_dead_again": "",
+    },
+    "dead_letters/test_letters_without_content.py": {"test_neither_key_nor_value": "share-True"},
+    "dead_letters/test_dead_letters_expire.py": {
+        "test_one_that_expires_no_longer_keeps_those_behind_it": "",
+        "test_several_schedulers_share_the_work": "",
+    },
+    "dead_letters/test_sweep_refused.py": {"test_a_refused_move_keeps_the_dead_letter": ""},
+    "dead_letters/test_redrive.py": {"test_what_is_selected_and_refused": ""},
+    "dead_letters/test_edit.py": {"test_avro_is_written_with_its_own_schema": ""},
+    "console/test_console.py": {"test_roles": "", "test_a_job_waits_when_the_console_stops": ""},
+    # Positions: tests/unit/consumers/flow has each decision about a first offset, also after retention and expiry.
+    "worker/test_source_emptied_by_retention.py": {
+        "test_a_deleted_position_halts_its_partition_alone": "consumer",
+        "test_what_was_fetched_before_the_deletion_is_finished": "",
+        "test_what_is_finished_beyond_the_log_start_stays_finished": "",
+    },
+    "worker/test_expired_offsets.py": {
+        "test_a_group_that_stops_in_order_may_stay_at_zero_for_a_month": "",
+        "test_an_expired_offset_of_an_internal_topic": "",
+        "test_a_saved_position_is_dropped_when_its_partition_is_read_again": "",
+    },
+    "worker/test_unreadable_control_topic.py": {
+        "test_no_rebalance_waits_for_a_broker_that_does_not_answer": "",
+    },
+    "worker/test_missing_offset.py": {"test_a_deleted_group_without_a_control_topic_is_refused_at_start": ""},
+    "worker/test_start_at_the_end.py": {
+        "test_no_delivered_record_is_skipped_after_a_crash_before_the_first_commit": "",
+    },
+    # Kafka goes away and comes back in tests/crash/test_unknown_outcomes.py and test_outages.py.
+    "worker/test_kafka_restarts.py": {"test_worker_and_scheduler_outlive_their_kafka": ""},
+    "worker/test_shutdown_without_kafka.py": {"test_kafka_is_gone": ""},
+    # The other mode, role or cause of one rule, which tests/unit/consumers/writes has for all of them.
+    "worker/test_refused_timestamps.py": {"test_the_clock_decides_about_no_record": "1-one topic-transacted"},
+    "scheduler/test_scheduler_clock_ahead.py": {
+        "test_the_worker_holds_a_redelivery_until_it_is_due": "partition",
+        "test_a_topic_that_refuses_the_clock_of_a_worker": "tier-transacted",
+    },
+    "worker/test_damaged_partition.py": {
+        "test_a_worker_leaves_a_damaged_partition_alone": "offset",
+        "test_a_damaged_dead_letter_does_not_end_the_count_of_the_others": "",
+        "test_damaged_records_can_be_given_up": "",
+    },
+    "worker/test_registry_away.py": {
+        "test_others_do_not_make_a_handler_be_called_again_and_again": "",
+        "test_outputs_wait_uncounted": "",
+    },
+    "worker/test_halted_partitions.py": {"test_a_worker_goes_on_without_a_restart": "transacted"},
+    "worker/test_output_disappears.py": {"test_no_record_is_blamed_and_the_other_partition_goes_on": "transacted"},
+    "worker/test_foreign_metadata.py": {"test_a_scheduler_halts_the_partition_alone": ""},
+    "worker/test_two_of_one_name.py": {"test_both_run_at_once": "classic-worker"},
+    "worker/test_handler_exits.py": {"test_an_exit_is_counted": "children"},
+    "worker/test_fenced_inside_a_write.py": {"test_fenced_before_it_is_aborted": ""},
+    "worker/test_leave_on_stop.py": {"test_others_take_the_partitions_of_a_stopped_process": ""},
+    "worker/test_small_batches.py": {"test_a_user_who_may_not_read_the_limit": "transacted"},
+    "worker/test_refused_writes.py": {"test_an_output_that_is_too_large": ""},
+    "worker/test_slots.py": {"test_a_deadline_cancels_an_asynchronous_handler": ""},
+    "worker/test_client_died.py": {"test_of_five_hundred_only_the_killer_is_counted": ""},
+    "worker/test_frozen_worker.py": {"test_no_delivery_is_counted": ""},
+    "worker/test_acknowledgement.py": {
+        "test_lazy_modes_acknowledge_at_their_share_of_the_prefetch": "dups_ok",
+        "test_lazy_acknowledgements_wait_for_their_time_limit_and_failures_do_not": "",
+    },
+    "scheduler/test_few_retry_partitions.py": {"test_a_source_that_grows": ""},
+    "scheduler/test_rebalance_of_a_full_tier.py": {"test_a_second_scheduler_comes_and_goes": ""},
+    "scheduler/test_many_foreign_topics.py": {"test_no_periodic_request_is_for_all_topics": ""},
+    # Processes of the machine: each answer of a probe is in tests/unit/consumers/telemetry/test_health.py.
+    "operations/test_probes.py": {
+        "test_a_worker_is_not_ready_before_the_group_answers": "",
+        "test_a_worker_whose_loop_hangs_is_not_alive": "",
+        "test_a_worker_that_shuts_down_is_alive_but_not_ready": "",
+        "test_a_process_whose_write_hangs_is_not_alive": "",
+    },
+    "operations/test_demo_faults.py": {
+        "test_a_signal_ends_everything": "",
+        "test_wrong_usage": "options0",
+        "test_a_directory_in_use_is_refused": "",
+    },
+    "operations/test_broker_keeps_its_data.py": {"test_a_restart_keeps_topics_records_and_the_port": ""},
+    "topology/test_topology_broker_unavailable.py": {"test_port_of_another_service": ""},
+}
+
+_OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
+    # Tasks of a micro-batch, the rules of checkpoints and positions: tests/unit/pipeline (166 cases of a task alone),
+    # and a handler's misbehaviour: tests/integration/pipeline. Every run has the query on Spark from the first record
+    # to the last, killed, paused, with a table and with a topic that was created again.
+    "tests/pipeline/test_stream_misbehaviour.py": {
+        "test_a_query_writes_the_same_records_as_a_worker": "",
+        "test_an_executor_without_a_package_ends_the_query": "",
+    },
+    "tests/pipeline/test_stream_settles.py": {"test_a_run_settles_a_group_without_another_process": ""},
+    "tests/pipeline/test_stream.py": {
+        "test_a_checkpoint_ahead_of_the_group_is_refused": "",
+        "test_a_query_runs_in_another_thread_of_a_running_application": "",
+        "test_a_vectorised_handler_fails_single_rows": "",
+    },
+    "tests/pipeline/test_stream_topic_created_again.py": {"test_a_source_while_the_query_runs": ""},
+    "tests/pipeline/test_stream_expired_offsets.py": {"test_a_run_neither_skips_nor_repeats_and_names_the_command": ""},
+    "tests/pipeline/test_stream_metrics.py": {"test_the_endpoint_reports_the_query": ""},
+    "tests/pipeline/test_deleted_positions.py": {"test_a_run_handles_the_other_partitions_and_names_the_command": ""},
+    "tests/pipeline/test_submitted.py": {"test_submitted_settings_override_the_configuration": ""},
+    "tests/pipeline/test_manifests.py": {"test_stream": ""},
+    "tests/pipeline/test_rights_to_count.py": {"test_no_figures_without_a_right": ""},
+    # Jobs: the archive is written, read and audited in every run.
+    "tests/pipeline/test_audit.py": {
+        "test_a_source_that_was_created_again": "",
+        "test_entries_of_an_older_source_hide_no_loss": "",
+    },
+    "tests/pipeline/test_archive.py": {
+        "test_a_table_keeps_its_format": "",
+        "test_a_topic_that_was_created_again": "",
+        "test_a_batch_that_is_written_again_is_in_the_table_once": "",
+    },
+    "tests/pipeline/test_earlier_tables.py": {"test_a_table_of_an_earlier_version_is_continued": ""},
+    "tests/pipeline/test_report.py": {"test_a_report_counts_archive_and_topics": ""},
+    "tests/pipeline/test_erase.py": {"test_rows_are_erased_from_all_files": ""},
+    "tests/pipeline/test_where.py": {"test_random_expressions_select_the_same_letters": ""},
+    # One container each of what starts, stops and is killed; the processes themselves: tests/scenarios, tests/crash.
+    "tests/containers/test_stopped_and_killed.py": {
+        "test_a_worker_that_is_still_starting_stops_immediately": "",
+        "test_a_stopped_worker_hands_over": "",
+    },
+    "tests/containers/test_kafka_container.py": {"test_without_any_environment_it_is_one_node": ""},
+    # The day on call is played in every run, with its design checked; roles and forms: tests/unit/cli/console.
+    "tests/console/test_views.py": {
+        "test_live_updates_keep_still": "",
+        "test_view": "failures",
+        "test_a_letter_before_the_index": "",
+        "test_a_slow_network_moves_nothing": "",
+    },
+    "tests/console/test_roles.py": {"test_an_operator_acts_in_their_own_name": "", "test_hidden_payloads": ""},
+    "tests/console/test_hostile_letters.py": {
+        "test_addresses_are_shown_as_text": "4",
+        "test_a_letter_is_shown_as_text": "4",
+        "test_lists_show_them_as_text": "",
+    },
+    "tests/console/test_keyboard.py": {"test_skip_link": "", "test_help_and_places": ""},
+    # The workloads themselves are run by whoever measures.
+    "tests/bench/test_bench.py": {"test_the_command_measures_and_loses_nothing": ""},
+    "tests/crash/test_protocols.py": {"test_others_come_and_go": ""},
+}
+
+RARE: Final = {f"tests/scenarios/{path}": kept for path, kept in _SCENARIOS.items()} | _OTHERS
+
+
+def is_rare(path: str, function: str, parameters: str) -> bool:
+    """Return whether every run leaves out a test.
+
+    Args:
+        path: its file, from the root of the repository.
+        function: its name.
+        parameters: the text in brackets after it.
+    """
+    kept = RARE.get(path, {}).get(function)
+    return kept is not None and (kept == "" or kept != parameters)
+
+
+def lost_choices(tests: Collection[tuple[str, str, str]]) -> list[str]:
+    """Return what the tables name and no test has; ``tests`` are all tests, as for :func:`is_rare`."""
+    functions = {(path, function) for path, function, _ in tests}
+    named = [(path, function, kept) for path, each in RARE.items() for function, kept in each.items()]
+    return [
+        f"{path}::{function}[{kept}]"
+        for path, function, kept in named
+        if ((path, function, kept) not in tests if kept else (path, function) not in functions)
+    ]
