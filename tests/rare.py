@@ -240,7 +240,7 @@ _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
     "tests/crash/test_protocols.py": {"test_others_come_and_go": ""},
 }
 
-RARE: Final = {f"tests/scenarios/{path}": kept for path, kept in _SCENARIOS.items()} | _OTHERS
+RARE: Final = {**{f"tests/scenarios/{path}": kept for path, kept in _SCENARIOS.items()}, **_OTHERS}
 
 
 def is_rare(path: str, function: str, parameters: str) -> bool:
