@@ -26,8 +26,7 @@ _COMMANDS: Final = {
     ),
     "status": (
         "status:status",
-        "Show the group: members, what waits and when it is due, dead letters, pauses and which processes obey,"
-        " faults.",
+        "Show the group: members, what waits and when it is due, dead letters, pauses and who obeys them, faults.",
     ),
     "find": (
         "find:find",

@@ -10,7 +10,7 @@ from kafka_redelivery.topology import exit_codes
 
 
 def status(config: ConfigFile = DEFAULT_CONFIG, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """Show the group: members, what waits and when it is due, dead letters, pauses and which processes obey, faults.
+    """Show the group: members, what waits and when it is due, dead letters, pauses and who obeys them, faults.
 
     Reads at most 10,000 waiting records. Exit code 1 if there are faults. `redelivery topology check` looks at the
     configuration of the topics.
