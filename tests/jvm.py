@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,10 +28,6 @@ _SILENT: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """A JVM with another class path does without the archive, and would say so on standard output."""
 
 
-_MAKING: Final[list[subprocess.Popen[bytes]]] = []
-"""Keeps the object of the process, which would warn when it is collected."""
-
-
 def configure(config: pytest.Config) -> None:
     """Set the flags of the JVMs of Kafka and Spark for this process and the processes that it starts.
 
@@ -48,17 +45,21 @@ def configure(config: pytest.Config) -> None:
     archive = folder / f"{_origin()}.jsa"
     if config.getoption("numprocesses", None):
         if not spark.exists():
-            _MAKING.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "tests.spark_archive", spark, f"{_COMPILER} {_COLLECTOR}"],
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
+            making = subprocess.Popen(
+                [sys.executable, "-m", "tests.spark_archive", str(spark), f"{_COMPILER} {_COLLECTOR}"],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
+            config.add_cleanup(partial(_end, making))
         if not archive.exists():
             _make(archive)
     if archive.exists():
         launch._JVM_FLAGS = (*launch._JVM_FLAGS, f"-XX:SharedArchiveFile={archive}")  # type: ignore[assignment, misc]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
 def _origin() -> str:

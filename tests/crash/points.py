@@ -214,13 +214,10 @@ SAMPLE: Final[tuple[KillPoint, ...]] = (
     KillPoint("worker", "produce", "after", 8),
     KillPoint("worker", "commit", "after", 3),
     KillPoint("worker", "handle", "after", 12, noting=True),
-    KillPoint("worker", "init", "before", 2, "refused"),
     KillPoint("worker", "commit", "before", 4, "aborted"),
     KillPoint("worker", "init", "after", 2, "expired"),
     KillPoint("scheduler", "commit", "after", 3),
     KillPoint("scheduler", "commit", "before", 1, "expired"),
-    KillPoint("scheduler", "init", "before", 3, "compressed"),
-    KillPoint("scheduler", "seek", "before", 1, "refused"),
     KillPoint("worker", "revoked", "before", 1, "joined", wide=True),
 )
 """The kill points that every test run tries."""
