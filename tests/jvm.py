@@ -1,10 +1,8 @@
-"""Makes the JVMs of tests start sooner: without the optimising compiler, and from archives of their classes."""
+"""Makes the JVMs of tests start sooner: without the optimising compiler, and from an archive of Kafka's classes."""
 
 import hashlib
 import os
 import subprocess
-import sys
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,42 +22,21 @@ _CODE: Final = "-XX:ReservedCodeCacheSize=192m"
 _COLLECTOR: Final = "-XX:+UseSerialGC"
 """The default collector of Spark's JVM marks concurrently, which takes a tenth of its time."""
 
-_SILENT: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-"""A JVM with another class path does without the archive, and would say so on standard output."""
-
 
 def configure(config: pytest.Config) -> None:
     """Set the flags of the JVMs of Kafka and Spark for this process and the processes that it starts.
 
-    A run with several processes makes the archives, that of Kafka first, which takes as long as one broker, and that of
-    Spark meanwhile; a run with one uses them if they exist. With them a broker and a Spark session start with half of
-    the work. A JVM that cannot make one works without.
+    A run with several processes makes the archive first, which takes as long as one broker; a run with one uses it if
+    there is one. With it a broker starts with half of the work. A JVM that cannot make one works without.
     """
-    assert config.cache is not None
-    folder = Path(config.cache.mkdir("jvm"))
-    spark = folder / "spark.jsa"
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(
-        [_COMPILER, _CODE, _COLLECTOR, f"-XX:SharedArchiveFile={spark}", _SILENT]
-    )
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{_COMPILER} {_CODE} {_COLLECTOR}"
     launch._JVM_FLAGS = (*launch._JVM_FLAGS, _COMPILER)  # type: ignore[assignment, misc]
-    archive = folder / f"{_origin()}.jsa"
-    if config.getoption("numprocesses", None):
-        if not spark.exists():
-            making = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark_archive", str(spark), f"{_COMPILER} {_COLLECTOR}"],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            config.add_cleanup(partial(_end, making))
-        if not archive.exists():
-            _make(archive)
+    assert config.cache is not None
+    archive = Path(config.cache.mkdir("jvm")) / f"{_origin()}.jsa"
+    if config.getoption("numprocesses", None) and not archive.exists():
+        _make(archive)
     if archive.exists():
         launch._JVM_FLAGS = (*launch._JVM_FLAGS, f"-XX:SharedArchiveFile={archive}")  # type: ignore[assignment, misc]
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
 
 
 def _origin() -> str:

@@ -234,7 +234,7 @@ _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
         "test_a_stopped_worker_hands_over": "",
     },
     "tests/containers/test_kafka_container.py": {"test_without_any_environment_it_is_one_node": ""},
-    # The day on call is played in every run, with its design checked; roles and forms: tests/unit/cli/console.
+    # The day on call is played in every run; roles and forms: tests/integration/console.
     "tests/console/test_views.py": {
         "test_live_updates_keep_still": "",
         "test_view": "",

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -272,7 +273,9 @@ class Group:
 
     def settled(self) -> bool:
         """Return whether nothing is pending; a record that moves between topics meanwhile is not missed."""
-        read, waiting = self.internal()
+        return self._settled(*self.internal())
+
+    def _settled(self, read: Sequence[str], waiting: Sequence[str]) -> bool:
         try:
             before = self.cluster.ends(*read, *waiting)
             return not self._pending(read, waiting) and self.cluster.ends(*read, *waiting) == before
@@ -283,7 +286,12 @@ class Group:
 
     def settle(self, within_s: float = LONG_S) -> None:
         """Wait until nothing is pending, and what was written with the last offsets can be read."""
-        until(self.settled, f"nothing is pending in {self.name}", within_s=within_s)
+        # To list the topics of all tests takes longer than the rest, so that is done before and after.
+        names = self.internal()
+        while True:
+            until(partial(self._settled, *names), f"nothing is pending in {self.name}", within_s=within_s)
+            if names == (names := self.internal()):
+                break
         # Kafka shows the offsets and the records of a transaction one after the other, in either order. What hides
         # them for longer, such as a transaction that a killed process has left open, is up to the test.
         with suppress(AssertionError, KafkaException):

@@ -67,6 +67,7 @@ def reader(
         reader.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [0, 7, 300])
 @pytest.mark.parametrize("pause_first", [False, True])
 def test_a_paused_partition_goes_on_where_it_was_sought(

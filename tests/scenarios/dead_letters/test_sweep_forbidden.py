@@ -30,6 +30,7 @@ def group(gatekeeper: Gatekeeper, unique: str, tmp_path: Path) -> Iterator[Group
         found.close()
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 def test_a_scheduler_that_may_not_delete_still_releases(group: Group, gatekeeper: Gatekeeper) -> None:
     """The log names topic and right once; records are redelivered; with the right the dead letters are removed."""

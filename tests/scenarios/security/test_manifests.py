@@ -9,7 +9,7 @@ from tests.scenarios.cluster import Sent
 from tests.scenarios.manifests import LETTERS, OUTPUT, SOURCE, Namespace
 from tests.scenarios.waiting import until
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.slow, pytest.mark.kafka]
 
 
 def test_the_shipped_manifests_run(secured: AuthenticatedKafka, namespace: Namespace) -> None:

@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import pytest
+
 from kafka_redelivery.topology.wire.progress import Progress
 from tests.scenarios.deliveries import Delivery
 from tests.scenarios.running import Group, Process, exactly, script
@@ -31,6 +33,7 @@ def _waits(group: Group, process: Process) -> list[Delivery]:
     return until(noted, f"{_WAITS} waits in {process.name}")
 
 
+@pytest.mark.slow
 def test_order_is_kept_across_a_rebalance_and_a_kill_in_the_middle_of_a_wait(group: Group) -> None:
     """Each record follows the one before it, none is delivered early, and no attempt is counted twice."""
     group.prepare(

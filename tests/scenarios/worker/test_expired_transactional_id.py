@@ -44,6 +44,7 @@ def group(forgetful: EmbeddedKafka, unique: str, tmp_path: Path) -> Iterator[Gro
 
 
 @_EACH
+@pytest.mark.slow
 def test_worker_and_scheduler(group: Group, kafka: dict[str, object]) -> None:
     """Records that fail after a week of silence are retried and released once each, with fresh transactional ids."""
     group.prepare(kafka=kafka)

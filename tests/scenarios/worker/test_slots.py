@@ -9,6 +9,7 @@ from tests.scenarios.running import Group, exactly, number
 from tests.scenarios.waiting import LONG_S, until
 
 
+@pytest.mark.slow
 def test_asynchronous_handlers_overlap(group: Group) -> None:
     """With thirty-two slots, sixty-four calls of two seconds take a fraction of their sum."""
     call_s = 2  # so long that also on a busy machine half of the slots are taken before a call ends
