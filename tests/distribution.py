@@ -14,11 +14,19 @@ _WHOLE: Final = (_CONTAINERS, _BROKERS)
 """Folders of which one process runs all tests, since they share an engine or three brokers."""
 
 _SPARK: Final = "tests/pipeline/"
-_SHARING: Final = {_SPARK: "Spark", "tests/crash/": "crash", _CONTAINERS: "network", "tests/console/": "network"}
+_SHARING: Final = {
+    _SPARK: "Spark",
+    "tests/crash/": "crash",
+    _CONTAINERS: "network",
+    "tests/console/": "network",
+    "tests/scenarios/security/": "rights",
+    "tests/scenarios/dead_letters/test_sweep_forbidden.py": "rights",
+}
 """What the files of a folder share, so that one process runs them.
 
-Some of it takes long to start: a Spark session, and a broker with short time-outs. The network is that of the machine:
-a browser gives up its requests when the engine adds the interface of a container, or removes one.
+Some of it takes long to start: a Spark session, a broker with short time-outs, and one that denies what no ACL allows.
+The network is that of the machine: a browser gives up its requests when the engine adds the interface of a container,
+or removes one.
 """
 
 _LAST: Final = 2

@@ -36,6 +36,8 @@ class KafkaContainer(DockerContainer):
         self._port = free_port()
         self.with_network(network).with_network_aliases(NAME).with_bind_ports(9092, self._port)
         self.with_envs(
+            # It ends so soon that optimising its code takes more time than it saves.
+            JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1",
             KAFKA_NODE_ID="1",
             KAFKA_PROCESS_ROLES="broker,controller",
             KAFKA_LISTENERS="EXTERNAL://:9092,INTERNAL://:19092,CONTROLLER://:9093",
