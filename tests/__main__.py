@@ -14,8 +14,8 @@ from tests.areas import AREAS, QUICK
 _ROOT: Final = Path(__file__).parents[1]
 _EVERYWHERE: Final = ("--crash", "--long")
 _QUICK_PROCESSES: Final = 2
-_PROCESSES: Final = 3
-"""Most tests with a broker wait for processes, so three files run concurrently on two cores."""
+_PROCESSES: Final = 4
+"""Most other tests wait for processes, so four files run concurrently on two cores."""
 
 
 def options(command: str, arguments: list[str]) -> list[str]:

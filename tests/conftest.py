@@ -13,9 +13,9 @@ from tests import jvm
 from tests.areas import QUICK
 
 # A busy machine makes any example slow now and then; that says nothing about the code.
-settings.register_profile("whole", deadline=None)
+settings.register_profile("usual", deadline=None, max_examples=50)
 settings.register_profile("quick", deadline=None, max_examples=25)
-settings.load_profile("whole")
+settings.load_profile("usual")
 
 pytest_plugins = [
     "pytester",
@@ -32,7 +32,7 @@ _QUERY_ERROR_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare what the chosen tests need.
 
-    The quick tests draw a quarter of the examples of each property. For the others the JVMs of Kafka and Spark are made
+    The quick tests draw half of the examples of each property. For the others the JVMs of Kafka and Spark are made
     to start sooner.
     """
     if all(argument.startswith(QUICK) for argument in config.args):

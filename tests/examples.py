@@ -2,10 +2,7 @@
 
 from hypothesis import settings
 
-_USUAL = 100
-"""What hypothesis takes by default."""
-
 
 def share(number: int) -> int:
-    """Return the number of examples for ``number`` of every hundred that others get; the quick tests get a quarter."""
-    return max(1, number * settings().max_examples // _USUAL)
+    """Return a share of the examples that others get: ``number`` of each hundred. tests/conftest.py says how many."""
+    return max(1, number * settings().max_examples // 100)

@@ -13,7 +13,6 @@ from kafka_redelivery.topology.config.loading import load_settings
 from kafka_redelivery.topology.config.settings import SerdeSection
 
 _SETTINGS = load_settings(CONFIG.read_text(encoding="utf-8"))
-_GIVEN = scenario(data.flights(2), data.planes())
 
 
 def _decodes(section: SerdeSection, data_: bytes | None) -> bool:
@@ -39,7 +38,8 @@ def test_the_configuration_decodes_flights() -> None:
 def test_no_broken_record_can_be_decoded() -> None:
     """Of each broken record the key or the value is refused."""
     (source,) = _SETTINGS.sources
-    broken = [record_of(record) for record in _GIVEN.records if isinstance(record, Broken)]
+    given = scenario(data.flights(2), data.planes())
+    broken = [record_of(record) for record in given.records if isinstance(record, Broken)]
     assert len(broken) == 300
     for key, value in broken:
         assert not (_decodes(source.key, key) and _decodes(source.value, value))
@@ -47,7 +47,8 @@ def test_no_broken_record_can_be_decoded() -> None:
 
 def test_broken_records_are_broken_in_many_ways() -> None:
     """All eight kinds occur, the same in every run, and none is a tombstone."""
-    first = next(record.flight for record in _GIVEN.records if isinstance(record, Broken))
+    given = scenario(data.flights(2), data.planes())
+    first = next(record.flight for record in given.records if isinstance(record, Broken))
     kinds = [broken_record(Broken(number, first)) for number in range(8)]
     assert len(set(kinds)) == 8
     assert kinds == [broken_record(Broken(number, first)) for number in range(8)]
