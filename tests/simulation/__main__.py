@@ -20,7 +20,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.callback(invoke_without_command=True)
 def simulate(
     context: typer.Context,
-    quick: Annotated[bool, typer.Option("--quick", help="a small group; prints the results as JSON")] = False,  # noqa: FBT002 - as cli/**
+    quick: Annotated[bool, typer.Option("--quick", help="a small group; prints the results as JSON")] = False,  # noqa: FBT002 - as cli**
     results: Annotated[Path | None, typer.Option(help="file of results; runs that it has are not repeated")] = None,
 ) -> None:
     """Simulate a large group of workers and schedulers."""

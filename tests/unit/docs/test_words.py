@@ -17,10 +17,7 @@ REPLACED: Final = {
 }
 """Words that are not used, and what to write."""
 
-_FOLDERS: Final = (
-    *("cli", "consumers", "deploy", "docs", "examples", "grafana", "pipeline"),
-    *("serdes", "src", "topology", "transport"),
-)
+_FOLDERS: Final = ("deploy", "docs", "examples", "grafana", "src")
 _ENDINGS: Final = {".py", ".md", ".yaml", ".yml", ".j2", ".json"}
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from kafka_redelivery.consumers.index.selecting import Condition, of_group, unexpired
 from kafka_redelivery.consumers.index.view import table_for
 from kafka_redelivery.topology.redrive.summary_columns import By
-
-if TYPE_CHECKING:
-    from kafka_redelivery.consumers.index.index import Index
 
 BUCKETS: Final = 12
 """Parts of the time from the oldest letter to now, for the trend."""
@@ -63,7 +60,19 @@ class Summary(NamedTuple):
     to_ms: int
 
 
-def summarise(index: Index, group: str, meant: Condition, by: Sequence[By], now_ms: int) -> Summary:
+class Queried(Protocol):
+    """Answers queries; see :class:`Index`."""
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query with its parameters."""
+        ...
+
+    def once(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query that is not asked again until the index changes."""
+        ...
+
+
+def summarise(index: Queried, group: str, meant: Condition, by: Sequence[By], now_ms: int) -> Summary:
     """Group letters.
 
     Args:
@@ -113,7 +122,7 @@ def summarise(index: Index, group: str, meant: Condition, by: Sequence[By], now_
 
 
 def _failures(
-    index: Index, names: str, condition: Condition, kinds: Mapping[tuple[Any, ...], Sequence[tuple[Any, ...]]]
+    index: Queried, names: str, condition: Condition, kinds: Mapping[tuple[Any, ...], Sequence[tuple[Any, ...]]]
 ) -> dict[tuple[Any, ...], tuple[str | None, str | None]]:
     """Return exception and message of a letter of each kind: of the newest, so that few messages are read."""
     known = ([each[-1] for each in parts if each[-1] is not None] for parts in kinds.values())

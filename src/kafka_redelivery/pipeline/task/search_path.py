@@ -8,16 +8,22 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+from collections.abc import Callable
+from importlib import import_module
 
 
-def load_task(plan: bytes) -> object:
-    """Return the task with a pickled plan, after the standard library has its place in the search path again."""
+def load_task(home: str, plan: bytes) -> object:
+    """Return the task with a pickled plan, after the standard library has its place in the search path again.
+
+    Args:
+        home: the module of ``Task``, which imports modules that could be hidden before.
+        plan: the pickled plan.
+    """
     from pyspark import SparkFiles  # noqa: PLC0415 - only Python workers need it
 
     standard_library_first(SparkFiles.getRootDirectory())
-    from kafka_redelivery.pipeline.task.task import Task  # noqa: PLC0415 - it imports modules that could be hidden
-
-    return Task(pickle.loads(plan))  # noqa: S301 - from our own driver
+    task: Callable[[object], object] = import_module(home).Task
+    return task(pickle.loads(plan))  # noqa: S301 - from our own driver
 
 
 def standard_library_first(root: str) -> None:

@@ -31,9 +31,9 @@ class Task:
 
     plan: TaskPlan
 
-    def __reduce__(self) -> tuple[Callable[[bytes], object], tuple[bytes]]:
+    def __reduce__(self) -> tuple[Callable[[str, bytes], object], tuple[str, bytes]]:
         """See :func:`load_task`."""
-        return load_task, (pickle.dumps(self.plan),)
+        return load_task, (__name__, pickle.dumps(self.plan))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Handle all records and return one row."""
