@@ -5,7 +5,9 @@ python -m tests verify [ARGS of pytest]
 """
 
 import os
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +20,12 @@ _PROCESSES: Final = 4
 """Most other tests wait for processes, so four files run concurrently on two cores."""
 
 
-def options(command: str, arguments: list[str]) -> list[str]:
-    """Return the arguments of pytest. Without an area or a path they name the quick tests, or for ``verify`` all."""
+def runs(command: str, arguments: list[str]) -> list[list[str]]:
+    """Return the arguments of each run of pytest.
+
+    Without an area or a path ``test`` runs the quick tests, and ``verify`` these and then all others: a slip of the pen
+    shows within a minute, and no process collects what another run has.
+    """
     places: list[str] = []
     others: list[str] = []
     for argument in arguments:
@@ -30,14 +36,27 @@ def options(command: str, arguments: list[str]) -> list[str]:
         else:
             others.append(argument)
     if command == "verify":
-        others = ["--maxfail=5", "--durations=20", *others]
+        others = ["--maxfail=5", *others]
+        if not places:
+            rest = [f"--ignore={place}" for place in QUICK]
+            return [
+                _run(QUICK, ["--hypothesis-profile=usual", *others]),
+                _run(["tests"], ["--durations=20", *rest, *others]),
+            ]
     if not places:
-        everywhere = command == "verify" or any(each in others for each in _EVERYWHERE)
-        places = ["tests"] if everywhere else list(QUICK)
+        places = ["tests"] if any(each in others for each in _EVERYWHERE) else list(QUICK)
+    return [_run(places, others)]
+
+
+def _run(places: Sequence[str], others: list[str]) -> list[str]:
     quick = all(place.startswith(QUICK) for place in places)
     return [f"--numprocesses={_QUICK_PROCESSES if quick else _PROCESSES}", "--dist=loadfile", *others, *places]
 
 
 if __name__ == "__main__":
     os.chdir(_ROOT)
-    os.execvp("pytest", ["pytest", *options(sys.argv[1], sys.argv[2:])])  # noqa: S606, S607 - of this environment
+    *first, last = runs(sys.argv[1], sys.argv[2:])
+    for each in first:
+        if code := subprocess.run(["pytest", *each], check=False).returncode:  # noqa: S607 - of this environment
+            sys.exit(code)
+    os.execvp("pytest", ["pytest", *last])  # noqa: S606, S607 - as above

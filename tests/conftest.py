@@ -36,7 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     to start sooner.
     """
     if all(argument.startswith(QUICK) for argument in config.args):
-        settings.load_profile("quick")
+        if config.getoption("hypothesis_profile") is None:
+            settings.load_profile("quick")
     else:
         jvm.configure(config)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.__main__ import options
+from tests.__main__ import runs
 from tests.areas import AREAS, QUICK
 from tests.choosing import PARTS, part_of
 
@@ -26,12 +26,13 @@ def places(arguments: list[str]) -> list[str]:
 
 def test_without_an_area_the_quick_tests_run() -> None:
     """On as many processes as there are cores in the smallest machine that counts."""
-    assert options("test", ["-x"]) == ["--numprocesses=2", "--dist=loadfile", "-x", *QUICK]
+    assert runs("test", ["-x"]) == [["--numprocesses=2", "--dist=loadfile", "-x", *QUICK]]
 
 
 def test_an_area_is_what_its_folders_hold() -> None:
     """Areas and paths can be combined, and arguments of pytest stay as they are."""
-    assert options("test", ["scheduler", "tests/unit/docs", "-k", "due"])[2:] == [
+    (only,) = runs("test", ["scheduler", "tests/unit/docs", "-k", "due"])
+    assert only[2:] == [
         *("-k", "due"),
         *AREAS["scheduler"],
         "tests/unit/docs",
@@ -39,14 +40,17 @@ def test_an_area_is_what_its_folders_hold() -> None:
 
 
 def test_verify_runs_everything() -> None:
-    """It gives up after five failures, and says which tests take long."""
-    assert options("verify", [])[2:] == ["--maxfail=5", "--durations=20", "tests"]
+    """The quick tests first, with more examples. It gives up after five failures, and says which tests take long."""
+    quick, others = runs("verify", [])
+    assert quick[2:] == ["--hypothesis-profile=usual", "--maxfail=5", *QUICK]
+    assert others[2:] == ["--durations=20", "--ignore=tests/unit", "--ignore=tests/parity", "--maxfail=5", "tests"]
 
 
 @pytest.mark.parametrize("kind", PARTS)
 def test_rare_tests_are_looked_for_everywhere(kind: str) -> None:
     """Also outside the folder that is named like the option."""
-    assert places(options("test", [f"--{kind}"])) == ["tests"]
+    (only,) = runs("test", [f"--{kind}"])
+    assert places(only) == ["tests"]
 
 
 def test_every_test_is_quick_or_belongs_to_an_area() -> None:
