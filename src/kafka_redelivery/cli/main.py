@@ -72,7 +72,7 @@ class _Commands(Mapping[str, "TyperCommand | TyperGroup"]):
     """The commands by name. A command is imported when it is looked up."""
 
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
-        return _imported(name, *_COMMANDS[name])
+        return _imported(name, _COMMANDS[name][0])
 
     def __iter__(self) -> Iterator[str]:
         return iter(_COMMANDS)
@@ -82,12 +82,12 @@ class _Commands(Mapping[str, "TyperCommand | TyperGroup"]):
 
 
 @cache
-def _imported(name: str, home: str, summary: str) -> TyperCommand | TyperGroup:
+def _imported(name: str, home: str) -> TyperCommand | TyperGroup:
     module, _, attribute = home.partition(":")
     found = getattr(import_module(f"kafka_redelivery.cli.commands.{module}"), attribute)
     alone = typer.Typer()
     if isinstance(found, typer.Typer):
-        alone.add_typer(found, name=name, help=summary)
+        alone.add_typer(found, name=name)
     else:
         alone.command(name=name)(found)
     return typer.main.get_group(alone).commands[name]  # type: ignore[return-value]
