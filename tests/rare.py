@@ -281,7 +281,7 @@ _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
         "test_lists_show_them_as_text": "",
     },
     "tests/console/test_keyboard.py": {"test_skip_link": "", "test_help_and_places": ""},
-    # The workloads themselves are run by whoever measures.
+    # A measurement runs the workloads themselves.
     "tests/bench/test_bench.py": {"test_the_command_measures_and_loses_nothing": ""},
     "tests/crash/test_protocols.py": {"test_others_come_and_go": ""},
     "tests/crash/test_sweeper.py": {"test_death_between_the_move_and_the_removal": "commit:before:1:die"},
